@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from psycopg.conninfo import conninfo_to_dict
 from rich.pretty import pretty_repr
 
-from pubqueue import cli, config
-from pubqueue.config import (
+from pubqueue import cli
+from pubqueue.config import settings as config
+from pubqueue.config.settings import (
     ENVIRONMENT,
     ConfigError,
     LimitSettings,
@@ -29,9 +30,9 @@ from pubqueue.config import (
     load,
     store_address,
 )
+from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.quotas import USUAL, Quota, Quotas
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
@@ -344,7 +345,7 @@ def as_somebody_else():
 def test_the_secret_is_the_credential_that_systemd_hands_over(tmp_path, monkeypatch):
     for name, secret in (("secret", "of systemd"), ("usual", "of the package")):
         (tmp_path / name).write_text(secret)
-    monkeypatch.setattr("pubqueue.config.USUAL_SECRET", tmp_path / "usual")
+    monkeypatch.setattr("pubqueue.config.settings.USUAL_SECRET", tmp_path / "usual")
     text = "jid = 'q.example'"
     assert from_file(tmp_path, text).shared_secret() == "of the package"
     handed = {"CREDENTIALS_DIRECTORY": str(tmp_path)}

@@ -4,15 +4,16 @@ import pytest
 from harness.asks import publishes
 from structlog.testing import capture_logs
 
-from pubqueue import declared_nodes, wiring
+from pubqueue import wiring
 from pubqueue.app.broker import Broker
-from pubqueue.app.listings import AffiliationsOf, Nodes
-from pubqueue.config import ConfigError, NodeSettings, Settings
+from pubqueue.app.store.listings import AffiliationsOf, Nodes
+from pubqueue.config import nodes as declared_nodes
+from pubqueue.config.nodes import Comparison
+from pubqueue.config.settings import ConfigError, NodeSettings, Settings
 from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, NodeName
 from pubqueue.core.nodes.declare import OPEN_TO_ALL
 from pubqueue.core.nodes.manage import Configure, Create
 from pubqueue.core.nodes.nodeconfig import Settings as Wanted
-from pubqueue.declared_nodes import Comparison
 from pubqueue.stores import store_at
 
 JOBS = NodeName("jobs")

@@ -12,11 +12,11 @@ from harness.program import PUBQUEUE, Program, write_config
 from harness.server import StubServer
 from harness.ticking import ticks
 
-from pubqueue.app.listings import Schedules
-from pubqueue.config import ConfigError, ScheduleSettings, load
+from pubqueue.app.store.listings import Schedules
+from pubqueue.config.schedules import Preview, read, read_all
+from pubqueue.config.settings import ConfigError, ScheduleSettings, load
 from pubqueue.core.model import Millis, seconds
 from pubqueue.core.schedules.model import Definition, Missed
-from pubqueue.declared_schedules import Preview, read, read_all
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/schedules.md"

@@ -10,8 +10,8 @@ from harness.toy_face import LineFace
 from stores.steps import EMPTY, add, make
 
 from pubqueue import wiring
-from pubqueue.app.ports import FencedError, ForeignStoreError, Instance, StoreError
-from pubqueue.config import NodeSettings, Settings
+from pubqueue.app.store.ports import FencedError, ForeignStoreError, Instance, StoreError
+from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core import changes as c
 from pubqueue.stores.copying import copy
 from pubqueue.stores.sqlite import SqliteStore

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 from harness.documented import ROOT
 
-from pubqueue.app.operations.cells import Cell
-from pubqueue.app.operations.model import Column
-from pubqueue.app.operations.table import OPERATIONS
+from pubqueue.app.management.cells import Cell
+from pubqueue.app.management.model import Column
+from pubqueue.app.management.table import OPERATIONS
 from pubqueue.cli import COMMANDS, main
-from pubqueue.cli.operations import show
-from pubqueue.cli.unread import unread
+from pubqueue.cli.management import output
+from pubqueue.cli.service.unread import unread
 
 LISTS = (
     *(
@@ -59,12 +59,12 @@ def test_the_commands_need_nothing_that_the_service_needs():
 
 
 def test_what_would_control_a_terminal_is_written_out():
-    assert show.plain("a\x1b[31mb\u202ec\nd") == "a\\x1b[31mb\\u202ec\nd"
+    assert output.plain("a\x1b[31mb\u202ec\nd") == "a\\x1b[31mb\\u202ec\nd"
 
 
 def test_json_is_one_line_whatever_stands_in_it(capsys):
     columns = (Column("at", "At", Cell.SINCE), Column("names", "Names", Cell.NAMES))
-    show.write_json(show.as_json({"at": 1_001, "names": ("a\nb", "ä")}, columns))
+    output.write_json(output.as_json({"at": 1_001, "names": ("a\nb", "ä")}, columns))
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     assert json.loads(out) == {"at": "1970-01-01T00:00:01.001Z", "names": ["a\nb", "ä"]}
@@ -112,7 +112,7 @@ def test_a_variable_that_nobody_reads_is_told():
 
 
 def test_where_the_service_is_not_installed_only_clients_variables_are_known(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pubqueue.config", None)
+    monkeypatch.setitem(sys.modules, "pubqueue.config.settings", None)
     variables = {"PUBQUEUE_PASWORD": "x", "PUBQUEUE_LOG_LEVEL": "info"}
     assert list(unread(variables)) == [
         "PUBQUEUE_PASWORD in the environment is no setting of pubqueue; did you mean PUBQUEUE_PASSWORD?"

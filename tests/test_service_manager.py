@@ -15,11 +15,11 @@ from harness.program import Program, write_config
 from harness.server import StubServer
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.watching import Phase
+from pubqueue.app.watch.watching import Phase
 from pubqueue.core.decision import Refused
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.monitored import Unwatched
-from pubqueue.service_manager import STATUS, Told, told, watchdog
+from pubqueue.monitor.begin import Unwatched
+from pubqueue.monitor.systemd import STATUS, Told, told, watchdog
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue_demo.prosody import Prosody
 

@@ -15,3 +15,10 @@ def test_the_reference_is_written_from_the_code():
         [sys.executable, "-I", ROOT / "tools" / "reference", "--check"], check=False
     )
     assert done.returncode == 0, "run .venv/bin/python -I tools/reference"
+
+
+def test_the_index_names_every_decision():
+    done = subprocess.run(
+        [sys.executable, "-I", ROOT / "tools" / "decisions", "--check"], check=False
+    )
+    assert done.returncode == 0, "run .venv/bin/python -I tools/decisions"

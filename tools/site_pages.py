@@ -36,6 +36,7 @@ SECTIONS: Final[dict[str, tuple[str, list[str]]]] = {
                                     "commands.md", "errors.md"]),
     "explanation": ("Explanation", ["guarantees.md", "coming-from.md", "other-services.md", "limits.md",
                                     "measuring.md"]),
+    "decisions":   ("Decisions",   ["index.md"]),
     "project":     ("Project",     ["architecture.md", "conformance.md", "schemas.md", "spark.md", "contributing.md",
                                     "changelog.md"]),
 }

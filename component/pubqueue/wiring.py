@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from pubqueue import __version__, declared_nodes, declared_schedules, service_manager
-from pubqueue.app.askers import Askers
+from pubqueue import __version__
 from pubqueue.app.broker import Broker
-from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.ports import FencedError, StoreError, UnreachableStoreError
-from pubqueue.app.reaper import Reaper
-from pubqueue.app.watching import Phase
+from pubqueue.app.principals import Askers
+from pubqueue.app.store.ports import FencedError, StoreError, UnreachableStoreError
+from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.app.watch.watching import Phase
+from pubqueue.config import nodes as declared_nodes
+from pubqueue.config import schedules as declared_schedules
+from pubqueue.config.nodes import Comparison
+from pubqueue.config.reloading import trim_of
+from pubqueue.config.schedules import Preview
 from pubqueue.core.model import Jid, Millis
-from pubqueue.core.reading.overviews import About
-from pubqueue.declared_nodes import Comparison
-from pubqueue.declared_schedules import Preview
+from pubqueue.core.reading.summaries import About
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.component import Component, PlaceTakenError
-from pubqueue.faces.xmpp.payload import fingerprint, same, space_of
-from pubqueue.monitored import monitored
-from pubqueue.reloading import trim_of
+from pubqueue.faces.xmpp.stream.component import Component, PlaceTakenError
+from pubqueue.faces.xmpp.xml.payload import fingerprint, same, space_of
+from pubqueue.monitor import systemd
+from pubqueue.monitor.begin import monitored
 from pubqueue.stores import Timed
 from pubqueue.stores import shown as shown_address
 from pubqueue.stores.looking import look
@@ -34,11 +37,11 @@ from pubqueue.stores.sqlite.in_memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
-    from pubqueue.app.ports import Store, Transaction
-    from pubqueue.app.watching import Traffic, Watch
-    from pubqueue.config import Settings
+    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.app.watch.watching import Traffic, Watch
+    from pubqueue.config.reloading import Reloader
+    from pubqueue.config.settings import Settings
     from pubqueue.core.model import Asker
-    from pubqueue.reloading import Reloader
 
 log = structlog.get_logger(__name__)
 
@@ -236,7 +239,7 @@ async def serve(
     """
     async with (
         monitored(settings, _service(settings)) as watching,
-        service_manager.told(watching) as monitor,
+        systemd.told(watching) as monitor,
     ):
         while not stop.is_set():
             try:
@@ -258,7 +261,7 @@ async def serve(
 async def _serve(
     settings: Settings,
     stop: asyncio.Event,
-    monitor: service_manager.Told,
+    monitor: systemd.Told,
     *,
     on_ready: Callable[[], None],
     on_waiting: Callable[[], None],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.app.askers import Askers
+from pubqueue.app.principals import Askers
 from pubqueue.core.model import Asker, Jid
 
 ASKERS = Askers(admins=[Jid("boss@example.org"), Jid("root@elsewhere.org")], home="example.org")

@@ -383,7 +383,7 @@ async def test_what_is_done_after_a_commit_fails_alone(stage, monkeypatch, place
         patched.setattr(owner, name, broken)
         if name == "go_on":
             patched.setattr("pubqueue.core.queue.expire.FORGOTTEN", -1)
-            patched.setattr("pubqueue.app.facts.expiring.FORGOTTEN", -1)
+            patched.setattr("pubqueue.app.facts.queue.expiring.FORGOTTEN", -1)
             await asyncio.wait_for(stage.do(Expire()), PATIENCE)
         replies = await stage.do(publishes("a"), publishes("b"))
     assert [reply.ids for reply in replies] == [("a",), ("b",)]

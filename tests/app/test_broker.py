@@ -15,18 +15,18 @@ from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
+from pubqueue.app.batch_size import LARGEST, MOST_ITEMS, share
 from pubqueue.app.broker import Broker
-from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.dispatcher import MOST
 from pubqueue.app.reader import ENDING
-from pubqueue.app.share import LARGEST, MOST_ITEMS, share
+from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.core.changes import PurgeNode
 from pubqueue.core.decision import Done, Published, Refusal, Refused
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.crowd import TellFormer
+from pubqueue.core.nodes.large_audience import TellFormer
 from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.notices import Deliver, Retracted
 from pubqueue.core.queue.expire import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes

@@ -5,8 +5,10 @@ from harness.asks import a_queue, joins, publishes, touches, unlocks
 from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.shell import Shell
 
-from pubqueue.app.facts import overseeing, reading, retrieving, settling
+from pubqueue.app.facts.queue import settling
+from pubqueue.app.facts.reading import inspecting, reading, retrieving
 from pubqueue.core.decision import Cancelled, Redriven, Refusal
+from pubqueue.core.limits.request_sizes import MOST_NAMED
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
@@ -18,7 +20,6 @@ from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading import deaths
 from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.read import ReadItems
-from pubqueue.core.request_sizes import MOST_NAMED
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 
@@ -110,7 +111,7 @@ def test_a_plain_node_has_nothing_to_cancel_and_a_request_has_a_bound(shell):
 @pytest.fixture
 def small(monkeypatch):
     """Let steps be short."""
-    for module in (cancel, deaths, settling, retrieving, overseeing):
+    for module in (cancel, deaths, settling, retrieving, inspecting):
         monkeypatch.setattr(module, "SLICE", 2)
     monkeypatch.setattr(reading, "MOST_ITEMS", 2)
 

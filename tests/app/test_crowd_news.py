@@ -12,19 +12,19 @@ from harness.transactions import commits, committed, in_slices, stages
 from harness.witness import WatchedFace, WatchedStore
 from msgspec.structs import replace
 
-from pubqueue.app import news
 from pubqueue.app.broker import Broker
-from pubqueue.app.facts import crowd as pages
-from pubqueue.app.facts import publishing
-from pubqueue.app.listings import FormerSubscribers, Subscribers, UntoldNodes
+from pubqueue.app.facts.nodes import large_audience as pages
+from pubqueue.app.facts.queue import publishing
+from pubqueue.app.notify import fan_out
+from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UntoldNodes
 from pubqueue.core.decision import Done, Refusal
 from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.nodes import crowd
+from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Unsubscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
 from pubqueue.core.notices import Announce, Deleted, Retracted, singly
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
@@ -38,7 +38,7 @@ OTHER = NodeName("other")
 def _small(monkeypatch):
     """Let five subscribers be a crowd, and three a page."""
     monkeypatch.setattr(publishing, "CROWD", 4)
-    for place in (pages, crowd):
+    for place in (pages, large_audience):
         monkeypatch.setattr(place, "PAGE", PAGE)
 
 
@@ -205,7 +205,7 @@ async def test_nobody_of_a_crowd_is_loaded_to_be_told(stage, monkeypatch):
 
 
 async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
-    monkeypatch.setattr(news, "RETRY", 0)
+    monkeypatch.setattr(fan_out, "RETRY", 0)
     await stage.answered(publishes("a"))
     stage.store.failures = 1
     stage.face.send()
@@ -219,7 +219,7 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
 
 
 async def test_a_node_of_which_much_is_to_be_told_is_behind(stage, monkeypatch):
-    monkeypatch.setattr(news, "MOST_OCTETS", 3 * news.EACH)
+    monkeypatch.setattr(fan_out, "MOST_OCTETS", 3 * fan_out.EACH)
     for name in "abc":
         await stage.answered(publishes(name))
     assert stage.broker.is_behind(JOBS)

@@ -6,17 +6,18 @@ from harness.facts import ANN, BOSS, JOBS, who
 from harness.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app.facts import crowd as pages
-from pubqueue.app.facts import publishing
-from pubqueue.app.listings import Reviews, Subscribers
+from pubqueue.app.facts.nodes import large_audience as pages
+from pubqueue.app.facts.queue import publishing
+from pubqueue.app.store.listings import Reviews, Subscribers
 from pubqueue.core.decision import Declared, Done, Unsubscribed
 from pubqueue.core.model import Jid
-from pubqueue.core.nodes import crowd, review
+from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.review import ResumeReviews
-from pubqueue.core.nodes.subscribe import Unsubscribe
+from pubqueue.core.nodes.subscriptions import review
+from pubqueue.core.nodes.subscriptions.review import ResumeReviews
+from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 CROWD = [Jid(f"bot{number}@x/1") for number in range(8)]
@@ -29,7 +30,7 @@ CLOSED = Settings({"access_model": "whitelist"})
 def _small(monkeypatch):
     """Let five subscribers be a crowd, and three a page."""
     monkeypatch.setattr(publishing, "CROWD", 4)
-    for place in (pages, crowd, review):
+    for place in (pages, large_audience, review):
         monkeypatch.setattr(place, "PAGE", 3)
 
 

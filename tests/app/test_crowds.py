@@ -8,8 +8,9 @@ from harness.facts import BOSS, ETL, JOBS, who
 from harness.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app import crowd_windows, dispatcher, gathered
-from pubqueue.app.listings import FreeSubscriptions
+from pubqueue.app import dispatcher
+from pubqueue.app.store.listings import FreeSubscriptions
+from pubqueue.app.working_set import batch_changes, crowd_windows
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
@@ -94,7 +95,7 @@ def a_crowd(shell):
 @pytest.fixture
 def small(monkeypatch):
     """Let more than ten be a crowd, of which three are loaded at once, and let a batch hand out three."""
-    monkeypatch.setattr(gathered, "CROWD", 10)
+    monkeypatch.setattr(batch_changes, "CROWD", 10)
     monkeypatch.setattr(crowd_windows, "PAGE", 3)
     monkeypatch.setattr(dispatcher, "MOST", 3)
 
@@ -185,7 +186,7 @@ def test_a_crowd_is_served_in_the_order_in_which_it_would_be_if_all_were_loaded(
 ):
     lives = []
     for crowd in (10, 1 << 30):
-        monkeypatch.setattr(gathered, "CROWD", crowd)
+        monkeypatch.setattr(batch_changes, "CROWD", crowd)
         monkeypatch.setattr(crowd_windows, "PAGE", 3)
         monkeypatch.setattr(dispatcher, "MOST", 3)
         shell = Shell(tmp_path / f"{crowd}.db")

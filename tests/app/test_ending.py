@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from pubqueue import wiring
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
-from pubqueue.app.ports import StoreError
 from pubqueue.app.reader import ENDING
+from pubqueue.app.store.ports import StoreError
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore

@@ -12,20 +12,20 @@ from harness.witness import WatchedFace
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue import declared_schedules
-from pubqueue.app import firing, timetable
 from pubqueue.app.broker import Broker
-from pubqueue.app.listings import Items
-from pubqueue.app.reaper import Reaper
-from pubqueue.config import ConfigError, ScheduleSettings
+from pubqueue.app.facts.schedules import cron_times
+from pubqueue.app.store.listings import Items
+from pubqueue.app.tasks import schedule_runner
+from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.config.settings import ConfigError, ScheduleSettings
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Asker, Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.queue.groups import in_line
+from pubqueue.core.schedules.admin import ListSchedules, PauseSchedule
 from pubqueue.core.schedules.fire import FireNow, FireSchedule
-from pubqueue.core.schedules.keep import ListSchedules, PauseSchedule
 from pubqueue.core.schedules.model import Fired
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
@@ -75,7 +75,7 @@ class Process:
         return None if isinstance(page, Refused) else page.schedules[0]
 
     async def turn(self, name="tick"):
-        reply = await firing.turn(name, self.broker.handle)
+        reply = await schedule_runner.turn(name, self.broker.handle)
         assert isinstance(reply, Fired)
         return reply
 
@@ -101,7 +101,7 @@ async def process(clock):
 
 
 async def bring(process, *schedules):
-    await declared_schedules.bring(process.broker, schedules, SERVICE)
+    await schedules.bring(process.broker, schedules, SERVICE)
 
 
 async def test_it_is_woken_at_its_time(process, clock):
@@ -271,10 +271,10 @@ async def test_a_calendar_that_fails_puts_off_its_schedule_alone(process, clock,
             raise ZeroDivisionError
         return plain(cron, zone, after)
 
-    plain = timetable.following
+    plain = cron_times.following
     odd = ScheduleSettings("odd", "* * * * *", JOBS, zone="Pacific/Chatham", json=1)
     await bring(process, EACH_MINUTE, odd)
-    monkeypatch.setattr(timetable, "following", following)
+    monkeypatch.setattr(cron_times, "following", following)
     clock[0] = Millis(BEGIN + 10_000)
     process.reaper.start(process.broker)
     with capture_logs() as logs:
@@ -289,15 +289,15 @@ async def test_a_calendar_that_fails_puts_off_its_schedule_alone(process, clock,
 
 
 async def test_a_calendar_that_hangs_holds_up_no_batch(process, clock, monkeypatch):
-    monkeypatch.setattr(firing, "PATIENCE", 0.01)
-    gate, plain = threading.Event(), firing.worked_out
+    monkeypatch.setattr(schedule_runner, "PATIENCE", 0.01)
+    gate, plain = threading.Event(), schedule_runner.worked_out
 
     def hangs(wanted):
         gate.wait(PATIENCE)
         return plain(wanted)
 
     await bring(process, EACH_MINUTE)
-    monkeypatch.setattr(firing, "worked_out", hangs)
+    monkeypatch.setattr(schedule_runner, "worked_out", hangs)
     clock[0] = Millis(BEGIN + 10_000)
     process.reaper.start(process.broker)
     try:
@@ -311,7 +311,7 @@ async def test_times_worked_out_for_another_revision_are_not_used(process, clock
     await bring(process, EACH_MINUTE)
     clock[0] = Millis(BEGIN + 10_000)
     wanted = await process.broker.handle(FireSchedule("tick"))
-    times = firing.worked_out(wanted)
+    times = schedule_runner.worked_out(wanted)
     assert (await process.turn()).id == "tick@2026-11-22T03:00:00Z"
     clock[0] = Millis(clock[0] + MINUTE)
     again = await process.broker.handle(FireSchedule("tick", times))

@@ -5,7 +5,7 @@ from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, BOB, BOSS, ETL, JOBS, who
 from harness.shell import Shell
 
-from pubqueue.app.facts import committing
+from pubqueue.app.facts.transactions import committing
 from pubqueue.core.decision import Published, Refusal, Refused
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.core.nodes import trimming

@@ -8,14 +8,14 @@ from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
+from pubqueue.app.batch_size import MOST_ITEMS, share
 from pubqueue.app.broker import Broker
-from pubqueue.app.facts.expiring import AT_ONCE
-from pubqueue.app.listings import HeldBy, Total
-from pubqueue.app.long_work import at_the_end
-from pubqueue.app.rows import HELD
-from pubqueue.app.share import MOST_ITEMS, share
-from pubqueue.app.told import tell
-from pubqueue.app.unrepeated import Acquaintances, Unrepeated
+from pubqueue.app.facts.queue.expiring import AT_ONCE
+from pubqueue.app.notify.presence_retry import Acquaintances, Unrepeated
+from pubqueue.app.sliced_work import at_the_end
+from pubqueue.app.store.listings import HeldBy, Total
+from pubqueue.app.store.rows import HELD
+from pubqueue.app.watch.operator_log import tell
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import EndSubscription, GiveUp, Release
 from pubqueue.core.events import EventKind
@@ -23,8 +23,8 @@ from pubqueue.core.model import Jid
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, Unlocked
 from pubqueue.core.queue.expire import WORKER_LOST, Arrive, FreeLeft, Leave
-from pubqueue.core.queue.free import Dismiss, FreeHeld
-from pubqueue.core.reading.overviews import Freed
+from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
+from pubqueue.core.reading.summaries import Freed
 from pubqueue.stores.sqlite import SqliteStore
 
 MANY = 2 * AT_ONCE + 30

@@ -3,10 +3,10 @@
 import pytest
 from harness.facts import JOBS
 
-from pubqueue.app.long_work import LongWork
+from pubqueue.app.sliced_work import LongWork
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.nodes.trimming import TrimItems
 
 OTHER = NodeName("other")

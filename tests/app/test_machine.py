@@ -32,7 +32,7 @@ from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.core.nodes.manage import Configure, Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Options, SetOptions, Unsubscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Options, SetOptions, Unsubscribe
 from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
 from pubqueue.core.queue.groups import in_line
 from pubqueue.core.queue.redrive import Redrive

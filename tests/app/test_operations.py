@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.app.operations import audit
-from pubqueue.app.operations.cells import Cell, texts, value_of
-from pubqueue.app.operations.deaths import DEAD, DISCARD, REASONS, REDRIVE
-from pubqueue.app.operations.given import Given
-from pubqueue.app.operations.items import CANCEL, ITEMS, PURGE, RELEASE
-from pubqueue.app.operations.model import Kind, Readers, UnfitError, fit
-from pubqueue.app.operations.nodes import AFFILIATE, CONFIGURE, CREATE, QUEUES
-from pubqueue.app.operations.schedules import ADD, CHANGE, DEFINING, FIRE, SHOW
-from pubqueue.app.operations.service import END_SUBSCRIPTION
-from pubqueue.app.operations.table import OPERATIONS
-from pubqueue.app.operations.words import told
+from pubqueue.app.management import audit
+from pubqueue.app.management.cells import Cell, texts, value_of
+from pubqueue.app.management.deaths import DEAD, DISCARD, REASONS, REDRIVE
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.items import CANCEL, ITEMS, PURGE, RELEASE
+from pubqueue.app.management.model import Kind, Readers, UnfitError, fit
+from pubqueue.app.management.nodes import AFFILIATE, CONFIGURE, CREATE, QUEUES
+from pubqueue.app.management.schedules import ADD, CHANGE, DEFINING, FIRE, SHOW
+from pubqueue.app.management.service import END_SUBSCRIPTION
+from pubqueue.app.management.table import OPERATIONS
+from pubqueue.app.management.words import told
 from pubqueue.app.rules import RULES
 from pubqueue.core.decision import Cancelled
 from pubqueue.core.model import State, seconds
@@ -27,7 +27,7 @@ from pubqueue.core.queue.cancel import Cancel, Discard
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.read import ReadItems
-from pubqueue.core.schedules.keep import AddSchedule
+from pubqueue.core.schedules.admin import AddSchedule
 from pubqueue.core.schedules.model import Definition, SchedulePage
 
 BOSS = who("boss@x/desk")

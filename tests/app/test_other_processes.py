@@ -11,11 +11,11 @@ from harness.witness import WatchedFace
 from simulate import virtual_time
 from structlog.testing import capture_logs
 
-from pubqueue.app import other_processes
 from pubqueue.app.broker import Broker
-from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.ports import StoreError
-from pubqueue.app.reaper import Reaper
+from pubqueue.app.store.ports import StoreError
+from pubqueue.app.tasks import other_processes
+from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, Unlocked

@@ -5,15 +5,15 @@ from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, who
 from harness.shell import Shell
 
-from pubqueue.app import rates
-from pubqueue.app.facts import overseeing, reading
-from pubqueue.app.rates import MOST_NODES, Rates
+from pubqueue.app.facts.reading import inspecting, reading
+from pubqueue.app.watch import throughput
+from pubqueue.app.watch.throughput import MOST_NODES, Rates
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import Decision, Done, Refusal
 from pubqueue.core.model import ItemId, NodeName
-from pubqueue.core.queue.free import Dismiss, FreeLocks
+from pubqueue.core.queue.force_unlock import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.reading.oversee import AskPowers, Peek, ReadWorkers
+from pubqueue.core.reading.inspect import AskPowers, Peek, ReadWorkers
 from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
 
@@ -45,8 +45,8 @@ def test_workers_are_shown_with_what_they_hold_of_the_node(shell):
 
 
 def test_they_come_in_pages_and_of_very_many_items_only_the_number(shell, monkeypatch):
-    monkeypatch.setattr(overseeing, "MOST_WORKERS", 1)
-    monkeypatch.setattr(overseeing, "LOOKED_UP", 1)
+    monkeypatch.setattr(inspecting, "MOST_WORKERS", 1)
+    monkeypatch.setattr(inspecting, "LOOKED_UP", 1)
     shell.do(a_queue())
     shell.batch(joins(ANN, 1), joins(BOB, 2))
     shell.batch(publishes("a", "b", "c"))
@@ -60,7 +60,7 @@ def test_they_come_in_pages_and_of_very_many_items_only_the_number(shell, monkey
 
 
 def test_the_nodes_one_may_run_are_named_up_to_a_bound(shell, monkeypatch):
-    monkeypatch.setattr(overseeing, "MOST_NAMED", 2)
+    monkeypatch.setattr(inspecting, "MOST_NAMED", 2)
     for name in ("c", "a", "b"):
         shell.do(a_queue(NodeName(name)))
     for by in (OWNER, ADMIN):
@@ -142,7 +142,7 @@ def test_what_others_take_back_is_not_done(shell):
 
 
 def test_no_more_nodes_are_remembered_than_a_bound(shell, monkeypatch):
-    monkeypatch.setattr(rates, "MOST_NODES", 2)
+    monkeypatch.setattr(throughput, "MOST_NODES", 2)
     assert MOST_NODES > 2
     counted = Rates()
     shell.do(a_queue())

@@ -6,14 +6,14 @@ from harness.facts import BOSS, ETL, JOBS, who
 from harness.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app.facts import crowd as pages
-from pubqueue.app.facts import publishing
-from pubqueue.app.listings import ItemIds
+from pubqueue.app.facts.nodes import large_audience as pages
+from pubqueue.app.facts.queue import publishing
+from pubqueue.app.store.listings import ItemIds
 from pubqueue.core.decision import Done, Published, Refusal, SubscriberPage
 from pubqueue.core.model import Jid
-from pubqueue.core.nodes import crowd
-from pubqueue.core.nodes.crowd import NextSubscribers
+from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.large_audience import NextSubscribers
 from pubqueue.core.nodes.manage import (
     Configure,
     Create,
@@ -25,7 +25,7 @@ from pubqueue.core.nodes.manage import (
     SetAffiliations,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
 from pubqueue.core.notices import ToAll
 from pubqueue.core.queue.expire import Arrive, Leave
 from pubqueue.core.queue.settle import Settle, Verb
@@ -76,7 +76,7 @@ class TestByPresence:
 
     def test_of_a_crowd_each_page_is_looked_through_when_it_is_told(self, shell, monkeypatch):
         monkeypatch.setattr(publishing, "CROWD", 4)
-        for place in (pages, crowd):
+        for place in (pages, large_audience):
             monkeypatch.setattr(place, "PAGE", 3)
         shell.do(declares(presence_based_delivery=True))
         shell.batch(*map(subscribes, CROWD))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.app.operations.pretty import DEEPEST, LARGEST, readable
+from pubqueue.app.management.pretty import DEEPEST, LARGEST, readable
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

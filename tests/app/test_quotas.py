@@ -8,6 +8,7 @@ from harness.store_contents import misweighed, out_of_step, recount
 from harness.transactions import commits, in_slices, stages
 
 from pubqueue.core.decision import Created, Done, Emptied, Published, Redriven, Refusal, Refused
+from pubqueue.core.limits.quotas import Quota, Quotas
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.declare import Declare
@@ -16,7 +17,6 @@ from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.quotas import Quota, Quotas
 from pubqueue.core.transactions.model import Committed
 
 MINE, MORE = NodeName("eves"), NodeName("eves-more")

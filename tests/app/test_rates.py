@@ -14,7 +14,7 @@ from harness.witness import WatchedFace
 
 from pubqueue.app.batch import run
 from pubqueue.app.broker import Broker
-from pubqueue.app.reaper import Reaper
+from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure

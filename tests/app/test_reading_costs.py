@@ -24,7 +24,7 @@ from pubqueue.core.decision import Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-from pubqueue.core.nodes.crowd import ListUntold, NextSubscribers
+from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers
 from pubqueue.core.nodes.manage import (
     Create,
     Describe,
@@ -35,20 +35,21 @@ from pubqueue.core.nodes.manage import (
     Types,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.pending import ReadPending
-from pubqueue.core.nodes.subscribe import GetDefaultOptions
-from pubqueue.core.nodes.subscribers import GetSubscriptions
+from pubqueue.core.nodes.subscriptions.pending import ReadPending
+from pubqueue.core.nodes.subscriptions.subscribe import GetDefaultOptions
+from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions
 from pubqueue.core.notices import Deliver
 from pubqueue.core.reading.deaths import ReadReasons
+from pubqueue.core.reading.inspect import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.listing import Page
-from pubqueue.core.reading.oversee import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.core.reading.samples import ReadSamples
 from pubqueue.core.reading.survey import ReadSurvey
-from pubqueue.core.schedules.keep import ListSchedules
+from pubqueue.core.schedules.admin import ListSchedules
 from pubqueue.core.transactions.staging import ListTransactions
-from pubqueue.stores.relational import columns, node_pages
+from pubqueue.stores.sql import columns
+from pubqueue.stores.sql.reading import node_pages
 from pubqueue.stores.sqlite import SqliteStore
 
 SMALL, LARGE = 300, 6_000
@@ -196,7 +197,7 @@ async def test_a_queue_is_read_to_its_beginning_in_parts(laid):
 
 
 async def test_looking_for_a_rare_state_looks_at_so_many_items_and_goes_on(laid, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.reading.SCANNED", 1000)
+    monkeypatch.setattr("pubqueue.app.facts.reading.reading.SCANNED", 1000)
     service = await laid(lay_long_queue, LARGE)
     after, pages = 0, []
     while True:
@@ -212,8 +213,8 @@ async def test_looking_for_a_rare_state_looks_at_so_many_items_and_goes_on(laid,
 
 
 async def test_a_long_queue_is_counted_in_parts_and_others_read_in_between(laid, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.reading.COUNTED", 1000)
-    monkeypatch.setattr("pubqueue.app.facts.reading.SCANNED", 500)
+    monkeypatch.setattr("pubqueue.app.facts.reading.reading.COUNTED", 1000)
+    monkeypatch.setattr("pubqueue.app.facts.reading.reading.SCANNED", 500)
     service = await laid(lay_long_queue, LARGE)
     read, costs = service.store.read, []
 
@@ -240,7 +241,7 @@ async def test_a_long_queue_is_counted_in_parts_and_others_read_in_between(laid,
 
 
 async def test_a_page_of_nodes_ends_before_there_is_too_much_to_count(laid, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.reading.COUNTED", 3)
+    monkeypatch.setattr("pubqueue.app.facts.reading.reading.COUNTED", 3)
     service = await laid(lay_many_nodes, 10)
     names, after, pages = [], None, 0
     while True:

@@ -13,19 +13,19 @@ from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
-from pubqueue.app import reaper as reaper_module
 from pubqueue.app import rules
 from pubqueue.app.broker import Broker
-from pubqueue.app.change_applier import ChangeApplier
-from pubqueue.app.facts import expiring
-from pubqueue.app.item_changes import ItemChanges
-from pubqueue.app.reaper import Reaper
-from pubqueue.app.rows import Needs
+from pubqueue.app.facts.queue import expiring
+from pubqueue.app.store.rows import Needs
+from pubqueue.app.tasks import reaper as reaper_module
+from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.app.working_set.change_applier import ChangeApplier
+from pubqueue.app.working_set.item_changes import ItemChanges
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue import expire
-from pubqueue.core.queue.recover import Recover
+from pubqueue.core.queue.clock_recovery import Recover
 from pubqueue.core.reading.trim import Trim
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction

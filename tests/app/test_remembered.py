@@ -4,7 +4,7 @@ import pytest
 from harness.facts import EVE, who
 from harness.shell import Shell
 
-from pubqueue.app import row_cache
+from pubqueue.app.working_set import row_cache
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.manage import Configure, Delete

@@ -8,15 +8,9 @@ from harness.facts import ANN, BOSS, JOBS, who
 from harness.shell import Shell
 
 from pubqueue.app import rules
-from pubqueue.app.working_set import WorkingSet
+from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.decision import Refusal
-from pubqueue.core.model import Affiliation, ItemId, Jid
-from pubqueue.core.nodes.manage import SetAffiliations
-from pubqueue.core.nodes.subscribers import SetSubscriptions, Wish
-from pubqueue.core.queue.cancel import Cancel
-from pubqueue.core.queue.free import FreeLocks
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.request_sizes import (
+from pubqueue.core.limits.request_sizes import (
     MOST_ENTRIES,
     MOST_NAMED,
     MOST_PUBLISHED,
@@ -24,6 +18,12 @@ from pubqueue.core.request_sizes import (
     size_of,
     too_many,
 )
+from pubqueue.core.model import Affiliation, ItemId, Jid
+from pubqueue.core.nodes.manage import SetAffiliations
+from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions, Wish
+from pubqueue.core.queue.cancel import Cancel
+from pubqueue.core.queue.force_unlock import FreeLocks
+from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.transactions.model import Mark
 from pubqueue.core.transactions.staging import StagePublish
 

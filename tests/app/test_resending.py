@@ -6,7 +6,7 @@ from harness.facts import ANN, BOB, NOW
 from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.resending import LAG
+from pubqueue.app.notify.redelivery import LAG
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
@@ -138,8 +138,8 @@ async def test_an_end_in_order_keeps_what_could_not_be_sent_again(lives):
 
 
 async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.expiring.LOOKED_AT", 7)
-    monkeypatch.setattr("pubqueue.app.facts.expiring.MOST_OCTETS", 20)
+    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.LOOKED_AT", 7)
+    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.MOST_OCTETS", 20)
     names = [f"i{n}" for n in range(20)]
     await lives.do(publishes(*names), retracts(ANN, "i3"))
     said = await lives.begin()

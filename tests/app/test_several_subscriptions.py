@@ -8,24 +8,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.app.facts import crowd as pages
-from pubqueue.app.facts import publishing
+from pubqueue.app.facts.nodes import large_audience as pages
+from pubqueue.app.facts.queue import publishing
 from pubqueue.core.decision import Refusal, Subscribed, SubscriberPage, Unsubscribed
 from pubqueue.core.model import Jid, Millis
-from pubqueue.core.nodes import crowd
+from pubqueue.core.multi_subscription import MOST_OF_JID
+from pubqueue.core.multi_subscription import name_of as name_in_node
+from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.account import ListMySubscriptions, name_of
-from pubqueue.core.nodes.crowd import NextSubscribers
 from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.large_audience import NextSubscribers
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.options import Lease, Options
-from pubqueue.core.nodes.subscribe import SetOptions, Subscribe, Unsubscribe
-from pubqueue.core.nodes.subscribers import GetSubscriptions, SetSubscriptions, Wish
+from pubqueue.core.nodes.subscriptions.options import Lease, Options
+from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, Subscribe, Unsubscribe
+from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions, SetSubscriptions, Wish
 from pubqueue.core.notices import ToAll, singly
 from pubqueue.core.queue.expire import Expire, Leave
 from pubqueue.core.reading.listing import Page
-from pubqueue.core.several import MOST_OF_JID
-from pubqueue.core.several import name_of as name_in_node
 
 BY = who(BOSS, admin=True)
 JIDS = (ANN, BOB, Jid("ann@x"))
@@ -235,7 +235,7 @@ def test_retracts_name_them_and_the_end_of_the_node_does_not(shell):
 
 def test_of_a_crowd_each_page_comes_with_the_ids_of_those_who_have_several(shell, monkeypatch):
     monkeypatch.setattr(publishing, "CROWD", 1)
-    for place in (pages, crowd):
+    for place in (pages, large_audience):
         monkeypatch.setattr(place, "PAGE", 2)
     everybody(shell)
     shell.batch(joins(Jid("zoe@x"), "one"))

@@ -6,7 +6,7 @@ import pytest
 from harness.asks import a_queue, publishes
 from harness.facts import BOSS, NOW, who
 
-from pubqueue.app import stalled
+from pubqueue.app import stall_guard
 from pubqueue.app.broker import Broker
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.nodes.access import CreationPolicy
@@ -38,8 +38,8 @@ class Held:
 
 @pytest.fixture
 async def held(monkeypatch):
-    monkeypatch.setattr(stalled, "PATIENCE", 0.01)
-    monkeypatch.setattr(stalled, "PERIOD", 0.01)
+    monkeypatch.setattr(stall_guard, "PATIENCE", 0.01)
+    monkeypatch.setattr(stall_guard, "PERIOD", 0.01)
     store = MemoryStore()
     await store.open()
     yield Held(store)

@@ -18,7 +18,7 @@ from harness.transactions import stages
 from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.ports import Store, Transaction
+from pubqueue.app.store.ports import Store, Transaction
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.access import CreationPolicy

@@ -9,8 +9,8 @@ from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.newcomers import BESIDE, MOST_OCTETS, MOST_RESOURCES, Newcomers
-from pubqueue.app.rows import Needs
+from pubqueue.app.notify.newcomers import BESIDE, MOST_OCTETS, MOST_RESOURCES, Newcomers
+from pubqueue.app.store.rows import Needs
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.nodes.access import CreationPolicy

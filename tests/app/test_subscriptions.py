@@ -7,23 +7,24 @@ from harness.shell import Shell
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.app.facts import crowd as pages
-from pubqueue.app.facts import publishing
-from pubqueue.app.facts.expiring import AT_ONCE
-from pubqueue.app.listings import Reviews, SubscriptionsOf
-from pubqueue.app.told import tell
+from pubqueue.app.facts.nodes import large_audience as pages
+from pubqueue.app.facts.queue import publishing
+from pubqueue.app.facts.queue.expiring import AT_ONCE
+from pubqueue.app.store.listings import Reviews, SubscriptionsOf
+from pubqueue.app.watch.operator_log import tell
 from pubqueue.core.changes import Approve, EndSubscription
 from pubqueue.core.decision import Done, Refusal, Retrieved
 from pubqueue.core.model import Jid, SubscriptionState
-from pubqueue.core.nodes import crowd, review
+from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.options import Lease, Options
-from pubqueue.core.nodes.pending import Answer
-from pubqueue.core.nodes.review import ResumeReviews
-from pubqueue.core.nodes.subscribe import Subscribe
-from pubqueue.core.nodes.subscribers import SetSubscriptions, Wish
+from pubqueue.core.nodes.subscriptions import review
+from pubqueue.core.nodes.subscriptions.options import Lease, Options
+from pubqueue.core.nodes.subscriptions.pending import Answer
+from pubqueue.core.nodes.subscriptions.review import ResumeReviews
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
+from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions, Wish
 from pubqueue.core.notices import Deliver, singly
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.reading.listing import Page
@@ -81,7 +82,7 @@ def test_of_a_crowd_that_waits_all_are_let_in_when_the_node_is_opened_also_after
     tmp_path, shell, monkeypatch, slices
 ):
     monkeypatch.setattr(publishing, "CROWD", 4)
-    for place in (pages, crowd, review):
+    for place in (pages, large_audience, review):
         monkeypatch.setattr(place, "PAGE", 3)
     shell.do(declares())
     shell.batch(*map(listens, CROWD[:8]))

@@ -8,11 +8,11 @@ from harness.facts import ANN, BOSS, ETL, EVE, JOBS, NOW, after, queue, who
 from harness.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app.facts import reading
-from pubqueue.app.operations.given import Given
-from pubqueue.app.operations.model import UnfitError
-from pubqueue.app.operations.overview import OVERVIEW, in_words, place_from, place_in_words
-from pubqueue.app.rates import Rates
+from pubqueue.app.facts.reading import reading
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.model import UnfitError
+from pubqueue.app.management.overview import OVERVIEW, in_words, place_from, place_in_words
+from pubqueue.app.watch.throughput import Rates
 from pubqueue.core.decision import Refusal
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.queue.settle import Outcome

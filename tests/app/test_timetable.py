@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.app import timetable
+from pubqueue.app.facts.schedules import cron_times
 from pubqueue.core.schedules.model import stamp
 
 BERLIN = "Europe/Berlin"
@@ -29,7 +29,7 @@ def at(text, zone="UTC"):
 
 
 def named(line, zone, begin, count):
-    return [stamp(moment) for moment in timetable.times(line, zone, begin, count)]
+    return [stamp(moment) for moment in cron_times.times(line, zone, begin, count)]
 
 
 def test_times_are_those_of_the_wall_clock():
@@ -56,7 +56,7 @@ def test_a_time_that_the_clocks_repeat_comes_the_first_time_only():
     assert named("30 2 * * *", BERLIN, begin, 2) == expected
     between = at("2026-10-25T01:10")  # ten past two for the second time
     assert named("30 2 * * *", BERLIN, between, 1) == expected[1:]
-    assert timetable.latest("30 2 * * *", BERLIN, begin, between, 9) == [at("2026-10-25T00:30")]
+    assert cron_times.latest("30 2 * * *", BERLIN, begin, between, 9) == [at("2026-10-25T00:30")]
 
 
 def test_a_line_with_a_star_goes_by_the_hours_that_pass():
@@ -67,7 +67,7 @@ def test_a_line_with_a_star_goes_by_the_hours_that_pass():
 
 def test_the_last_times_are_found_however_long_ago_the_first_was():
     until = at("2026-11-22T03:00")
-    found = timetable.latest("* * * * *", "UTC", 0, until, 100)
+    found = cron_times.latest("* * * * *", "UTC", 0, until, 100)
     assert found == [until - 60_000 * ago for ago in range(99, -1, -1)]
 
 
@@ -83,8 +83,8 @@ def test_the_last_times_are_found_however_long_ago_the_first_was():
     ],
 )
 def test_what_names_no_times_is_said_in_a_sentence(line, zone, sentence):
-    assert timetable.unfit(line, zone).startswith(sentence)
-    assert timetable.unfit("0 3 * * *", BERLIN) == ""
+    assert cron_times.unfit(line, zone).startswith(sentence)
+    assert cron_times.unfit("0 3 * * *", BERLIN) == ""
 
 
 @given(
@@ -95,12 +95,12 @@ def test_what_names_no_times_is_said_in_a_sentence(line, zone, sentence):
     late=st.sampled_from([0, 1, 999, 1000, 59_999]),
 )
 def test_forward_and_backward_name_the_same_times_and_each_once(line, zone, begin, spans, late):
-    found = timetable.times(line, zone, begin, 40)
+    found = cron_times.times(line, zone, begin, 40)
     assert found == sorted(set(found))
     assert not found or found[0] > begin
     for span in spans:
         known = found[: span + 1]
         until = known[-1] + late
         expected = [moment for moment in found if moment <= until]
-        assert timetable.latest(line, zone, begin, until, 100) == expected
-    assert timetable.following(line, zone, found[0]) == found[1]
+        assert cron_times.latest(line, zone, begin, until, 100) == expected
+    assert cron_times.following(line, zone, found[0]) == found[1]

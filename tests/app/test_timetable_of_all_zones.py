@@ -8,7 +8,7 @@ import pytest
 from cronsim import CronSim
 from harness.alarm import alarm
 
-from pubqueue.app import timetable
+from pubqueue.app.facts.schedules import cron_times
 
 BEGIN, END = datetime(2020, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
 AROUND = timedelta(hours=5)
@@ -107,7 +107,7 @@ def test_no_walk_turns_in_a_circle_and_each_is_the_plain_one(name):
             minutes = list(minutes_of(zone, begin, end))
             for line in LINES:
                 expected = plainly(line, minutes)
-                found = timetable.times(line, name, first, len(expected) + 1)
+                found = cron_times.times(line, name, first, len(expected) + 1)
                 assert found[:-1] == expected, (line, change)
                 assert found[-1] > last, (line, change)
-                assert timetable.latest(line, name, first, last, 1_000) == expected, (line, change)
+                assert cron_times.latest(line, name, first, last, 1_000) == expected, (line, change)

@@ -6,11 +6,11 @@ from harness.facts import ANN, BOSS, JOBS, who
 from harness.shell import Shell
 from structlog.testing import capture_logs
 
-from pubqueue.app.told import ONE_BY_ONE, tell
+from pubqueue.app.watch.operator_log import ONE_BY_ONE, tell
 from pubqueue.core.model import Jid, mark_of
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Unsubscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
 from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
 from pubqueue.core.queue.settle import Outcome
 

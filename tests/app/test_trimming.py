@@ -5,14 +5,14 @@ from harness.asks import publishes
 from harness.facts import ANN, BOSS, JOBS, NOW, after, who
 from harness.shell import Shell
 
-from pubqueue.app.listings import ItemIds, Trims
+from pubqueue.app.store.listings import ItemIds, Trims
 from pubqueue.core.decision import Done
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes import trimming
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
 from pubqueue.core.nodes.trimming import ResumeTrims
 from pubqueue.core.notices import Retracted
 from pubqueue.core.queue.expire import Expire

@@ -10,13 +10,13 @@ from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
-from pubqueue.app.unrepeated import STRANGERS, Acquaintances, Unrepeated
+from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, Unrepeated
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
+from pubqueue.core.queue.clock_recovery import Recover
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
-from pubqueue.core.queue.recover import Recover
 from pubqueue.stores.sqlite import SqliteStore
 
 
@@ -103,7 +103,7 @@ def test_who_was_a_stranger_and_is_none_any_more_loses_nothing():
 
 
 def test_so_many_accounts_are_remembered_as_there_is_room_for(monkeypatch):
-    monkeypatch.setattr("pubqueue.app.unrepeated.REMEMBERED", 3)
+    monkeypatch.setattr("pubqueue.app.notify.presence_retry.REMEMBERED", 3)
     acquaintances = Acquaintances()
     for name in "abcad":
         acquaintances.meet(Jid(f"{name}@x/1"))

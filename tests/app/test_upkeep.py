@@ -10,17 +10,17 @@ from harness.witness import WatchedFace, WatchedStore
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 
-from pubqueue.app import other_processes, reaper
 from pubqueue.app.broker import Broker
-from pubqueue.app.operations.service import SERVICE
-from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.reaper import Reaper
+from pubqueue.app.management.service import SERVICE
+from pubqueue.app.tasks import other_processes, reaper
+from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.app.upkeep import Upkeep
-from pubqueue.app.watching import Phase
-from pubqueue.cli.operations import outside
+from pubqueue.app.watch.watching import Phase
+from pubqueue.cli.management import remote_checks
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.reading.oversee import AskService
-from pubqueue.monitor import readings
+from pubqueue.core.reading.inspect import AskService
+from pubqueue.monitor import gauges
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.server import given
 from pubqueue.stores import store_at
@@ -130,7 +130,7 @@ async def test_a_task_that_has_not_come_round_for_long_is_late_until_it_does(ser
     found = health.readiness(None)
     assert (found.ready, len(found.why_not)) == (False, 3)
     assert "reaper: not come round for 91 s" in found.why_not
-    text = generate_latest(given(readings.of_upkeep(broker.upkeep))).decode()
+    text = generate_latest(given(gauges.of_upkeep(broker.upkeep))).decode()
     assert 'pubqueue_task_late{task="reaper"} 1.0' in text
     assert 'pubqueue_task_round_age_seconds{task="reaper"} 91.0' in text
     store.answers.set()
@@ -159,6 +159,6 @@ async def test_a_doctor_names_what_stands_still(late, level):
     row = {"version": "1", "uptime": None, "nodes": 1, "store": "memory:"} | late
     row |= {"clock_ahead": None, "limits": (), **dict.fromkeys(KEPT, 0), "nearest": ()}
     link = mock.Mock(perform=mock.AsyncMock(return_value=mock.Mock(rows=(row,), now=None)))
-    found, *_ = [one async for one in outside._service(link)]
+    found, *_ = [one async for one in remote_checks._service(link)]
     assert found.level.name.lower() == level
     assert ("reaper, lease should have come round" in found.says) == (level == "bad")

@@ -18,8 +18,8 @@ from bench.pause_loads_crowds import CROWD_LOADS
 from bench.pause_loads_groups import GROUP_LOADS
 from bench.pause_loads_reading import READING_LOADS
 from bench.pause_loads_strangers import feed, prepare_dear_stanzas, prepare_pipelined_reads
-from pubqueue.app.listings import LocksFromLast
-from pubqueue.app.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
+from pubqueue.app.store.listings import LocksFromLast
+from pubqueue.app.store.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
     Draft,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from bench.trickle import CountingStore, Service
-    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.store.ports import Store, Transaction
 
 HEAVY: Final = NodeName("heavy")
 HOUR: Final = seconds(3600)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.asks import publishes
 from harness.facts import BOSS, who
 
-from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
@@ -25,8 +25,8 @@ from pubqueue.core.nodes.nodeconfig import Settings
 
 if TYPE_CHECKING:
     from bench.trickle import CountingStore, Service
-    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
 
 NEWS: Final = NodeName("news")
 AT_ONCE: Final = 5000

@@ -13,8 +13,8 @@ from harness.asks import joins, retracts
 from harness.facts import BOB, BOSS, who
 from msgspec.structs import replace
 
-from pubqueue.app.listings import Trims, WaitingGroups
-from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.app.store.listings import Trims, WaitingGroups
+from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
     Item,
@@ -32,7 +32,7 @@ from pubqueue.core.nodes.nodeconfig import Settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.store.ports import Store, Transaction
 
 GROUPED: Final = NodeName("grouped")
 OWNER: Final = Jid("boss@x")

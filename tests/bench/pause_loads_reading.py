@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from harness.facts import BOSS, EVE, who
 from msgspec.structs import replace
 
-from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
     Item,
@@ -33,8 +33,8 @@ from pubqueue.core.reading.retrieve import Retrieve
 
 if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
-    from pubqueue.app.ports import Store
     from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Store
 
 LONG: Final = NodeName("long")
 OWNER: Final = Jid("boss@x")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fuzz.costs import HEADER, KINDS
 
-from pubqueue.app.askers import Askers
+from pubqueue.app.principals import Askers
 from pubqueue.faces.xmpp import XmppFace
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from bench.load import NODE, SERVICE, payload
 from pubqueue import wiring
-from pubqueue.app.rows import AffiliationRow, Needs, Write, Writes
-from pubqueue.config import NodeSettings, Settings
+from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core.model import Affiliation, Item, ItemId, Jid, Node, NodeConfig, NodeName, State
 from pubqueue.stores.sqlite import SqliteStore
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
 
 SLICE: Final = 10_000
 """Items or nodes that are written in one transaction."""

@@ -15,7 +15,7 @@ from harness.asks import publishes, retracts
 from harness.facts import ANN
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.reaper import Reaper
+from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.decision import Reply
     from pubqueue.core.notices import Notice
 

@@ -2,8 +2,8 @@
 
 from msgspec import structs
 
-from pubqueue.core import budgets
-from pubqueue.core.limits import BUDGETS, Unit, Whose, by_whose, limits
+from pubqueue.core.limits import budgets
+from pubqueue.core.limits.limits import BUDGETS, Unit, Whose, by_whose, limits
 from pubqueue.core.transactions.model import Limits
 
 STAGED = Limits(items_per_account=7, bytes_per_account=8, items=70, bytes=80)

@@ -5,12 +5,12 @@ from harness.facts import JOBS, NOW, draft, queue
 from msgspec.structs import replace
 
 from pubqueue.core.after import after
-from pubqueue.core.allowance import Allowance, overdrawn, overdrawn_together
 from pubqueue.core.changes import AddItem, Lock, RemoveItem, ReplacePayload
 from pubqueue.core.decision import Refusal
+from pubqueue.core.limits.allowance import Allowance, overdrawn, overdrawn_together
+from pubqueue.core.limits.quotas import Holding, Quota, Quotas, weight
 from pubqueue.core.model import Jid, State
-from pubqueue.core.queue.ending import room_for
-from pubqueue.core.quotas import Holding, Quota, Quotas, weight
+from pubqueue.core.queue.give_back import room_for
 
 EVE, BOSS = Jid("eve@x"), Jid("boss@x")
 SAID = (("näme", "v"), ("b", "ö"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.core.reasons import LONGEST, matches, shape
+from pubqueue.core.reading.reasons import LONGEST, matches, shape
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pubqueue.core import changes as c
 from pubqueue.core.after import subscription_after
 from pubqueue.core.decision import Refusal
 from pubqueue.core.model import SubscriptionState, Terms
-from pubqueue.core.several import (
+from pubqueue.core.multi_subscription import (
     apart,
     counted,
     find,

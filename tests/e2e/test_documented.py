@@ -23,7 +23,7 @@ from harness.documented import (
 from harness.patience import PATIENCE
 from harness.program import Program
 
-from pubqueue.config import load
+from pubqueue.config.settings import load
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e

@@ -14,7 +14,7 @@ from harness.patience import PATIENCE
 from harness.program import PUBQUEUE
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
-from pubqueue.cli import worker as command
+from pubqueue.cli.worker import worker as command
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.worker.handling.limits import MAX_PAUSE

@@ -18,13 +18,13 @@ from harness.session import PUBSUB, condition, session
 from harness.terminal import terminal
 from harness.tls import secure
 
-from pubqueue.app.operations.deaths import DEAD, REASONS
-from pubqueue.app.operations.items import EVENTS, ITEMS, PEEK
-from pubqueue.app.operations.nodes import MEMBERS, QUEUES
-from pubqueue.app.operations.overview import OVERVIEW
-from pubqueue.app.operations.schedules import SCHEDULES, SHOW
-from pubqueue.app.operations.service import SERVICE, WORKERS
-from pubqueue.core.limits import Whose
+from pubqueue.app.management.deaths import DEAD, REASONS
+from pubqueue.app.management.items import EVENTS, ITEMS, PEEK
+from pubqueue.app.management.nodes import MEMBERS, QUEUES
+from pubqueue.app.management.overview import OVERVIEW
+from pubqueue.app.management.schedules import SCHEDULES, SHOW
+from pubqueue.app.management.service import SERVICE, WORKERS
+from pubqueue.core.limits.limits import Whose
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]

@@ -15,12 +15,12 @@ from harness.toy_face import LineFace
 
 from pubqueue import wiring
 from pubqueue.app.broker import Broker
-from pubqueue.config import NodeSettings, Settings
+from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import NOBODY, Deliver, Purged, Retracted, ToEach
-from pubqueue.faces.xmpp.payload import fingerprint, same
+from pubqueue.faces.xmpp.xml.payload import fingerprint, same
 from pubqueue.stores import store_at
 
 

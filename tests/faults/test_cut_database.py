@@ -17,12 +17,12 @@ from harness.transactions import MORE, aborts, commits, in_slices, stages
 from harness.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.listings import Events
+from pubqueue.app.store.listings import Events
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.nodes.subscribe import Unsubscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.transactions.moving import ResumeMoves

@@ -7,7 +7,7 @@ from harness.patience import PATIENCE
 from harness.program import Program, write_config
 from harness.server import StubServer
 
-from pubqueue.app.listings import ItemIds
+from pubqueue.app.store.listings import ItemIds
 from pubqueue.core.model import NodeName
 from pubqueue.stores.sqlite import SqliteStore
 

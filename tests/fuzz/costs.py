@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import Asker, Jid
 from pubqueue.faces.xmpp.parse.iq import Iq
-from pubqueue.faces.xmpp.single import Single
-from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.stream.single import Single
 from pubqueue.faces.xmpp.verbs import VERBS, find
 from pubqueue_xeps.wire import ns
 

@@ -12,15 +12,15 @@ from harness.server import ACCEPT, ROOT, on_a_stream
 from lxml import etree
 from structlog.testing import capture_logs
 
-from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
-from pubqueue.app.resending import LAG
+from pubqueue.app.notify.redelivery import LAG
+from pubqueue.app.principals import Askers
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.expire import Expire
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.payload import same
+from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from harness.facts import BOSS, ETL, JOBS, draft, who
 
+from pubqueue.core.limits.request_sizes import MOST_PUBLISHED
 from pubqueue.core.model import ItemId, Jid, Millis
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Options, Subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.queue.touch import Touch
-from pubqueue.core.request_sizes import MOST_PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from harness.store_reader import StoreReader
 
     from pubqueue.app.batch import BatchResult
-    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.model import NodeName
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from harness.patience import PATIENCE
 from harness.server import STREAMS, Frames, parse
 
-from pubqueue.faces.xmpp.feeder import padding
+from pubqueue.faces.xmpp.stream.expat_feeder import padding
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,12 +16,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app import batch, broker
-from pubqueue.app.change_applier import ChangeApplier
-from pubqueue.app.facts import committing, moving, publishing
-from pubqueue.app.facts import crowd as crowd_facts
-from pubqueue.app.speaking import Speaker
+from pubqueue.app.facts.nodes import large_audience as crowd_facts
+from pubqueue.app.facts.queue import publishing
+from pubqueue.app.facts.transactions import committing, moving
+from pubqueue.app.notify.speaking import Speaker
+from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.cli import main
-from pubqueue.core.nodes import crowd, review
+from pubqueue.core.nodes import large_audience
+from pubqueue.core.nodes.subscriptions import review
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
@@ -140,7 +142,7 @@ if __name__ == "__main__":
         committing.MOST_WINNERS, moving.SLICE = 0, 1
     if request in CROWDS:
         publishing.CROWD = 1
-        for place in (crowd_facts, crowd, review):
+        for place in (crowd_facts, large_audience, review):
             place.PAGE = 1
     for watch in POINTS.values():
         watch(doom)

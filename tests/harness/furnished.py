@@ -14,7 +14,7 @@ from msgspec.json import encode
 
 from pubqueue.core.model import NodeConfig, NodeName, Terms
 from pubqueue.core.schedules.model import Definition
-from pubqueue.stores.relational.columns import packed, packed_config, packed_terms
+from pubqueue.stores.sql.columns import packed, packed_config, packed_terms
 from pubqueue.stores.sqlite.schema import prepare
 
 if TYPE_CHECKING:

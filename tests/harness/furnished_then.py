@@ -10,7 +10,7 @@ import psycopg
 from harness.furnished import rows
 
 from pubqueue.stores import postgres, sqlite
-from pubqueue.stores.relational.statements import scripts
+from pubqueue.stores.sql.statements import scripts
 from pubqueue.stores.sqlite.schema import APPLICATION_ID, statements
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from harness.recount import recount
 from harness.replay import replayed, states
 from harness.store_contents import ALL
 
-from pubqueue.app.listings import Events
+from pubqueue.app.store.listings import Events
 from pubqueue.stores.postgres.store import PostgresStore
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from typing import Any, Final
 
 import psycopg
 
-from pubqueue.app.ports import ForeignStoreError
-from pubqueue.stores.copying import copy, of_sqlite
-from pubqueue.stores.postgres import line, schema
+from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.stores.copying import copy, sqlite_tables
+from pubqueue.stores.postgres import connection as line
+from pubqueue.stores.postgres import schema
 from pubqueue.stores.sqlite.schema import prepare
 
 FROM, TO, BACK = sys.argv[1:]
@@ -106,7 +107,7 @@ def attempt(statements: int) -> bool:
     return not os.WIFSIGNALED(status)
 
 
-of_sqlite.sqlite3 = type(
+sqlite_tables.sqlite3 = type(
     "sqlite3", (), vars(sqlite3) | {"connect": partial(sqlite3.connect, factory=Sqlite)}
 )  # type: ignore[assignment]
 line.psycopg.connect = Postgres.connect

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from harness.crowd import Crowd, Delivery
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
 
 NODE: Final = """
 [[node]]

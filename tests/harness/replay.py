@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from harness.recount import copied
 from harness.store_contents import ALL, contents, nodes
 
-from pubqueue.app.listings import Events
+from pubqueue.app.store.listings import Events
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import State
-from pubqueue.stores.relational.node_ids import NodeIds
+from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.events import Event
     from pubqueue.core.reading.pages import EventEntry
 

@@ -8,12 +8,12 @@ from harness.facts import NOW
 from harness.store_reader import StoreReader
 
 from pubqueue.app.batch import run
-from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import Context
-from pubqueue.app.working_set import WorkingSet
+from pubqueue.app.working_set.change_applier import ChangeApplier
+from pubqueue.app.working_set.working_set import WorkingSet
+from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pubqueue.app.batch import BatchResult
-    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid, NodeName
 

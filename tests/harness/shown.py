@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 from harness.browser import CHANGE, LOOK
 
-from pubqueue.app.watching import Phase
-from pubqueue.config import Settings
+from pubqueue.app.watch.watching import Phase
+from pubqueue.config.settings import Settings
 from pubqueue.core.model import Asker, Jid
-from pubqueue.monitor.page.sessions import Tokens
+from pubqueue.monitor.page.logins import Tokens
 from pubqueue.monitor.server import Monitor
 from pubqueue.wiring import queue
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.listings import AffiliationsOf, Items, Nodes
-from pubqueue.app.rows import Needs
+from pubqueue.app.store.listings import AffiliationsOf, Items, Nodes
+from pubqueue.app.store.rows import Needs
+from pubqueue.core.limits.quotas import Holding, weight
 from pubqueue.core.model import State
-from pubqueue.core.quotas import Holding, weight
 
 if TYPE_CHECKING:
-    from pubqueue.app.ports import Transaction
-    from pubqueue.app.row_cache import RowCache
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.app.working_set.row_cache import RowCache
     from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
 
 ALL: Final = 1_000_000

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from harness.store_contents import ALL
 
-from pubqueue.app.listings import ItemIds, Items, LogEnds, Nodes, Sweepable
-from pubqueue.app.working_set import WorkingSet
+from pubqueue.app.store.listings import ItemIds, Items, LogEnds, Nodes, Sweepable
+from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.after import has_room
 from pubqueue.core.model import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.model import Item, ItemId, Jid, Node, NodeName
 
 

@@ -12,9 +12,9 @@ from harness.patience import PATIENCE
 from harness.store_contents import ALL
 from msgspec.structs import replace
 
-from pubqueue.app import timetable
-from pubqueue.app.listings import Events
-from pubqueue.app.rows import Needs, Write, Writes
+from pubqueue.app.facts.schedules import cron_times
+from pubqueue.app.store.listings import Events
+from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source, draft_of
@@ -23,7 +23,7 @@ from pubqueue.stores import store_at
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.store.ports import Store, Transaction
 
 NODE: Final = """
 [[node]]
@@ -97,7 +97,7 @@ class Ticks:
         """Return the items of its times behind a moment, up to which it has fired, each once."""
         schedule = await self.schedule(name)
         what = schedule.definition
-        found = timetable.latest(what.cron, what.zone, behind, schedule.fired_through, 1 << 20)
+        found = cron_times.latest(what.cron, what.zone, behind, schedule.fired_through, 1 << 20)
         return Counter(draft_of(what, moment).id for moment in found)
 
 

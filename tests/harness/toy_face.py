@@ -15,10 +15,10 @@ from xml.sax.saxutils import escape
 
 from harness.patience import PATIENCE
 
-from pubqueue.app.watching import Traffic
+from pubqueue.app.watch.watching import Traffic
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
-from pubqueue.core.nodes.subscribe import Options, Subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
 from pubqueue.core.notices import (
     Announce,
     Configured,

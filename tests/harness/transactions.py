@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness.asks import publishes
 from harness.facts import ETL, JOBS, who
 
-from pubqueue.app.facts import committing, moving
+from pubqueue.app.facts.transactions import committing, moving
 from pubqueue.core.decision import Done, Published, Refused
 from pubqueue.core.model import ItemId, NodeName, seconds
 from pubqueue.core.queue.expire import Expire

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from harness.shell import Shell
 
-from pubqueue.stores.postgres.line import Line
+from pubqueue.stores.postgres.connection import Line
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from harness.store_reader import StoreReader
 
     from pubqueue.app.batch import BatchResult
-    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.model import Jid, NodeName
 
 T = TypeVar("T")

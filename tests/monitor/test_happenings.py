@@ -9,10 +9,10 @@ from pubqueue.core.event_log import EVENTS
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.queue.expire import Bounce, Expire, Leave
-from pubqueue.core.queue.free import FreeLocks
+from pubqueue.core.queue.force_unlock import FreeLocks
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.core.transactions import model as t
-from pubqueue.monitor.happenings import COUNTED, Kind, Why, happenings
+from pubqueue.monitor.event_counters import COUNTED, Kind, Why, happenings
 
 FREE, LOCKED = waiting(), held()
 OTHER = NodeName("other")

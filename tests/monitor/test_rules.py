@@ -12,11 +12,11 @@ from harness.packaged import needs
 from prometheus_client import generate_latest
 
 from pubqueue.app.upkeep import Upkeep
-from pubqueue.app.watching import Phase, Traffic, Waiting
-from pubqueue.monitor import readings
-from pubqueue.monitor.lag import Lag
+from pubqueue.app.watch.watching import Phase, Traffic, Waiting
+from pubqueue.monitor import gauges
+from pubqueue.monitor.counters import Tally
+from pubqueue.monitor.loop_lag import Lag
 from pubqueue.monitor.server import given
-from pubqueue.monitor.tally import Tally
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "operations" / "prometheus" / "alerts.yml"
@@ -29,11 +29,11 @@ def exposed():
     watch = Tally()
     Lag(watch.registry)
     families = [
-        *readings.of_process(Waiting(0, 0, 0), [Traffic()]),
-        *readings.of_build("1", Phase.AT_WORK),
-        *readings.of_upkeep(Upkeep()),
-        readings.store_answers(yes=True),
-        *readings.families(),
+        *gauges.of_process(Waiting(0, 0, 0), [Traffic()]),
+        *gauges.of_build("1", Phase.AT_WORK),
+        *gauges.of_upkeep(Upkeep()),
+        gauges.store_answers(yes=True),
+        *gauges.families(),
     ]
     text = (generate_latest(watch.registry) + generate_latest(given(families))).decode()
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))

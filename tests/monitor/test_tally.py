@@ -3,14 +3,14 @@
 import pytest
 from harness.facts import ANN, ETL, JOBS, NOW, draft, held, who
 
-from pubqueue.app.watching import Took
+from pubqueue.app.watch.watching import Took
 from pubqueue.core.changes import AddItem
 from pubqueue.core.decision import Decision, Done, Refusal, refuse
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.notices import Deliver, Purged
 from pubqueue.core.queue.publication import Publish
-from pubqueue.monitor import tally
-from pubqueue.monitor.tally import OTHERS, Tally
+from pubqueue.monitor import counters
+from pubqueue.monitor.counters import OTHERS, Tally
 
 TOOK = Took(0.002, 0.2)
 
@@ -52,7 +52,7 @@ def test_refusals_are_counted_by_condition_in_batches_and_beside_them():
 
 
 def test_nodes_beyond_the_bound_are_counted_together(monkeypatch):
-    monkeypatch.setattr(tally, "MOST_NODES", 2)
+    monkeypatch.setattr(counters, "MOST_NODES", 2)
     watch = Tally()
     names = [NodeName(name) for name in "abcd"]
     for name in [*names, *names]:

@@ -26,7 +26,7 @@ from harness.typed_pages import (
 )
 
 from pubqueue.stores import sqlite
-from pubqueue.stores.relational.statements import scripts
+from pubqueue.stores.sql.statements import scripts
 
 pytestmark = pytest.mark.e2e
 

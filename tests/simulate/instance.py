@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from harness.alarm import alarm
 
-from pubqueue.app import ports
 from pubqueue.app.broker import ENDING, Broker
-from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.reaper import Reaper
+from pubqueue.app.store import ports
+from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, singly

@@ -22,15 +22,15 @@ from harness.store_contents import (
     subscribers,
 )
 
-from pubqueue.app.listings import Events
+from pubqueue.app.store.listings import Events
 from pubqueue.core.after import has_room
 from pubqueue.core.decision import Done, Published, Refusal, Refused
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import NO_TIME, Millis
 from pubqueue.core.nodes.manage import Configure, Purge
 from pubqueue.core.notices import Deliver
+from pubqueue.core.queue.clock_recovery import longest
 from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.recover import longest
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import StagePublish
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Item, Jid, NodeName
     from pubqueue.core.reading.pages import EventEntry

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from pubqueue.app.ports import Store
+from pubqueue.app.store.ports import Store
 from pubqueue.stores.copying import copy
 from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.sqlite import SqliteStore
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from pubqueue.app.ports import Instance, Transaction
+    from pubqueue.app.store.ports import Instance, Transaction
     from pubqueue.core.model import Millis
     from pubqueue.stores.sqlite.instances import Instances as RealInstances
 

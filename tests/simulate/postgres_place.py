@@ -11,8 +11,8 @@ from harness.postgres import Postgres
 
 from pubqueue.stores.postgres import store as real
 from pubqueue.stores.postgres.clock import ServerClock
+from pubqueue.stores.postgres.connection import Line
 from pubqueue.stores.postgres.errors import translated
-from pubqueue.stores.postgres.line import Line
 from pubqueue.stores.sqlite.in_process import Instances, Owners
 from simulate.ticks import true_time
 from simulate.troubles import DeadError, on_a_full_disk
@@ -20,7 +20,7 @@ from simulate.troubles import DeadError, on_a_full_disk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.model import Millis
 
 T = TypeVar("T")

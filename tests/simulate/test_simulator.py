@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from cronsim import CronSim
 from msgspec.structs import replace
 
-from pubqueue.app import dispatcher, timetable
+from pubqueue.app import dispatcher
 from pubqueue.app.batch import FAILED, Batch
 from pubqueue.app.broker import Broker
-from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.unsaid import Unsaid
+from pubqueue.app.facts.schedules import cron_times
+from pubqueue.app.notify.undelivered import Unsaid
+from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.core.changes import Lock
 from pubqueue.core.decision import Done, Published
 from pubqueue.core.model import Millis
@@ -24,7 +25,7 @@ from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.dispatch import dispatch as real_dispatch
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.schedules import fire
-from pubqueue.stores.copying import of_sqlite
+from pubqueue.stores.copying import sqlite_tables
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.sqlite import instances as sqlite_instances
@@ -188,7 +189,7 @@ def never(*_asked):
 
 
 def test_a_calendar_that_goes_in_a_circle_is_found(monkeypatch):
-    monkeypatch.setattr(timetable, "_in_order", walks_with_the_zone)
+    monkeypatch.setattr(cron_times, "_in_order", walks_with_the_zone)
     found = run.Run(1, "sqlite", minutes=14.0, plan=[]).run()
     assert found.rule == "the log tells of a fault of ours"
     assert "schedule.calendar_failed" in found.violation
@@ -275,7 +276,7 @@ def test_an_instance_that_serves_from_a_half_copy_is_found(monkeypatch):
 
 
 def test_a_copy_that_does_not_fit_an_empty_store_is_found(monkeypatch):
-    monkeypatch.setattr(of_sqlite.SqlitePlace, "is_empty", lambda _place: False)
+    monkeypatch.setattr(sqlite_tables.SqlitePlace, "is_empty", lambda _place: False)
     assert copied(1).rule == "a store cannot be copied to an empty one"
 
 

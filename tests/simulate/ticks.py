@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.manage import Create
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.schedules.keep import AddSchedule
+from pubqueue.core.schedules.admin import AddSchedule
 from pubqueue.core.schedules.model import Definition, Missed, draft_of
 
 if TYPE_CHECKING:

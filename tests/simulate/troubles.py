@@ -6,14 +6,14 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from pubqueue.app.ports import StaleError, StoreError
+from pubqueue.app.store.ports import StaleError, StoreError
 from simulate.plan import COMMITTED, WITHIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
     from pubqueue.core.model import Millis
     from simulate.places import PlacedStore
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from harness.asks import a_queue
 from harness.facts import BOSS, JOBS, who
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.store.ports import StoreError
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.queue.redrive import Redrive
 from simulate import ticks

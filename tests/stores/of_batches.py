@@ -24,9 +24,9 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import ItemIds, Nodes
-from pubqueue.app.ports import StaleError, StoreError, UnfitError
-from pubqueue.app.rows import AffiliationRow, Finished, Write, Writes
+from pubqueue.app.store.listings import ItemIds, Nodes
+from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
+from pubqueue.app.store.rows import AffiliationRow, Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, State
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version

@@ -33,7 +33,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import (
+from pubqueue.app.store.listings import (
     Contests,
     Events,
     NodeWinners,
@@ -41,8 +41,8 @@ from pubqueue.app.listings import (
     TakenWinners,
     WinningDrafts,
 )
-from pubqueue.app.ports import StaleError
-from pubqueue.app.rows import Rows, Writes
+from pubqueue.app.store.ports import StaleError
+from pubqueue.app.store.rows import Rows, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.events import Event, EventKind

@@ -10,13 +10,13 @@ from harness.store_contents import contents
 from stores.staging_steps import row, stage
 from stores.steps import DEAD, EMPTY, ENOUGH, add, items, listed, load, lock, make, sweep
 
-from pubqueue.app import listings as li
-from pubqueue.app.rows import Rows
+from pubqueue.app.store import listings as li
+from pubqueue.app.store.rows import Rows
 from pubqueue.core import changes as c
 from pubqueue.core.model import ItemId, Jid, State
 
 if TYPE_CHECKING:
-    from pubqueue.app.ports import Store
+    from pubqueue.app.store.ports import Store
     from pubqueue.core.model import NodeName
 
 WAYS: Final = {

@@ -18,15 +18,15 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import (
+from pubqueue.app.store.listings import (
     FormerSubscribers,
     Reviews,
     SubscriberRoles,
     Subscribers,
     UntoldNodes,
 )
-from pubqueue.app.ports import StaleError
-from pubqueue.app.rows import Rows, Write
+from pubqueue.app.store.ports import StaleError
+from pubqueue.app.store.rows import Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 

@@ -19,7 +19,7 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import (
+from pubqueue.app.store.listings import (
     AgedEvents,
     Counted,
     Events,
@@ -28,7 +28,7 @@ from pubqueue.app.listings import (
     NewestItem,
     NodeEntries,
 )
-from pubqueue.app.rows import Write, Writes
+from pubqueue.app.store.rows import Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.events import Event, EventKind
 from pubqueue.core.model import DeadLetter, ItemId, Jid, Millis, NodeName, State

@@ -20,9 +20,9 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import Counted, GroupLines, GroupTurns, NodeEntries, WaitingGroups
-from pubqueue.app.ports import StaleError
-from pubqueue.app.rows import Write
+from pubqueue.app.store.listings import Counted, GroupLines, GroupTurns, NodeEntries, WaitingGroups
+from pubqueue.app.store.ports import StaleError
+from pubqueue.app.store.rows import Write
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from harness.patience import PATIENCE
 
-from pubqueue.app.ports import FencedError, Instance
-from pubqueue.stores.postgres import instances as of_postgres
-from pubqueue.stores.relational import leases
+from pubqueue.app.store.ports import FencedError, Instance
+from pubqueue.stores.postgres.instances import instances as of_postgres
+from pubqueue.stores.sql import leases
 from pubqueue.stores.sqlite import instances as of_sqlite
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 

@@ -26,8 +26,8 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import DeadItems, Forgettable, ItemIds, Items
-from pubqueue.app.rows import Due, Finished, Rows, Write
+from pubqueue.app.store.listings import DeadItems, Forgettable, ItemIds, Items
+from pubqueue.app.store.rows import Due, Finished, Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.model import NO_TIME, DeadLetter, ItemId, Jid, State, digest
 from pubqueue.core.transactions.model import Sweep

@@ -24,13 +24,8 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import (
-    Contests,
-    FormerSubscribers,
-    SubscriberRoles,
-    Subscribers,
-)
-from pubqueue.app.rows import Finished, Write, Writes
+from pubqueue.app.store.listings import Contests, FormerSubscribers, SubscriberRoles, Subscribers
+from pubqueue.app.store.rows import Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.addresses import account_of

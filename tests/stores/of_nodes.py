@@ -26,7 +26,7 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.listings import (
+from pubqueue.app.store.listings import (
     AffiliationsOf,
     FreeSubscriptions,
     Nodes,
@@ -35,9 +35,10 @@ from pubqueue.app.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.app.rows import AffiliationRow, Needs, Rows, Write, Writes
+from pubqueue.app.store.rows import AffiliationRow, Needs, Rows, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.after import after as after_change
+from pubqueue.core.limits.quotas import Holding
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
@@ -47,7 +48,6 @@ from pubqueue.core.model import (
     PublishModel,
 )
 from pubqueue.core.queue.dispatch import place as turn
-from pubqueue.core.quotas import Holding
 
 OTHER = NodeName("other")
 BOB_ACCOUNT = Jid("bob@x")

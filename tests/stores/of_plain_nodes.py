@@ -9,8 +9,8 @@ from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep, write
 
-from pubqueue.app import rows
-from pubqueue.app.listings import (
+from pubqueue.app.store import rows
+from pubqueue.app.store.listings import (
     AffiliationsOf,
     Backward,
     ItemIds,
@@ -24,7 +24,7 @@ from pubqueue.app.listings import (
     Total,
     Trims,
 )
-from pubqueue.app.rows import Needs, Write, Writes
+from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import LONGEST_ID, AccessModel, Affiliation, Jid, Millis, NodeName

@@ -8,9 +8,9 @@ from harness.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, add, do, items, load, lock, make
 
-from pubqueue.app.listings import Nodes
-from pubqueue.app.ports import StaleError, StoreError, UnfitError
-from pubqueue.app.rows import Needs, Write, Writes
+from pubqueue.app.store.listings import Nodes
+from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
+from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Millis, NodeName
 

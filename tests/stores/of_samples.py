@@ -7,8 +7,8 @@ from harness.facts import JOBS, NOW
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, make, write
 
-from pubqueue.app.listings import Samples
-from pubqueue.app.rows import Write, Writes
+from pubqueue.app.store.listings import Samples
+from pubqueue.app.store.rows import Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.reading.sampled import SLOT, Sample

@@ -7,9 +7,9 @@ from harness.facts import JOBS, NIGHTLY, NOW, after
 from msgspec.structs import replace
 from stores.steps import Desk, add, ids
 
-from pubqueue.app.listings import DueSchedules, Schedules
-from pubqueue.app.ports import StaleError
-from pubqueue.app.rows import Needs, Write, Writes
+from pubqueue.app.store.listings import DueSchedules, Schedules
+from pubqueue.app.store.ports import StaleError
+from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core.model import Jid, seconds
 from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source
 

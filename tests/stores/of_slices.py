@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from stores.staging_steps import ETL, MORE, TOLD, row, stage, waits
 from stores.steps import listed, load, make, sweep
 
-from pubqueue.app.listings import RecordOf, Unmoved, WinnerRows
-from pubqueue.app.rows import Rows
+from pubqueue.app.store.listings import RecordOf, Unmoved, WinnerRows
+from pubqueue.app.store.rows import Rows
 from pubqueue.core.model import State
 from pubqueue.core.transactions.model import App, Commit, Moved, OnTaken, Totals
 

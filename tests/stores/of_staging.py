@@ -28,15 +28,9 @@ from stores.steps import (
     payloads,
 )
 
-from pubqueue.app.listings import (
-    AttemptsOf,
-    NodeWinners,
-    RecordOf,
-    Records,
-    Sweepable,
-)
-from pubqueue.app.ports import StaleError
-from pubqueue.app.rows import NotedKey, Rows, StagedKey
+from pubqueue.app.store.listings import AttemptsOf, NodeWinners, RecordOf, Records, Sweepable
+from pubqueue.app.store.ports import StaleError
+from pubqueue.app.store.rows import NotedKey, Rows, StagedKey
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.transactions.model import (
     Abort,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.facts import ANN, BOB, EVE, JOBS, after, window
 from stores.steps import listed, load, make, sweep, window_row
 
-from pubqueue.app.listings import (
+from pubqueue.app.store.listings import (
     FormerSubscribers,
     SeveralOf,
     Subscribers,
@@ -15,7 +15,7 @@ from pubqueue.app.listings import (
 )
 from pubqueue.core import changes as c
 from pubqueue.core.model import Jid, SubscriptionState, Terms
-from pubqueue.core.several import terms_of, together
+from pubqueue.core.multi_subscription import terms_of, together
 
 PENDING = SubscriptionState.PENDING
 STAND, WAIT = SubscriptionsOf(JOBS), SubscriptionsOf(JOBS, PENDING)

@@ -20,8 +20,8 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.listings import HeldBy, Items, Locks, LocksFromLast, Stride, Total
-from pubqueue.app.rows import BEGINNING, HELD, Due, Passed, Reach, Ready
+from pubqueue.app.store.listings import HeldBy, Items, Locks, LocksFromLast, Stride, Total
+from pubqueue.app.store.rows import BEGINNING, HELD, Due, Passed, Reach, Ready
 from pubqueue.core import changes as c
 from pubqueue.core.model import State
 

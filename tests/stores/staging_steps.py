@@ -7,11 +7,8 @@ from stores.steps import (
     load,
 )
 
-from pubqueue.app.listings import (
-    WinnerClasses,
-    Winners,
-)
-from pubqueue.app.rows import Judged, Writes
+from pubqueue.app.store.listings import WinnerClasses, Winners
+from pubqueue.app.store.rows import Judged, Writes
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.transactions.model import (
     Commit,

@@ -12,8 +12,16 @@ from harness.facts import ANN, JOBS, NOW, after, draft, queue
 from harness.store_contents import contents
 from msgspec.structs import replace
 
-from pubqueue.app.listings import ItemIds
-from pubqueue.app.rows import AffiliationRow, Finished, Needs, StagedKey, StagedRow, Write, Writes
+from pubqueue.app.store.listings import ItemIds
+from pubqueue.app.store.rows import (
+    AffiliationRow,
+    Finished,
+    Needs,
+    StagedKey,
+    StagedRow,
+    Write,
+    Writes,
+)
 from pubqueue.core import after as afterwards
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
@@ -44,7 +52,7 @@ from pubqueue.core.transactions.model import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Node
 

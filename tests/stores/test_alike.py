@@ -15,7 +15,7 @@ from harness.store_contents import ALL, contents, everything, next_token, recoun
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
-from pubqueue.app.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
+from pubqueue.app.store.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
 from pubqueue.core import changes as c
 from pubqueue.core.model import NO_TIME, State
 from pubqueue.core.transactions.model import Sweep

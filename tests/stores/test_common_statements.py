@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pubqueue.stores.postgres import queries as postgres
-from pubqueue.stores.relational.statements import common, own
+from pubqueue.stores.sql.statements import common, own
 from pubqueue.stores.sqlite import queries as sqlite
 
 DIALECTS = [sqlite, postgres]

@@ -16,13 +16,13 @@ from harness.facts import window
 from harness.store_contents import everything, recount
 from stores.steps import EMPTY, add, lock, make
 
-from pubqueue.app.ports import ForeignStoreError, Instance, StoreError
+from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError
 from pubqueue.core import changes as c
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import RefusedError, copy
-from pubqueue.stores.copying.of_postgres import PostgresPlace
-from pubqueue.stores.copying.of_sqlite import SqlitePlace, _batches
-from pubqueue.stores.copying.places import AT_ONCE
+from pubqueue.stores.copying.endpoints import AT_ONCE
+from pubqueue.stores.copying.postgres_tables import PostgresPlace
+from pubqueue.stores.copying.sqlite_tables import SqlitePlace, _batches
 from pubqueue.stores.copying.tables import OF_PROCESSES, agreed, differences
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.sqlite.schema import prepare

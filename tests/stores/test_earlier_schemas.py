@@ -10,13 +10,13 @@ from harness import furnished_then as then
 from harness.store_contents import everything, misweighed
 from msgspec import json
 
-from pubqueue.app.rows import Needs
+from pubqueue.app.store.rows import Needs
 from pubqueue.core.model import NodeConfig, NodeFull
 from pubqueue.core.nodes.references import identity
 from pubqueue.core.transactions.model import key_of
 from pubqueue.stores import postgres, sqlite
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.relational.statements import scripts
+from pubqueue.stores.sql.statements import scripts
 from pubqueue.stores.sqlite import SqliteStore
 
 OF_SQLITE = range(8, len(scripts(sqlite.__name__)))

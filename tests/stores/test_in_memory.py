@@ -10,7 +10,7 @@ from harness.store_contents import next_token
 from stores.contract import SharedStoreContract
 from stores.of_relational import OfRelational
 
-from pubqueue.app.listings import Nodes
+from pubqueue.app.store.listings import Nodes
 from pubqueue.stores import store_at
 from pubqueue.stores.sqlite import in_memory
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore

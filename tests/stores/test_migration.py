@@ -11,8 +11,8 @@ from msgspec import json
 from msgspec.structs import replace
 from stores.steps import make, sweep
 
-from pubqueue.app import listings as li
-from pubqueue.app.rows import AffiliationRow, Finished, Needs, StagedKey, Write, Writes
+from pubqueue.app.store import listings as li
+from pubqueue.app.store.rows import AffiliationRow, Finished, Needs, StagedKey, Write, Writes
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import DeleteNode, PurgeNode
 from pubqueue.core.events import Event, EventKind

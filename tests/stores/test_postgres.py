@@ -8,8 +8,8 @@ import pytest
 from stores.contract import SharedStoreContract
 from stores.of_relational import OfRelational
 
-from pubqueue.app.listings import Nodes
-from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.app.store.listings import Nodes
+from pubqueue.app.store.ports import ForeignStoreError, StoreError
 from pubqueue.stores.looking import look
 from pubqueue.stores.postgres.store import PostgresStore
 

@@ -11,18 +11,18 @@ from harness.witness import WatchedFace
 
 from pubqueue import wiring
 from pubqueue.app.broker import Broker
-from pubqueue.app.operations.given import Given
-from pubqueue.app.operations.service import SERVICE
-from pubqueue.cli.operations.findings import Level
-from pubqueue.cli.operations.outside import store_clock
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.service import SERVICE
+from pubqueue.cli.management.remote_checks import store_clock
+from pubqueue.cli.management.report import Level
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
+from pubqueue.core.queue.clock_recovery import Recover
 from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.recover import Recover
-from pubqueue.core.reading.oversee import AskService
+from pubqueue.core.reading.inspect import AskService
 from pubqueue.stores import Timed
-from pubqueue.stores.postgres import doubts
+from pubqueue.stores.postgres import durability_warnings
 from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.postgres.store import PostgresStore
 
@@ -122,8 +122,8 @@ class Asked:
     ("ahead", "words"), [(0.4, []), (90, ["90 s ahead of"]), (-7, ["7 s behind"])]
 )
 def test_check_says_when_clocks_differ(monkeypatch, ahead, words):
-    monkeypatch.setattr(doubts.time, "time", lambda: 1000 + ahead)
-    said = doubts._about_clocks(Asked(1000.0))
+    monkeypatch.setattr(durability_warnings.time, "time", lambda: 1000 + ahead)
+    said = durability_warnings._about_clocks(Asked(1000.0))
     assert [word in one for word, one in zip(words, said, strict=True)] == [True] * len(words)
 
 

@@ -12,9 +12,9 @@ from harness.postgres import Postgres
 from harness.postgres_cuts import CutWire
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.store.ports import StoreError
 from pubqueue.core import changes as c
-from pubqueue.stores.postgres import line as line_module
+from pubqueue.stores.postgres import connection as line_module
 from pubqueue.stores.postgres.own_thread import OwnThread
 from pubqueue.stores.postgres.store import PostgresStore
 

@@ -10,8 +10,8 @@ from harness.postgres_wire import PostgresWire
 from harness.store_contents import everything, recount
 from stores.steps import EMPTY, add, do, ids, make
 
-from pubqueue.app.listings import ItemIds, Nodes
-from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.app.store.listings import ItemIds, Nodes
+from pubqueue.app.store.ports import ForeignStoreError, StoreError
 from pubqueue.core import changes as c
 from pubqueue.stores.postgres import locks, schema
 from pubqueue.stores.postgres.store import PostgresStore

@@ -12,16 +12,17 @@ from harness.patience import PATIENCE
 from harness.store_contents import recount
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.store.ports import StoreError
 from pubqueue.core import changes as c
-from pubqueue.stores.postgres import hanging, schema
+from pubqueue.stores.postgres import schema
+from pubqueue.stores.postgres.instances import stuck_writers
 from pubqueue.stores.postgres.store import PostgresStore
 
 
 @pytest.fixture
 async def store(postgres, monkeypatch):
     monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.6)
-    monkeypatch.setattr(hanging, "HANGS", 0.3)
+    monkeypatch.setattr(stuck_writers, "HANGS", 0.3)
     store = PostgresStore(postgres.address)
     await store.open()
     await make(store, c.CreateNode(EMPTY))
@@ -69,7 +70,7 @@ async def test_others_go_on_and_who_hung_is_refused_what_was_undone(store, postg
 
 
 async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
-    monkeypatch.setattr(hanging, "HANGS", 3600.0)
+    monkeypatch.setattr(stuck_writers, "HANGS", 3600.0)
     async with hung(postgres.address, "batch") as process:
         with pytest.raises(StoreError, match="lock timeout"):
             await make(store, add("in-vain"))

@@ -11,18 +11,19 @@ from harness.witness import WatchedFace
 from stores.of_instances import died
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app import other_processes
 from pubqueue.app.broker import Broker
-from pubqueue.app.other_processes import OtherProcesses
-from pubqueue.app.ports import FencedError, Instance, StoreError
+from pubqueue.app.store.ports import FencedError, Instance, StoreError
+from pubqueue.app.tasks import other_processes
+from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.core import changes as c
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.stores.postgres import alone, locks, schema
-from pubqueue.stores.postgres import instances as of_postgres
-from pubqueue.stores.postgres.line import connected
+from pubqueue.stores.postgres import locks, schema
+from pubqueue.stores.postgres.connection import connected
+from pubqueue.stores.postgres.instances import exclusive_access
+from pubqueue.stores.postgres.instances import instances as of_postgres
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.relational import leases
-from pubqueue.stores.relational.statements import scripts
+from pubqueue.stores.sql import leases
+from pubqueue.stores.sql.statements import scripts
 from pubqueue.wiring import now
 
 EVER = 3600.0
@@ -221,17 +222,17 @@ async def test_a_machine_that_stood_still_judges_nobody_before_others_can_speak(
 async def test_who_copies_waits_for_leases_and_fences_who_comes_back(
     one, postgres, monkeypatch, until
 ):
-    monkeypatch.setattr(alone, "PATIENCE", 0.1)
-    monkeypatch.setattr(alone, "LEASE", 0.1)
+    monkeypatch.setattr(exclusive_access, "PATIENCE", 0.1)
+    monkeypatch.setattr(exclusive_access, "LEASE", 0.1)
     postgres.ask(f"{CONNECTIONS} AND pid = {one.instances._listens_on.info.backend_pid}")
     postgres.ask(f"UPDATE pubqueue.instance SET until = {until}")
     with closing(connected(one.conninfo)) as connection:
         schema.configure(connection)
         if until == "now()":
-            alone.have_alone(connection, "it")
+            exclusive_access.have_alone(connection, "it")
         else:
             with pytest.raises(StoreError, match="it: a process serves from it; stop it first"):
-                alone.have_alone(connection, "it")
+                exclusive_access.have_alone(connection, "it")
             return
     with pytest.raises(FencedError):
         await make(one, add("late"))

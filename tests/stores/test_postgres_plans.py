@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from pubqueue.stores.postgres.line import completed, connected
+from pubqueue.stores.postgres.connection import completed, connected
 from pubqueue.stores.postgres.queries import SQL
 from pubqueue.stores.postgres.schema import prepare
 

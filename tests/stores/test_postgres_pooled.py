@@ -9,7 +9,7 @@ from harness.pgbouncer import pooled
 from harness.program import PUBQUEUE
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app.ports import ForeignStoreError
+from pubqueue.app.store.ports import ForeignStoreError
 from pubqueue.core import changes as c
 from pubqueue.stores.postgres.store import PostgresStore
 

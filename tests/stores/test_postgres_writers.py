@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 from stores.steps import EMPTY, make
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.store.ports import StoreError
 from pubqueue.core import changes as c
 from pubqueue.stores.postgres import locks
 from pubqueue.stores.postgres.store import PostgresStore

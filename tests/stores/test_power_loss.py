@@ -18,8 +18,8 @@ from harness.recording_vfs import Confirmed, Recorder, Sync, Write
 from msgspec.structs import replace
 from stores.steps import ENOUGH, add, do, release
 
-from pubqueue.app.listings import Winners
-from pubqueue.app.ports import ForeignStoreError
+from pubqueue.app.store.listings import Winners
+from pubqueue.app.store.ports import ForeignStoreError
 from pubqueue.core import after as afterwards
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, State, digest

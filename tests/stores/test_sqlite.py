@@ -19,9 +19,9 @@ from stores.contract import SharedStoreContract
 from stores.of_relational import OfRelational
 from stores.steps import EMPTY, add, do, ids, items, make
 
-from pubqueue.app.listings import Nodes
-from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.app.rows import Needs, Write, Writes
+from pubqueue.app.store.listings import Nodes
+from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.stores.sqlite import SqliteStore

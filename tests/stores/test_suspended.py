@@ -12,8 +12,8 @@ from stores.of_instances import died
 from stores.test_postgres_hanging import stopped
 
 from pubqueue.stores import store_at
-from pubqueue.stores.postgres import instances as of_postgres
-from pubqueue.stores.relational import leases
+from pubqueue.stores.postgres.instances import instances as of_postgres
+from pubqueue.stores.sql import leases
 from pubqueue.stores.sqlite import instances as of_sqlite
 
 LEASE = 1.0

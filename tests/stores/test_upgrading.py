@@ -13,16 +13,16 @@ from harness.store_contents import everything
 from stores.steps import EMPTY, add, make
 from stores.test_copying import empty_database
 
-from pubqueue.app.ports import ForeignStoreError, Instance, StoreError, UnreachableStoreError
+from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError, UnreachableStoreError
 from pubqueue.core import changes as c
 from pubqueue.stores import postgres as on_postgres
 from pubqueue.stores import sqlite as on_sqlite
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import backups
 from pubqueue.stores.postgres.locks import LOCK, nobody_serves
-from pubqueue.stores.relational.leases import LEASE
-from pubqueue.stores.relational.statements import scripts
-from pubqueue.stores.sqlite.alone import alone
+from pubqueue.stores.sql.leases import LEASE
+from pubqueue.stores.sql.statements import scripts
+from pubqueue.stores.sqlite.exclusive_access import alone
 
 SERVED = "a process of another version serves from it; stop that first"
 LIVES = "SELECT pg_advisory_lock_shared(%s, 7)"

@@ -15,24 +15,24 @@ import structlog
 from msgspec import Struct
 
 from pubqueue.app.dispatcher import hand_out, look_around
-from pubqueue.app.listings import MovedTo
-from pubqueue.app.ports import StoreError
-from pubqueue.app.row_cache import ABSENT
+from pubqueue.app.group_turns import give_turns
 from pubqueue.app.rules import AHEAD_OF, RULES
-from pubqueue.app.turns import give_turns
+from pubqueue.app.store.listings import MovedTo
+from pubqueue.app.store.ports import StoreError
+from pubqueue.app.working_set.row_cache import ABSENT
 from pubqueue.core.changes import SetAvailable
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
-from pubqueue.core.request_sizes import too_many
+from pubqueue.core.limits.request_sizes import too_many
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-    from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
-    from pubqueue.app.listings import Place
-    from pubqueue.app.ports import Transaction
     from pubqueue.app.rules import Request
-    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.app.store.listings import Place
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.app.working_set.change_applier import ChangeApplier
+    from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.notices import Notice
 

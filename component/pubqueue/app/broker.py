@@ -16,48 +16,48 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
+from pubqueue.app.batch_size import MOST_ITEMS, share
 from pubqueue.app.boundaries import answer_with, apart
-from pubqueue.app.change_applier import ChangeApplier
 from pubqueue.app.facts.context import SERVICE, Context
-from pubqueue.app.long_work import LongWork, at_the_end, so_far
-from pubqueue.app.newcomers import Newcomers
-from pubqueue.app.news import CrowdNews
-from pubqueue.app.outbox import Outbox
-from pubqueue.app.ports import FencedError, Instance, StaleError, StoreError, UnfitError
-from pubqueue.app.rates import Rates
+from pubqueue.app.notify.fan_out import CrowdNews
+from pubqueue.app.notify.newcomers import Newcomers
+from pubqueue.app.notify.outbox import Outbox
+from pubqueue.app.notify.presence_retry import SHOWING, Acquaintances, Unrepeated, Word
+from pubqueue.app.notify.speaking import Speaker
+from pubqueue.app.notify.undelivered import Unsaid
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
-from pubqueue.app.share import MOST_ITEMS, share
-from pubqueue.app.speaking import Speaker
-from pubqueue.app.stalled import no_longer_behind
-from pubqueue.app.told import tell
-from pubqueue.app.unrepeated import SHOWING, Acquaintances, Unrepeated, Word
-from pubqueue.app.unsaid import Unsaid
+from pubqueue.app.sliced_work import LongWork, at_the_end, so_far
+from pubqueue.app.stall_guard import no_longer_behind
+from pubqueue.app.store.ports import FencedError, Instance, StaleError, StoreError, UnfitError
 from pubqueue.app.upkeep import Upkeep
-from pubqueue.app.watching import Careful, Nobody, Took, Waiting
-from pubqueue.app.working_set import WorkingSet
+from pubqueue.app.watch.operator_log import tell
+from pubqueue.app.watch.throughput import Rates
+from pubqueue.app.watch.watching import Careful, Nobody, Took, Waiting
+from pubqueue.app.working_set.change_applier import ChangeApplier
+from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Expire, Leave
-from pubqueue.core.quotas import DEFAULTS as QUOTAS
-from pubqueue.core.reading.overviews import UNKNOWN
+from pubqueue.core.reading.summaries import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from pubqueue.app.listings import Place
-    from pubqueue.app.news import Ask
-    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.notify.fan_out import Ask
     from pubqueue.app.rules import Request
-    from pubqueue.app.watching import Watch
+    from pubqueue.app.store.listings import Place
+    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.app.watch.watching import Watch
     from pubqueue.core.decision import Reply
+    from pubqueue.core.limits.quotas import Quotas
     from pubqueue.core.model import Asker, Jid, Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
-    from pubqueue.core.quotas import Quotas
-    from pubqueue.core.reading.overviews import About
+    from pubqueue.core.reading.summaries import About
     from pubqueue.core.transactions.model import Limits
 
     Taken = tuple[Request, Callable[[Reply], None]]

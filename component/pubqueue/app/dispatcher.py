@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.listings import ReadyNodes
-from pubqueue.app.rows import Passed, Reach, rank, up_to
+from pubqueue.app.store.listings import ReadyNodes
+from pubqueue.app.store.rows import Passed, Reach, rank, up_to
 from pubqueue.core.changes import Lock, SpendRate
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue import rate
@@ -18,10 +18,10 @@ from pubqueue.core.queue.dispatch import dispatch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.app.change_applier import ChangeApplier
     from pubqueue.app.facts.context import Context
-    from pubqueue.app.listings import Place
-    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.app.store.listings import Place
+    from pubqueue.app.working_set.change_applier import ChangeApplier
+    from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, Node, NodeName
     from pubqueue.core.notices import Notice

@@ -16,9 +16,9 @@ import structlog
 
 from pubqueue.app.batch import read
 from pubqueue.app.boundaries import answer_with
-from pubqueue.app.ports import StoreError
-from pubqueue.app.stalled import no_longer_behind
-from pubqueue.app.working_set import WorkingSet
+from pubqueue.app.stall_guard import no_longer_behind
+from pubqueue.app.store.ports import StoreError
+from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import (
     Refusal,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.facts.context import Context
-    from pubqueue.app.ports import Store, Transaction
     from pubqueue.app.rules import Read
-    from pubqueue.app.watching import Watch
+    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.app.watch.watching import Watch
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Jid
 

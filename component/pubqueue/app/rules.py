@@ -4,50 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
-from pubqueue.app.facts import (
-    approving,
-    committing,
-    crowd,
-    expiring,
-    listing,
-    managing,
-    moving,
-    overseeing,
-    publishing,
-    retrieving,
-    sampling,
-    scheduling,
-    settling,
-    trimming,
-)
-from pubqueue.app.facts import reading as read_facts
+from pubqueue.app.facts.nodes import approving, large_audience, listing, managing, trimming
+from pubqueue.app.facts.queue import expiring, publishing, settling
+from pubqueue.app.facts.reading import inspecting, retrieving, sampling
+from pubqueue.app.facts.reading import reading as read_facts
+from pubqueue.app.facts.schedules import scheduling
+from pubqueue.app.facts.transactions import committing, moving
 from pubqueue.core import validity
 from pubqueue.core.decision import Decision
-from pubqueue.core.nodes import (
-    account,
-    declare,
-    manage,
-    pending,
-    review,
-    subscribe,
-    subscribers,
-)
-from pubqueue.core.nodes import crowd as crowds
+from pubqueue.core.nodes import account, declare, manage
+from pubqueue.core.nodes import large_audience as crowds
 from pubqueue.core.nodes import trimming as trims
+from pubqueue.core.nodes.subscriptions import pending, review, subscribe, subscribers
 from pubqueue.core.queue import (
     cancel,
+    clock_recovery,
     expire,
-    free,
+    force_unlock,
     publication,
     publish,
-    recover,
     redrive,
     resend,
     settle,
     touch,
 )
-from pubqueue.core.reading import deaths, oversee, read, retrieve, samples, survey, trim
-from pubqueue.core.schedules import fire, keep
+from pubqueue.core.reading import deaths, inspect, read, retrieve, samples, survey, trim
+from pubqueue.core.schedules import admin, fire
 from pubqueue.core.transactions import commit, staging
 from pubqueue.core.transactions import moving as moves
 
@@ -100,14 +82,14 @@ Request = (
     | trim.Trim
     | samples.KeepSamples
     | samples.ReadSamples
-    | oversee.AskPowers
-    | oversee.ReadWorkers
-    | oversee.Peek
+    | inspect.AskPowers
+    | inspect.ReadWorkers
+    | inspect.Peek
     | deaths.ReadReasons
-    | oversee.AskService
-    | free.FreeLocks
-    | free.Dismiss
-    | free.FreeHeld
+    | inspect.AskService
+    | force_unlock.FreeLocks
+    | force_unlock.Dismiss
+    | force_unlock.FreeHeld
     | staging.StagePublish
     | staging.AbortVersion
     | staging.AskLastVersion
@@ -119,19 +101,19 @@ Request = (
     | fire.ListDue
     | fire.FireSchedule
     | fire.FireNow
-    | keep.ListSchedules
-    | keep.AddSchedule
-    | keep.ChangeSchedule
-    | keep.RemoveSchedule
-    | keep.PauseSchedule
-    | keep.DeclareSchedules
+    | admin.ListSchedules
+    | admin.AddSchedule
+    | admin.ChangeSchedule
+    | admin.RemoveSchedule
+    | admin.PauseSchedule
+    | admin.DeclareSchedules
     | expire.Arrive
     | expire.Expire
     | expire.ListOverdue
     | expire.Leave
     | expire.FreeLeft
     | expire.Bounce
-    | recover.Recover
+    | clock_recovery.Recover
     | resend.Resend
 )
 
@@ -183,11 +165,11 @@ RULES: Final[dict[type, Rule]] = {
     account.ListMyAffiliations:  _rule(listing.for_my_affiliations, account.list_my_affiliations, validity.of_node),
     account.ListMySubscriptions: _rule(listing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
     manage.ListItems:            _rule(listing.for_items, manage.list_items),
-    crowds.NextSubscribers:      _rule(crowd.for_next_subscribers, crowds.next_subscribers),
-    crowds.TellFormer:           _rule(crowd.for_former, crowds.tell_former),
-    crowds.ListUntold:           _rule(crowd.for_untold, crowds.list_untold),
-    review.ReviewSubscribers:    _rule(crowd.for_review, review.review),
-    review.ResumeReviews:        _rule(crowd.for_resume, review.resume),
+    crowds.NextSubscribers:      _rule(large_audience.for_next_subscribers, crowds.next_subscribers),
+    crowds.TellFormer:           _rule(large_audience.for_former, crowds.tell_former),
+    crowds.ListUntold:           _rule(large_audience.for_untold, crowds.list_untold),
+    review.ReviewSubscribers:    _rule(large_audience.for_review, review.review),
+    review.ResumeReviews:        _rule(large_audience.for_resume, review.resume),
     trims.TrimItems:             _rule(trimming.for_trim, trims.trim),
     trims.ResumeTrims:           _rule(trimming.for_resume, trims.resume),
     touch.Touch:                 _rule(settling.for_settle, touch.touch, validity.of_touch),
@@ -202,14 +184,14 @@ RULES: Final[dict[type, Rule]] = {
     trim.Trim:                   _rule(read_facts.for_trim, trim.trim),
     samples.KeepSamples:         _rule(sampling.for_keep, samples.keep_samples),
     samples.ReadSamples:         _rule(sampling.for_read, samples.read_samples),
-    oversee.AskPowers:           _rule(overseeing.for_powers, oversee.ask_powers),
-    oversee.ReadWorkers:         _rule(overseeing.for_workers, oversee.read_workers, validity.of_node),
-    oversee.Peek:                _rule(overseeing.for_peek, oversee.peek, validity.of_node),
-    deaths.ReadReasons:          _rule(overseeing.for_reasons, deaths.read_reasons, validity.of_node),
-    oversee.AskService:          _rule(overseeing.for_service, oversee.ask_service),
-    free.FreeLocks:              _rule(overseeing.for_free, free.free_locks, validity.of_free),
-    free.Dismiss:                _rule(overseeing.for_free, free.dismiss, validity.of_node),
-    free.FreeHeld:               _rule(overseeing.for_free_held, free.free_held),
+    inspect.AskPowers:           _rule(inspecting.for_powers, inspect.ask_powers),
+    inspect.ReadWorkers:         _rule(inspecting.for_workers, inspect.read_workers, validity.of_node),
+    inspect.Peek:                _rule(inspecting.for_peek, inspect.peek, validity.of_node),
+    deaths.ReadReasons:          _rule(inspecting.for_reasons, deaths.read_reasons, validity.of_node),
+    inspect.AskService:          _rule(inspecting.for_service, inspect.ask_service),
+    force_unlock.FreeLocks:              _rule(inspecting.for_free, force_unlock.free_locks, validity.of_free),
+    force_unlock.Dismiss:                _rule(inspecting.for_free, force_unlock.dismiss, validity.of_node),
+    force_unlock.FreeHeld:               _rule(inspecting.for_free_held, force_unlock.free_held),
     staging.StagePublish:        _rule(publishing.for_stage, staging.stage, validity.of_stage),
     staging.AbortVersion:        _rule(committing.for_abort, staging.abort, validity.of_abort),
     staging.AskLastVersion:      _rule(committing.for_app, staging.last_version, validity.of_app),
@@ -221,19 +203,19 @@ RULES: Final[dict[type, Rule]] = {
     fire.ListDue:                _rule(scheduling.for_due, fire.list_due),
     fire.FireSchedule:           _rule(scheduling.for_fire, fire.fire),
     fire.FireNow:                _rule(scheduling.for_fire_now, fire.fire_now),
-    keep.ListSchedules:          _rule(scheduling.for_list, keep.list_schedules),
-    keep.AddSchedule:            _rule(scheduling.for_keep, keep.add_schedule),
-    keep.ChangeSchedule:         _rule(scheduling.for_keep, keep.change_schedule),
-    keep.RemoveSchedule:         _rule(scheduling.for_named, keep.remove_schedule),
-    keep.PauseSchedule:          _rule(scheduling.for_named, keep.pause_schedule),
-    keep.DeclareSchedules:       _rule(scheduling.for_declare, keep.declare_schedules),
+    admin.ListSchedules:          _rule(scheduling.for_list, admin.list_schedules),
+    admin.AddSchedule:            _rule(scheduling.for_keep, admin.add_schedule),
+    admin.ChangeSchedule:         _rule(scheduling.for_keep, admin.change_schedule),
+    admin.RemoveSchedule:         _rule(scheduling.for_named, admin.remove_schedule),
+    admin.PauseSchedule:          _rule(scheduling.for_named, admin.pause_schedule),
+    admin.DeclareSchedules:       _rule(scheduling.for_declare, admin.declare_schedules),
     expire.Arrive:               _rule(expiring.for_arrive, expire.arrive),
     expire.Expire:               _rule(expiring.for_expiry, expire.expire),
     expire.ListOverdue:          _rule(expiring.for_list, expire.list_overdue),
     expire.Leave:                _rule(expiring.for_leave, expire.leave),
     expire.FreeLeft:             _rule(expiring.for_free_left, expire.free_left),
     expire.Bounce:               _rule(expiring.for_bounce, expire.bounce),
-    recover.Recover:             _rule(expiring.for_recovery, recover.recover),
+    clock_recovery.Recover:             _rule(expiring.for_recovery, clock_recovery.recover),
     resend.Resend:               _rule(expiring.for_resend, resend.resend),
 }
 # fmt: on
@@ -259,13 +241,13 @@ Read = (
     | read.ReadNodes
     | survey.ReadSurvey
     | samples.ReadSamples
-    | oversee.AskPowers
-    | oversee.ReadWorkers
-    | oversee.Peek
+    | inspect.AskPowers
+    | inspect.ReadWorkers
+    | inspect.Peek
     | deaths.ReadReasons
-    | oversee.AskService
+    | inspect.AskService
     | staging.ListTransactions
-    | keep.ListSchedules
+    | admin.ListSchedules
     | crowds.NextSubscribers
     | crowds.ListUntold
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pubqueue.core.reading.overviews import Round
+from pubqueue.core.reading.summaries import Round
 
 if TYPE_CHECKING:
     from collections.abc import Callable

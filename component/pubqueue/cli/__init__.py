@@ -8,42 +8,42 @@ from typing import Final
 import click
 
 from pubqueue import __version__
-from pubqueue.cli.ending import ASKED_WRONGLY, stop
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, stop
 from pubqueue.cli.suggesting import Suggesting
 
 COMMANDS: Final = {
-    "backup": ("pubqueue.cli.backup", "server"),
-    "cancel": ("pubqueue.cli.operations.deeds", ""),
-    "check": ("pubqueue.cli.check", "server"),
+    "backup": ("pubqueue.cli.service.backup", "server"),
+    "cancel": ("pubqueue.cli.management.actions", ""),
+    "check": ("pubqueue.cli.service.check", "server"),
     "completion": ("pubqueue.cli.completion", ""),
-    "dead": ("pubqueue.cli.operations.lists", ""),
+    "dead": ("pubqueue.cli.management.lists", ""),
     "demo": ("pubqueue.cli.demo", "demo"),
-    "discard": ("pubqueue.cli.operations.deeds", ""),
-    "doctor": ("pubqueue.cli.operations.doctor", ""),
-    "end-subscription": ("pubqueue.cli.operations.deeds", ""),
-    "events": ("pubqueue.cli.operations.log", ""),
-    "items": ("pubqueue.cli.operations.lists", ""),
-    "migrate": ("pubqueue.cli.migrate", "server"),
-    "node": ("pubqueue.cli.operations.nodes", ""),
-    "overview": ("pubqueue.cli.operations.lists", ""),
-    "pause": ("pubqueue.cli.operations.deeds", ""),
-    "pause-publishing": ("pubqueue.cli.operations.deeds", ""),
-    "peek": ("pubqueue.cli.operations.lists", ""),
-    "publish": ("pubqueue.cli.operations.publish", ""),
-    "purge": ("pubqueue.cli.operations.deeds", ""),
-    "queues": ("pubqueue.cli.operations.lists", ""),
-    "redrive": ("pubqueue.cli.operations.deeds", ""),
-    "release": ("pubqueue.cli.operations.deeds", ""),
-    "restore": ("pubqueue.cli.restore", "server"),
-    "resume": ("pubqueue.cli.operations.deeds", ""),
-    "resume-publishing": ("pubqueue.cli.operations.deeds", ""),
-    "schedule": ("pubqueue.cli.operations.schedules", ""),
-    "serve": ("pubqueue.cli.serve", "server"),
-    "service": ("pubqueue.cli.operations.lists", ""),
-    "top": ("pubqueue.cli.operations.top", ""),
+    "discard": ("pubqueue.cli.management.actions", ""),
+    "doctor": ("pubqueue.cli.management.doctor", ""),
+    "end-subscription": ("pubqueue.cli.management.actions", ""),
+    "events": ("pubqueue.cli.management.events", ""),
+    "items": ("pubqueue.cli.management.lists", ""),
+    "migrate": ("pubqueue.cli.service.migrate", "server"),
+    "node": ("pubqueue.cli.management.nodes", ""),
+    "overview": ("pubqueue.cli.management.lists", ""),
+    "pause": ("pubqueue.cli.management.actions", ""),
+    "pause-publishing": ("pubqueue.cli.management.actions", ""),
+    "peek": ("pubqueue.cli.management.lists", ""),
+    "publish": ("pubqueue.cli.management.publish", ""),
+    "purge": ("pubqueue.cli.management.actions", ""),
+    "queues": ("pubqueue.cli.management.lists", ""),
+    "redrive": ("pubqueue.cli.management.actions", ""),
+    "release": ("pubqueue.cli.management.actions", ""),
+    "restore": ("pubqueue.cli.service.restore", "server"),
+    "resume": ("pubqueue.cli.management.actions", ""),
+    "resume-publishing": ("pubqueue.cli.management.actions", ""),
+    "schedule": ("pubqueue.cli.management.schedules", ""),
+    "serve": ("pubqueue.cli.service.serve", "server"),
+    "service": ("pubqueue.cli.management.lists", ""),
+    "top": ("pubqueue.cli.management.top", ""),
     "trial": ("pubqueue.cli.trial", "server"),
-    "worker": ("pubqueue.cli.worker", ""),
-    "workers": ("pubqueue.cli.operations.lists", ""),
+    "worker": ("pubqueue.cli.worker.worker", ""),
+    "workers": ("pubqueue.cli.management.lists", ""),
 }
 """Of each command the module that has a function of its name, and the extra with what that imports, if it needs one."""
 
@@ -93,7 +93,7 @@ def main(ctx: click.Context) -> None:
     """Serve a durable work queue in an XMPP network, and run it."""
     if ctx.invoked_subcommand == "serve":
         return  # which logs them
-    from pubqueue.cli.unread import unread  # noqa: PLC0415  # it imports what clients need
+    from pubqueue.cli.service.unread import unread  # noqa: PLC0415  # it imports what clients need
 
     for sentence in unread():
         click.echo(f"pubqueue: {sentence}", err=True)

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from pubqueue.cli.ending import ASKED_WRONGLY, stop
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, stop
 
 
 @click.command()

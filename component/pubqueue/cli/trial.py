@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pubqueue.cli.ending import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -38,9 +38,9 @@ from pubqueue.core.changes import (
     TakeTurn,
 )
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
+from pubqueue.core.limits.quotas import weight
 from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState, Terms
-from pubqueue.core.quotas import weight
-from pubqueue.core.several import terms_of, together
+from pubqueue.core.multi_subscription import terms_of, together
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pubqueue.core import changes as c
 from pubqueue.core.events import Event, EventKind, LogEntry, PublishedByCommit
 from pubqueue.core.model import Millis
 from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, FreeLeft, Leave
-from pubqueue.core.queue.free import Dismiss, FreeHeld, FreeLocks
+from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld, FreeLocks
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, holds
 from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Draft, Millis, NodeName
     from pubqueue.core.nodes.manage import Describe
     from pubqueue.core.queue.cancel import Cancel
-    from pubqueue.core.queue.free import FreeLocks
+    from pubqueue.core.queue.force_unlock import FreeLocks
     from pubqueue.core.queue.publication import Publish
     from pubqueue.core.queue.redrive import Redrive
     from pubqueue.core.queue.settle import Settle

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.app.watching import Phase
+from pubqueue.app.watch.watching import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.reading.overviews import Round
+    from pubqueue.core.reading.summaries import Round
 
 
 class Health:

@@ -13,17 +13,17 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from pubqueue.app.watching import Phase
+from pubqueue.app.watch.watching import Phase
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, Millis
-from pubqueue.core.reading.oversee import AskService
-from pubqueue.monitor import readings
+from pubqueue.core.reading.inspect import AskService
+from pubqueue.monitor import gauges
+from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.health import Health
-from pubqueue.monitor.lag import Lag
+from pubqueue.monitor.loop_lag import Lag
+from pubqueue.monitor.page.logins import Tokens
 from pubqueue.monitor.page.sampling import Sampling
-from pubqueue.monitor.page.sessions import Tokens
 from pubqueue.monitor.page.site import Site
-from pubqueue.monitor.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from pubqueue.app.broker import Broker
-    from pubqueue.app.watching import Traffic
+    from pubqueue.app.watch.watching import Traffic
     from pubqueue.core.model import Asker
 
 PATIENCE: Final = 5.0
@@ -150,16 +150,16 @@ class Monitor:
         """Say what is counted, and what there is now; of a store that does not answer the latter is left out."""
         families: list[Metric] = []
         if (broker := self._broker) is not None:
-            families += readings.of_process(broker.waiting, self._traffic)
-            families += readings.of_upkeep(broker.upkeep)
+            families += gauges.of_process(broker.waiting, self._traffic)
+            families += gauges.of_upkeep(broker.upkeep)
             try:
                 async with asyncio.timeout(PATIENCE):
-                    families += await readings.of_nodes(broker.handle, self._by)
+                    families += await gauges.of_nodes(broker.handle, self._by)
             except (TimeoutError, RuntimeError):
-                families.append(readings.store_answers(yes=False))
+                families.append(gauges.store_answers(yes=False))
             else:
-                families.append(readings.store_answers(yes=True))
-        families += readings.of_build(self._version, self.health.phase)
+                families.append(gauges.store_answers(yes=True))
+        families += gauges.of_build(self._version, self.health.phase)
         text = generate_latest(self.watch.registry) + generate_latest(given(families))
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 from pubqueue import wiring
-from pubqueue.config import NodeSettings, Settings
+from pubqueue.config.nodes import read as read_node
+from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core.decision import Declared, Refused
 from pubqueue.core.model import Asker, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Delete
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
-from pubqueue.declared_nodes import read as read_node
 from pubqueue.faces.xmpp.settings import field_name, sentence
 from pubqueue.testing.calendar import Calendar
 from pubqueue.testing.link import connect

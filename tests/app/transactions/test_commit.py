@@ -26,7 +26,7 @@ from pubqueue.core.decision import Done, Refusal, Refused, Withdrawn
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Create, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
 from pubqueue.core.notices import Announce, singly
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.transactions.model import Committed, LastVersion, OnTaken, TakenId

@@ -5,7 +5,7 @@ from harness.asks import a_queue
 from harness.shell import Shell
 from harness.transactions import commits, stages
 
-from pubqueue.core.request_sizes import MOST_PUBLISHED
+from pubqueue.core.limits.request_sizes import MOST_PUBLISHED
 from pubqueue.core.transactions.model import Committed
 
 SMALL, LARGE = 20, 2_000

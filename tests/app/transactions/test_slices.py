@@ -19,13 +19,13 @@ from harness.transactions import (
     sweep,
 )
 
-from pubqueue.app.facts import moving
-from pubqueue.app.listings import RecordOf
+from pubqueue.app.facts.transactions import moving
+from pubqueue.app.store.listings import RecordOf
 from pubqueue.core.decision import Done, Refusal
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Create, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
 from pubqueue.core.notices import Announce, Retracted, singly
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.transactions.commit import LookAtWinners

@@ -48,7 +48,7 @@ from pubqueue.core.nodes.manage import (
     set_affiliations,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.pending import changed as told
+from pubqueue.core.nodes.subscriptions.pending import changed as told
 from pubqueue.core.notices import NOBODY, Deleted, Purged, ToEach
 
 OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (

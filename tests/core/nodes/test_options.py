@@ -16,8 +16,8 @@ from pubqueue.core.changes import (
 )
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Affiliation, SubscriptionState, later
-from pubqueue.core.nodes.options import LONGEST_LEASE, Granted, Lease, Options, grant
-from pubqueue.core.nodes.subscribe import SetOptions, SubscribeFacts, set_options
+from pubqueue.core.nodes.subscriptions.options import LONGEST_LEASE, Granted, Lease, Options, grant
+from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, SubscribeFacts, set_options
 from pubqueue.core.notices import SubscriptionChanged
 from pubqueue.core.queue.expire import Expire, ExpireFacts, Leave, LeaveFacts, expire, leave
 

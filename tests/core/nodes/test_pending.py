@@ -15,8 +15,8 @@ from pubqueue.core.changes import (
 from pubqueue.core.decision import Decision, Done, NodeSubscriptions, Refusal, Refused, Subscribed
 from pubqueue.core.model import AccessModel, Affiliation, Jid, SubscriptionState
 from pubqueue.core.nodes.manage import NodeFacts, SetAffiliations, set_affiliations
-from pubqueue.core.nodes.options import Options
-from pubqueue.core.nodes.pending import (
+from pubqueue.core.nodes.subscriptions.options import Options
+from pubqueue.core.nodes.subscriptions.pending import (
     Answer,
     AnswerFacts,
     PendingFacts,
@@ -27,8 +27,8 @@ from pubqueue.core.nodes.pending import (
     read_pending,
     send_pending,
 )
-from pubqueue.core.nodes.review import ReviewFacts, ReviewSubscribers, review
-from pubqueue.core.nodes.subscribe import Subscribe, SubscribeFacts, subscribe
+from pubqueue.core.nodes.subscriptions.review import ReviewFacts, ReviewSubscribers, review
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, SubscribeFacts, subscribe
 from pubqueue.core.notices import NOBODY, ApprovalWanted, SubscriptionChanged, ToEach
 
 OWNER, NONE = Affiliation.OWNER, Affiliation.NONE

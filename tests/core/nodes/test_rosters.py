@@ -10,7 +10,7 @@ from pubqueue.core.model import AccessModel, Affiliation, Contact, Jid, NodeConf
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure, Create, NodeFacts, configure_node, create
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscribe import Subscribe, SubscribeFacts, subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, SubscribeFacts, subscribe
 from pubqueue.core.reading.listing import WHOLE
 from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
 

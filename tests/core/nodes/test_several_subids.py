@@ -17,8 +17,9 @@ from pubqueue.core.model import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.core.nodes.options import Lease, Options
-from pubqueue.core.nodes.subscribe import (
+from pubqueue.core.multi_subscription import MOST_OF_JID, apart, terms_of, together
+from pubqueue.core.nodes.subscriptions.options import Lease, Options
+from pubqueue.core.nodes.subscriptions.subscribe import (
     SetOptions,
     Subscribe,
     SubscribeFacts,
@@ -27,7 +28,7 @@ from pubqueue.core.nodes.subscribe import (
     subscribe,
     unsubscribe,
 )
-from pubqueue.core.nodes.subscribers import (
+from pubqueue.core.nodes.subscriptions.subscribers import (
     Named,
     SetSubscriptions,
     SubscribersFacts,
@@ -47,7 +48,6 @@ from pubqueue.core.notices import (
 from pubqueue.core.queue.expire import Expire, ExpireFacts, Leave, LeaveFacts, expire, leave
 from pubqueue.core.reading.listing import WHOLE
 from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
-from pubqueue.core.several import MOST_OF_JID, apart, terms_of, together
 
 OPEN = plain(multi_subscribe=True)
 ONE = replace(window(ANN), subid="one")

@@ -17,7 +17,7 @@ from pubqueue.core.decision import (
     Unsubscribed,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Jid
-from pubqueue.core.nodes.subscribe import (
+from pubqueue.core.nodes.subscriptions.subscribe import (
     Options,
     SetOptions,
     Subscribe,

@@ -13,8 +13,8 @@ from pubqueue.core.decision import (
     SubscriptionEntry,
 )
 from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
-from pubqueue.core.nodes.pending import changed
-from pubqueue.core.nodes.subscribers import (
+from pubqueue.core.nodes.subscriptions.pending import changed
+from pubqueue.core.nodes.subscriptions.subscribers import (
     GetSubscriptions,
     Named,
     SetSubscriptions,

@@ -6,7 +6,7 @@ from harness.facts import JOBS, plain, queue
 from pubqueue.core.changes import CallGroups, EndTrim
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import NodeConfig
-from pubqueue.core.nodes.review import ReviewSubscribers
+from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.nodes.trimming import (
     TrimItems,
     TrimItemsFacts,

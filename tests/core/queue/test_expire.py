@@ -20,7 +20,6 @@ from pubqueue.core.changes import (
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import Jid, NodeName, State, SubscriptionState, later, mark_of, seconds
 from pubqueue.core.notices import SubscriptionChanged, Unlocked
-from pubqueue.core.queue.ending import Case, DeadLetterPlace
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
     MOST_RESOURCES,
@@ -42,6 +41,7 @@ from pubqueue.core.queue.expire import (
     leave,
     note_here,
 )
+from pubqueue.core.queue.give_back import Case, DeadLetterPlace
 
 FORGETTING = Forget(NOW, FORGOTTEN)
 DLQ = NodeName("jobs-dead")

@@ -7,8 +7,8 @@ from pubqueue.core.changes import EndSubscription, Release
 from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, State
 from pubqueue.core.notices import Unlocked
-from pubqueue.core.queue.free import Dismiss, FreeFacts, FreeLocks, dismiss, free_locks
-from pubqueue.core.reading.overviews import Freed
+from pubqueue.core.queue.force_unlock import Dismiss, FreeFacts, FreeLocks, dismiss, free_locks
+from pubqueue.core.reading.summaries import Freed
 
 OWNER = Affiliation.OWNER
 

@@ -4,7 +4,7 @@ from harness.facts import ANN, NOW, after, held, queue
 
 from pubqueue.core.changes import Extend
 from pubqueue.core.decision import Decision, Recovered
-from pubqueue.core.queue.recover import Recover, RecoverFacts, recover
+from pubqueue.core.queue.clock_recovery import Recover, RecoverFacts, recover
 
 
 def test_a_lock_lasts_no_longer_than_a_new_one():

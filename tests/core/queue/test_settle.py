@@ -24,7 +24,7 @@ from pubqueue.core.changes import (
 from pubqueue.core.decision import Decision, Done, Refusal, Refused, Withdrawn
 from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid, NodeName, State, seconds
 from pubqueue.core.notices import Retracted, Unlocked
-from pubqueue.core.queue.ending import DeadLetterPlace
+from pubqueue.core.queue.give_back import DeadLetterPlace
 from pubqueue.core.queue.settle import (
     SETTLE,
     UNEXPLAINED,

@@ -4,10 +4,10 @@ import pytest
 from harness.facts import ANN, BOSS, JOBS, NOW, held, queue, who, window
 
 from pubqueue.core.decision import Refusal
+from pubqueue.core.limits.quotas import Holding, Quota, Quotas
 from pubqueue.core.model import Affiliation, ItemId
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.quotas import Holding, Quota, Quotas
-from pubqueue.core.reading.oversee import (
+from pubqueue.core.reading.inspect import (
     FOR,
     AskPowers,
     AskService,
@@ -22,7 +22,7 @@ from pubqueue.core.reading.oversee import (
     peek,
     read_workers,
 )
-from pubqueue.core.reading.overviews import (
+from pubqueue.core.reading.summaries import (
     About,
     Peeked,
     Power,

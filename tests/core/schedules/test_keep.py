@@ -5,7 +5,7 @@ from harness.facts import JOBS, NIGHTLY, NOW, after, who
 from msgspec.structs import replace
 
 from pubqueue.core.decision import Decision, Done, Refusal, Refused
-from pubqueue.core.schedules.keep import (
+from pubqueue.core.schedules.admin import (
     AddSchedule,
     ChangeSchedule,
     DeclareFacts,

@@ -3,7 +3,7 @@
 from harness.facts import NOW
 
 from pubqueue.core.model import LONGEST_ID, ItemId, NodeName
-from pubqueue.core.transactions.elsewhere import id_elsewhere
+from pubqueue.core.transactions.moved_winners import id_elsewhere
 
 
 def test_a_short_id_elsewhere_is_made_of_node_and_id():

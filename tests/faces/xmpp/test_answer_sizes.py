@@ -6,9 +6,9 @@ from harness.facts import ANN, JOBS, NOW, waiting
 
 from pubqueue.core.decision import Published, Refusal, Touched
 from pubqueue.core.model import DeadLetter, ItemId, Jid, State
-from pubqueue.faces.xmpp import answer_sizes, render
-from pubqueue.faces.xmpp.room import LARGEST_ANSWER, ROOM
+from pubqueue.faces.xmpp.render import answer_sizes, replies
 from pubqueue.faces.xmpp.verbs import PUBLISH
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER, ROOM
 
 SERVICE = "queue.localhost"
 NAMES = ("x", "long" * 200, "&<>'\"", "\u00e4\u20ac")
@@ -23,7 +23,7 @@ def test_no_answer_to_a_publish_is_larger_than_was_said(name, wanted):
     ids = tuple(map(ItemId, names))
     for known in ((), ids[:7], ids):
         answer = write(Published(JOBS, ids, known=known), SERVICE)
-        around = len(render.published(Published(JOBS, ()), SERVICE))
+        around = len(replies.published(Published(JOBS, ()), SERVICE))
         assert len(answer) - around <= answer_sizes.largest(request, wanted)
 
 
@@ -31,8 +31,8 @@ def test_no_answer_to_a_publish_is_larger_than_was_said(name, wanted):
 def test_nor_one_to_an_extension_of_locks(name):
     names = [f"{name}{number}" for number in range(50)]
     entries = tuple((ItemId(one), NOW) for one in names)
-    around = len(render.touched(Touched(JOBS, ()), SERVICE))
-    answer = render.touched(Touched(JOBS, entries), SERVICE)
+    around = len(replies.touched(Touched(JOBS, ()), SERVICE))
+    answer = replies.touched(Touched(JOBS, entries), SERVICE)
     assert len(answer) - around <= answer_sizes.largest(touches(ANN, *names), "")
 
 
@@ -48,6 +48,6 @@ def test_of_many_dead_items_as_many_are_told_as_there_is_room_for():
     letter = DeadLetter(1, NOW, "r" * 500, holder=Jid(ANN))
     dead = tuple(waiting(n, state=State.DEAD, dead_letter=letter) for n in range(2_000))
     ids = tuple(ItemId(f"{number:010}") for number in range(2_000))
-    answer = render.published(Published(JOBS, ids, dead=dead), SERVICE)
+    answer = replies.published(Published(JOBS, ids, dead=dead), SERVICE)
     assert ROOM - 1_000 < len(answer) < LARGEST_ANSWER
     assert answer.count(b"<dead ") > 100

@@ -6,8 +6,9 @@ from harness.facts import ANN, JOBS, held
 from pubqueue.core.model import mark_of
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Bounce
-from pubqueue.faces.xmpp import bounces, notices
-from pubqueue.faces.xmpp.stanza import Element
+from pubqueue.faces.xmpp import bounces
+from pubqueue.faces.xmpp.render import notices
+from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue_xeps.wire import ns
 
 CONDITIONS = (

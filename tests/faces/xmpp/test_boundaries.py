@@ -5,7 +5,7 @@ from faces.xmpp.test_flow import BOSS, staged
 from structlog.testing import capture_logs
 
 from pubqueue.core.notices import Deliver
-from pubqueue.faces.xmpp import notices
+from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.verbs import PUBLISH, VERBS, Handler
 from pubqueue_xeps.wire import ns
 

@@ -8,8 +8,8 @@ from harness.ejabberd import Ejabberd
 
 from pubqueue.core.model import Item, State
 from pubqueue.core.notices import Deliver, Retracted, Unlocked
-from pubqueue.faces.xmpp.component import Component
-from pubqueue.faces.xmpp.notices import notice
+from pubqueue.faces.xmpp.render.notices import notice
+from pubqueue.faces.xmpp.stream.component import Component
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e

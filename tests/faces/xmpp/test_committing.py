@@ -21,11 +21,11 @@ from pubqueue.core.transactions.staging import (
     ListTransactions,
     StagePublish,
 )
-from pubqueue.faces.xmpp import transactions
 from pubqueue.faces.xmpp.parse import committing, publishing
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words
-from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue.faces.xmpp.render import transactions
+from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue_xeps.wire import ns
 
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"

@@ -10,8 +10,8 @@ from harness.patience import PATIENCE
 from harness.server import StubServer
 from structlog.testing import capture_logs
 
-from pubqueue.faces.xmpp import component
-from pubqueue.faces.xmpp.component import (
+from pubqueue.faces.xmpp.stream import component
+from pubqueue.faces.xmpp.stream.component import (
     ENTERING,
     Component,
     PlaceTakenError,

@@ -11,7 +11,7 @@ from pubqueue.core.decision import Described
 from pubqueue.core.model import AccessModel, Affiliation
 from pubqueue.core.nodes.access import OF_ROSTERS
 from pubqueue.core.nodes.nodeconfig import SETTINGS
-from pubqueue.faces.xmpp import disco
+from pubqueue.faces.xmpp.render import disco
 from pubqueue.faces.xmpp.verbs import VERBS
 from pubqueue_xeps.wire import ns
 

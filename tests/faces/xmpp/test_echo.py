@@ -1,6 +1,6 @@
 """How far the server is."""
 
-from pubqueue.faces.xmpp.echo import AHEAD, EVERY, Echo
+from pubqueue.faces.xmpp.stream.flow_probe import AHEAD, EVERY, Echo
 
 
 def test_a_server_that_sends_nothing_back_is_not_waited_for():

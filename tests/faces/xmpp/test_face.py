@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from pubqueue.app.askers import Askers
-from pubqueue.config import load
+from pubqueue.app.principals import Askers
+from pubqueue.config.settings import load
 from pubqueue.core.model import Jid
-from pubqueue.faces.xmpp import XmppFace, jids, text
-from pubqueue.faces.xmpp.room import LARGEST_ANSWER
+from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.xml import jids, text
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
 from pubqueue.wiring import queue
 from pubqueue_xeps.wire.ns import PUBSUB
 

@@ -7,19 +7,20 @@ import pytest
 from harness.server import StubServer
 from harness.witness import WatchedStore
 
-from pubqueue.app.askers import Askers
 from pubqueue.app.broker import Broker
-from pubqueue.app.facts import crowd as crowd_facts
-from pubqueue.app.facts import publishing
-from pubqueue.core.budgets import ACCOUNT, EVERYBODY
+from pubqueue.app.facts.nodes import large_audience as crowd_facts
+from pubqueue.app.facts.queue import publishing
+from pubqueue.app.principals import Askers
+from pubqueue.core.limits.budgets import ACCOUNT, EVERYBODY
 from pubqueue.core.model import Jid, Millis
-from pubqueue.core.nodes import crowd
+from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.faces.xmpp import XmppFace, pace
-from pubqueue.faces.xmpp import lanes as lanes_module
-from pubqueue.faces.xmpp.component import HIGH
-from pubqueue.faces.xmpp.reads import AT_ONCE
-from pubqueue.faces.xmpp.room import LARGEST, LARGEST_ANSWER
+from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.stream import pace
+from pubqueue.faces.xmpp.stream import send_queues as lanes_module
+from pubqueue.faces.xmpp.stream.component import HIGH
+from pubqueue.faces.xmpp.stream.reads import AT_ONCE
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST, LARGEST_ANSWER
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
@@ -138,7 +139,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
 
 async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypatch):
     monkeypatch.setattr(publishing, "CROWD", 100)
-    for place in (crowd_facts, crowd):
+    for place in (crowd_facts, large_audience):
         monkeypatch.setattr(place, "PAGE", 30)
     await an_audience(stage, count=120)
     stage.server.stop_reading()

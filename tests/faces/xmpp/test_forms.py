@@ -6,7 +6,7 @@ from lxml import etree
 
 from pubqueue.core.decision import Described
 from pubqueue.core.model import NodeConfig
-from pubqueue.faces.xmpp.forms import Form, FormError, meta_data, node_config, read
+from pubqueue.faces.xmpp.xml.forms import Form, FormError, meta_data, node_config, read
 
 
 def form(*fields, kind="submit"):

@@ -3,8 +3,8 @@
 import pytest
 from fuzz.costs import KINDS, is_too_dear, too_dear, units
 
-from pubqueue.faces.xmpp import feeder, stream
-from pubqueue.faces.xmpp.stanza import Stanza, _declare
+from pubqueue.faces.xmpp.stream import expat_feeder, reader
+from pubqueue.faces.xmpp.xml.stanza import Stanza, _declare
 from pubqueue_xeps.wire import ns
 
 
@@ -35,11 +35,11 @@ def product(self, path):
 
 def test_the_cutter_that_looked_for_each_declaration_is_found(monkeypatch):
     monkeypatch.setattr(Stanza, "cut", product)
-    monkeypatch.setattr(stream, "MOST_DECLARED", 1 << 30)
+    monkeypatch.setattr(reader, "MOST_DECLARED", 1 << 30)
     assert is_too_dear(*units(KINDS["declarations times items"], SMALL))
 
 
 @pytest.mark.parametrize("kind", ["a namespace times elements", "a namespace times attributes"])
 def test_long_namespaces_that_reach_expat_are_found(monkeypatch, kind):
-    monkeypatch.setattr(feeder, "long_namespace", lambda _data: None)
+    monkeypatch.setattr(expat_feeder, "long_namespace", lambda _data: None)
     assert is_too_dear(*units(KINDS[kind], SMALL))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pubqueue.core.budgets import ACCOUNT, DOMAIN, EVERYBODY
+from pubqueue.core.limits.budgets import ACCOUNT, DOMAIN, EVERYBODY
 from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.faces.xmpp import intake as intake_module
-from pubqueue.faces.xmpp.intake import Intake
+from pubqueue.faces.xmpp.stream import intake as intake_module
+from pubqueue.faces.xmpp.stream.intake import Intake
 
 EVE = Asker(Jid("eve@x/1"), local=True)
 EVES_OTHER = Asker(Jid("eve@x/2"), local=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pubqueue.faces.xmpp import lanes as lanes_module
-from pubqueue.faces.xmpp.lanes import Lanes
+from pubqueue.faces.xmpp.stream import send_queues as lanes_module
+from pubqueue.faces.xmpp.stream.send_queues import Lanes
 
 
 @pytest.fixture

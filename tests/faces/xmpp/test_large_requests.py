@@ -4,10 +4,10 @@ import pytest
 from faces.xmpp.test_flow import BOSS, SERVICE, staged
 from msgspec.structs import replace
 
-from pubqueue.app.rows import Needs
-from pubqueue.core import budgets
+from pubqueue.app.store.rows import Needs
+from pubqueue.core.limits import budgets
+from pubqueue.core.limits.request_sizes import MOST_ENTRIES, MOST_NAMED, MOST_PUBLISHED
 from pubqueue.core.model import Affiliation, NodeName
-from pubqueue.core.request_sizes import MOST_ENTRIES, MOST_NAMED, MOST_PUBLISHED
 
 QUEUE = (
     "<x xmlns='jabber:x:data' type='submit'><field var='x-queueing#enabled'><value>1</value></field>"

@@ -5,11 +5,11 @@ from harness.facts import ANN, JOBS, draft
 from msgspec.structs import replace
 
 from pubqueue.core.model import ItemId
+from pubqueue.core.multi_subscription import MOST_OF_JID
 from pubqueue.core.notices import Announce, Purged, Retracted
-from pubqueue.core.several import MOST_OF_JID
-from pubqueue.faces.xmpp import notices
-from pubqueue.faces.xmpp.ids import new_id
-from pubqueue.faces.xmpp.to_many import LONGEST_HEAD
+from pubqueue.faces.xmpp.render import notices
+from pubqueue.faces.xmpp.stream.to_many import LONGEST_HEAD
+from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue_xeps.wire import ns
 
 IDS = ("one", "two")

@@ -9,7 +9,7 @@ from pubqueue.core.model import Asker, Draft
 from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, words
-from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.verbs import VERBS, find
 from pubqueue_xeps.wire import ns
 

@@ -5,7 +5,7 @@ from harness.xml_text import element
 from hypothesis import given
 from lxml import etree
 
-from pubqueue.faces.xmpp.payload import fingerprint, same
+from pubqueue.faces.xmpp.xml.payload import fingerprint, same
 
 LONG_NAME = "n" * 60_000
 

@@ -3,10 +3,10 @@
 import pytest
 
 from pubqueue.core.model import Asker, Jid
-from pubqueue.faces.xmpp import stream
 from pubqueue.faces.xmpp.parse.iq import Iq
-from pubqueue.faces.xmpp.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
-from pubqueue.faces.xmpp.stream import (
+from pubqueue.faces.xmpp.stream import reader
+from pubqueue.faces.xmpp.stream.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
+from pubqueue.faces.xmpp.stream.reader import (
     MOST_DECLARED,
     MOST_OF_A_LEVEL,
     REFUSED,
@@ -164,7 +164,7 @@ def test_texts_between_many_children_are_joined_once():
 def test_a_stream_that_declares_too_much_is_none(size):
     parser = StreamParser()
     text = HEADER.replace("id=", f"xmlns:long='{LONG}' id=")
-    with pytest.raises(stream.ParseError):
+    with pytest.raises(reader.ParseError):
         read(parser, text + PING, size)
 
 

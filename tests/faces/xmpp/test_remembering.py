@@ -1,7 +1,7 @@
 """What is remembered of words is bounded in bytes, whoever chooses them."""
 
-from pubqueue.faces.xmpp import single
 from pubqueue.faces.xmpp.remembering import COPIES, ENTRY, Remembered, remembered
+from pubqueue.faces.xmpp.stream import single
 
 
 def test_what_was_read_is_not_read_again():

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from pubqueue.app.askers import Askers
+from pubqueue.app.principals import Askers
 from pubqueue.core.model import Asker, Contact, Jid
 from pubqueue.faces.xmpp.rosters import MOST_DOMAINS, MOST_OF_A_SERVER, MOST_OF_ONE, Rosters
-from pubqueue.faces.xmpp.stanza import Element
+from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue_xeps.wire import ns
 
 ANN, BOSS, CEO = Jid("ann@x"), Jid("boss@x"), Jid("ceo@elsewhere")

@@ -9,7 +9,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.model import NodeConfig
 from pubqueue.core.nodes.nodeconfig import SETTINGS, Settings, configure, refit
-from pubqueue.core.nodes.subscribe import Options
+from pubqueue.core.nodes.subscriptions.subscribe import Options
 from pubqueue.faces.xmpp.refusals import words
 from pubqueue.faces.xmpp.settings import (
     DECLINED,

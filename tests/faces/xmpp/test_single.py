@@ -16,11 +16,11 @@ from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
-from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import StanzaError
-from pubqueue.faces.xmpp.single import RENEWED_AFTER, Single, SingleReader
-from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.stream.single import RENEWED_AFTER, Single, SingleReader
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, VERBS, find
+from pubqueue.faces.xmpp.xml.payload import DEEPEST
 from pubqueue_xeps.wire import ns
 
 HEADER = (

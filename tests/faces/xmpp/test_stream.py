@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from pubqueue.faces.xmpp.stream import KEPT, RENEWED_AFTER, StreamParser
+from pubqueue.faces.xmpp.stream.reader import KEPT, RENEWED_AFTER, StreamParser
 
 HEADER = (
     "<?xml version='1.0'?><stream:stream xmlns='{}' id='1' "

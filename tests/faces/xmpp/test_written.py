@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.faces.xmpp.payload import tree
-from pubqueue.faces.xmpp.written import (
+from pubqueue.faces.xmpp.xml.payload import tree
+from pubqueue.faces.xmpp.xml.payload_text import (
     UnfitPayloadError,
     from_json,
     from_text,

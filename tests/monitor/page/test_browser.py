@@ -14,7 +14,7 @@ from harness.shown import SERVICE, shown
 from pubqueue.cli import COMMANDS
 from pubqueue.core.model import ItemId, Jid, NodeName
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.reading.oversee import Peek
+from pubqueue.core.reading.inspect import Peek
 from pubqueue.core.reading.read import ReadItems
 
 pytestmark = needs("chromium")

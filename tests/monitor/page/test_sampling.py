@@ -15,9 +15,9 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.core.reading.samples import MOST_SAMPLED, KeepSamples, ReadSamples
-from pubqueue.monitor.happenings import Kind, Why
+from pubqueue.monitor.counters import Tally
+from pubqueue.monitor.event_counters import Kind, Why
 from pubqueue.monitor.page.sampling import Sampling
-from pubqueue.monitor.tally import Tally
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 MINUTE = slot_of(NOW)

@@ -15,12 +15,12 @@ from harness.shown import BOTH, SERVICE, shown
 from structlog.testing import capture_logs
 from yarl import URL
 
-from pubqueue.app.watching import Phase
+from pubqueue.app.watch.watching import Phase
 from pubqueue.core.model import ItemId
-from pubqueue.core.reading.oversee import Peek
+from pubqueue.core.reading.inspect import Peek
 from pubqueue.monitor.page.attempts import FREE
+from pubqueue.monitor.page.logins import Tokens
 from pubqueue.monitor.page.places import address_of
-from pubqueue.monitor.page.sessions import Tokens
 from pubqueue.monitor.page.site import HEADERS, OFF
 
 

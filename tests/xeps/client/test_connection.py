@@ -3,8 +3,8 @@
 import pytest
 
 from pubqueue import BlockingPublisher
-from pubqueue.config import Settings
-from pubqueue.environment import variables
+from pubqueue.config.environment import variables
+from pubqueue.config.settings import Settings
 from pubqueue_xeps import connection as old
 from pubqueue_xeps.client import connection as module
 from pubqueue_xeps.client.connection import (

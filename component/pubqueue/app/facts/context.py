@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.allowance import Allowance
+from pubqueue.core.limits.allowance import Allowance
+from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
+from pubqueue.core.limits.quotas import Quotas
 from pubqueue.core.model import Asker, Jid, digest
 from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.subscribe import MOST_SUBSCRIPTIONS
-from pubqueue.core.quotas import DEFAULTS as QUOTAS
-from pubqueue.core.quotas import Quotas
-from pubqueue.core.reading.overviews import UNKNOWN, About, Round
+from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.reading.summaries import UNKNOWN, About, Round
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.transactions.model import Limits

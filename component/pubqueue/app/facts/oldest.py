@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.listings import UNBOUNDED, ItemEntries
+from pubqueue.app.store.listings import UNBOUNDED, ItemEntries
 
 if TYPE_CHECKING:
-    from pubqueue.app.working_set import WorkingSet
+    from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Item, NodeName
 
 

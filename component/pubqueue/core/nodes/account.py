@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core import several
+from pubqueue.core import multi_subscription
 from pubqueue.core.decision import Decision, MyAffiliations, MySubscriptions, Refusal, refuse
 from pubqueue.core.model import Affiliation, Jid, NodeName
 from pubqueue.core.nodes import access
@@ -69,7 +69,7 @@ def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts
 def name_of(subscription: Subscription) -> str:
     """Return what a subscription is called in a page: it says where it stands, also once it has ended."""
     row = f"{len(subscription.node)} {subscription.node}{subscription.jid}"
-    return several.name_of(subscription, row)
+    return multi_subscription.name_of(subscription, row)
 
 
 def named(name: str) -> tuple[NodeName, Jid] | None:

@@ -35,11 +35,11 @@ from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfi
 from pubqueue.core.nodes import access, names
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
-from pubqueue.core.nodes.pending import reconsidered
+from pubqueue.core.nodes.notifications import tell, tells
 from pubqueue.core.nodes.references import NOTHING_NAMED, Others, bind
-from pubqueue.core.nodes.review import ReviewSubscribers
-from pubqueue.core.nodes.subscribe import wanted as approvals
-from pubqueue.core.nodes.telling import tell, tells
+from pubqueue.core.nodes.subscriptions.pending import reconsidered
+from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
+from pubqueue.core.nodes.subscriptions.subscribe import wanted as approvals
 from pubqueue.core.nodes.trimming import TrimItems, begins
 from pubqueue.core.notices import EVERYBODY, NOBODY, Configured, Deleted, Everybody, Purged
 from pubqueue.core.reading.listing import WHOLE, Page, Part
@@ -47,8 +47,8 @@ from pubqueue.core.reading.listing import WHOLE, Page, Part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.core.allowance import Allowance
     from pubqueue.core.decision import Reply
+    from pubqueue.core.limits.allowance import Allowance
     from pubqueue.core.model import ItemId, Subscription
     from pubqueue.core.notices import Audience, News
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from pubqueue.core.changes import CallGroups, EndTrim, RemoveItem, SetLife
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import State, later, seconds
-from pubqueue.core.nodes.plain import drops_loudly, room_for
-from pubqueue.core.nodes.review import ReviewSubscribers
-from pubqueue.core.nodes.telling import tell
+from pubqueue.core.nodes.notifications import tell
+from pubqueue.core.nodes.plain_publish import drops_loudly, room_for
+from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.notices import NOBODY, Retracted
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.notices import Retracted
 from pubqueue.core.queue.settle import Verb, judge, to_holders
-from pubqueue.core.reading.oversee import OWNERS, objection
-from pubqueue.core.reasons import matches
+from pubqueue.core.reading.inspect import OWNERS, objection
+from pubqueue.core.reading.reasons import matches
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Node, NodeName

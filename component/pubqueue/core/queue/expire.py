@@ -29,9 +29,9 @@ from pubqueue.core.changes import (
 )
 from pubqueue.core.decision import Decision, Done, Overdue, Unread
 from pubqueue.core.model import SubscriptionState, later, mark_of, seconds
+from pubqueue.core.multi_subscription import apart, named
 from pubqueue.core.notices import Notice, SubscriptionChanged, Unlocked
-from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
-from pubqueue.core.several import apart, named
+from pubqueue.core.queue.give_back import Case, fail, give_up, in_their_places, release
 from pubqueue.core.transactions.model import Abort, Sweep
 
 if TYPE_CHECKING:

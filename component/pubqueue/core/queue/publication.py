@@ -11,7 +11,7 @@ from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.references import NOTHING_NAMED, Others
 
 if TYPE_CHECKING:
-    from pubqueue.core.allowance import Allowance
+    from pubqueue.core.limits.allowance import Allowance
     from pubqueue.core.model import Affiliation, Asker, Draft, Item, Millis, Node, NodeName
     from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.core.notices import Audience

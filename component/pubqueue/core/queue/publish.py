@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.allowance import overdrawn
 from pubqueue.core.changes import (
     AddItem,
     Change,
@@ -22,13 +21,14 @@ from pubqueue.core.decision import (
     Refused,
     refuse,
 )
+from pubqueue.core.headers import excess
 from pubqueue.core.lifecycle import waiting
+from pubqueue.core.limits.allowance import overdrawn
 from pubqueue.core.model import Affiliation, NodeFull, State, later, seconds
-from pubqueue.core.nodes import access, names, plain
+from pubqueue.core.nodes import access, names, plain_publish
 from pubqueue.core.nodes.access import Action, AutoCreation
 from pubqueue.core.nodes.manage import make_node
 from pubqueue.core.nodes.nodeconfig import Settings, agrees
-from pubqueue.core.queue.headers import excess
 from pubqueue.core.queue.publication import Known, Publish, PublishFacts
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _publish_plainly(request: Publish, facts: PublishFacts, node: Node) -> Decis
     if rejects and overfull(node, len(request.drafts), removed):
         return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     adds = [_add(request, facts, node, draft) for draft in request.drafts]
-    return plain.publish(request, facts, node, adds)
+    return plain_publish.publish(request, facts, node, adds)
 
 
 def _publish_anew(request: Publish, facts: PublishFacts) -> Decision:

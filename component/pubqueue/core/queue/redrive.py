@@ -18,14 +18,14 @@ from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.cancel import LOOKED_AT
-from pubqueue.core.queue.ending import room_in
-from pubqueue.core.queue.free import absent
+from pubqueue.core.queue.force_unlock import absent
+from pubqueue.core.queue.give_back import room_in
 from pubqueue.core.queue.publish import turned_away
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.allowance import Allowance
+    from pubqueue.core.limits.allowance import Allowance
     from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Millis, Node, NodeName
 
 

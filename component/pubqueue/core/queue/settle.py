@@ -32,16 +32,16 @@ from pubqueue.core.model import (
 )
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.nodes.telling import tell
+from pubqueue.core.nodes.notifications import tell
 from pubqueue.core.notices import NOBODY, Notice, Retracted, Unlocked
-from pubqueue.core.queue.ending import Case, fail, give_up, in_their_places, release
+from pubqueue.core.queue.give_back import Case, fail, give_up, in_their_places, release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.changes import Change
     from pubqueue.core.notices import Audience
-    from pubqueue.core.queue.ending import DeadLetterPlace
+    from pubqueue.core.queue.give_back import DeadLetterPlace
 
 
 @unique

@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.decision import Decision, Refusal, refuse
-from pubqueue.core.reading.oversee import OWNERS, objection
-from pubqueue.core.reading.overviews import ReasonCount, ReasonPage
-from pubqueue.core.reasons import ANY, shape
+from pubqueue.core.reading.inspect import OWNERS, objection
+from pubqueue.core.reading.reasons import ANY, shape
+from pubqueue.core.reading.summaries import ReasonCount, ReasonPage
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Affiliation, Asker, Item, Node, NodeName

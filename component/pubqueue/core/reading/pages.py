@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core.reading import overviews, sampled
+from pubqueue.core.reading import sampled, summaries
 
 if TYPE_CHECKING:
     from pubqueue.core.events import Event
@@ -116,4 +116,4 @@ class Trimmed(Struct, frozen=True, gc=False):
     more: bool
 
 
-Reply = EventPage | ItemPage | NodePage | Survey | Trimmed | overviews.Reply | sampled.SamplePage
+Reply = EventPage | ItemPage | NodePage | Survey | Trimmed | summaries.Reply | sampled.SamplePage

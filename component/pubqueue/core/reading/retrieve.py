@@ -17,10 +17,10 @@ from pubqueue.core.decision import (
     refuse,
 )
 from pubqueue.core.model import AccessModel, Affiliation, Subscription, SubscriptionState
+from pubqueue.core.multi_subscription import find
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading.listing import MOST_OCTETS, Page, Part
-from pubqueue.core.several import find
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker, Item, ItemId, Jid, Node, NodeName

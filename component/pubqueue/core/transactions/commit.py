@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.allowance import overdrawn_together
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
-from pubqueue.core.nodes.telling import announce
+from pubqueue.core.limits.allowance import overdrawn_together
+from pubqueue.core.nodes.notifications import announce
 from pubqueue.core.queue.publication import Known, Publish, PublishFacts
 from pubqueue.core.queue.publish import PLACES, Place, inadmissible, overfull
 from pubqueue.core.transactions.model import (
@@ -35,8 +35,8 @@ from pubqueue.core.transactions.staging import done, foreign, unkept
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pubqueue.core.allowance import Allowance
     from pubqueue.core.changes import Change
+    from pubqueue.core.limits.allowance import Allowance
     from pubqueue.core.model import (
         Affiliation,
         Asker,

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.allowance import overdrawn_together
 from pubqueue.core.changes import AddItem, Change, RemoveItem, ReplacePayload
 from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
+from pubqueue.core.limits.allowance import overdrawn_together
 from pubqueue.core.model import ItemId, later
-from pubqueue.core.nodes.telling import announce
+from pubqueue.core.nodes.notifications import announce
 from pubqueue.core.notices import Notice, Retracted
 from pubqueue.core.queue.publication import Known, Publish, PublishFacts
 from pubqueue.core.queue.publish import PLACES, Place, inadmissible, overfull
@@ -34,7 +34,6 @@ from pubqueue.core.transactions.commit import (
     objection,
     refused,
 )
-from pubqueue.core.transactions.elsewhere import id_elsewhere
 from pubqueue.core.transactions.model import (
     Commit,
     Committed,
@@ -45,11 +44,12 @@ from pubqueue.core.transactions.model import (
     WinnerRow,
     name_of,
 )
+from pubqueue.core.transactions.moved_winners import id_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.core.allowance import Allowance
+    from pubqueue.core.limits.allowance import Allowance
     from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, NodeName, State
     from pubqueue.core.notices import Audience, News
 

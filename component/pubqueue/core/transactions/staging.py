@@ -21,10 +21,10 @@ from pubqueue.core.decision import (
     refuse,
 )
 from pubqueue.core.lifecycle import waiting
+from pubqueue.core.limits.quotas import weight
 from pubqueue.core.model import NO_TIME, later
 from pubqueue.core.queue.publication import Known
 from pubqueue.core.queue.publish import inadmissible, life_of, publish
-from pubqueue.core.quotas import weight
 from pubqueue.core.transactions.model import (
     Abort,
     LastVersion,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.refusals import StanzaError
-from pubqueue.faces.xmpp.room import LARGEST_ANSWER
-from pubqueue.faces.xmpp.single import Single
+from pubqueue.faces.xmpp.stream.single import Single
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.faces.xmpp.stanza import Stanza
+    from pubqueue.faces.xmpp.xml.stanza import Stanza
 
 TOO_LARGE: Final = StanzaError(
     "modify", "resource-constraint", text="the answer would be larger than servers relay"

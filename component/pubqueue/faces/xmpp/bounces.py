@@ -14,7 +14,7 @@ from pubqueue.core.queue.expire import Bounce
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.faces.xmpp.stanza import Element
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
 TYPES: Final = ("auth", "cancel", "continue", "modify", "wait")
 """Types of stanza errors (RFC 6120 8.3.2)."""

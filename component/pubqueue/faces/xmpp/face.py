@@ -17,22 +17,16 @@ from pubqueue.app.rules import READS
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Refusal, Refused, RostersWanted
 from pubqueue.core.model import Jid
-from pubqueue.core.nodes.subscribe import Subscribe
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
 from pubqueue.core.notices import Retracted, ToEach, Unlocked
 from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.retrieve import Retrieve
-from pubqueue.faces.xmpp import answer_sizes, bounces, notices
+from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
-from pubqueue.faces.xmpp.commands.desk import Desk
-from pubqueue.faces.xmpp.component import ENTERING, Component
-from pubqueue.faces.xmpp.faults import fault
-from pubqueue.faces.xmpp.ids import new_id
-from pubqueue.faces.xmpp.intake import Intake, told_of
-from pubqueue.faces.xmpp.pace import Pace
+from pubqueue.faces.xmpp.commands.command_handler import Desk
 from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
-from pubqueue.faces.xmpp.reads import Reads
 from pubqueue.faces.xmpp.refusals import (
     INTERNAL_FAULT,
     SERVICE_UNAVAILABLE,
@@ -42,29 +36,36 @@ from pubqueue.faces.xmpp.refusals import (
     excessive,
     words,
 )
-from pubqueue.faces.xmpp.room import LARGEST
+from pubqueue.faces.xmpp.render import answer_sizes, notices
 from pubqueue.faces.xmpp.rosters import Rosters
-from pubqueue.faces.xmpp.single import Single
-from pubqueue.faces.xmpp.stream import REFUSED
-from pubqueue.faces.xmpp.text import attribute
-from pubqueue.faces.xmpp.to_many import ToMany
+from pubqueue.faces.xmpp.stream.component import ENTERING, Component
+from pubqueue.faces.xmpp.stream.faults import fault
+from pubqueue.faces.xmpp.stream.intake import Intake, told_of
+from pubqueue.faces.xmpp.stream.pace import Pace
+from pubqueue.faces.xmpp.stream.reader import REFUSED
+from pubqueue.faces.xmpp.stream.reads import Reads
+from pubqueue.faces.xmpp.stream.single import Single
+from pubqueue.faces.xmpp.stream.to_many import ToMany
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
+from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST
+from pubqueue.faces.xmpp.xml.text import attribute
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue.app.askers import Askers
     from pubqueue.app.broker import Broker
+    from pubqueue.app.principals import Askers
     from pubqueue.app.rules import Request
-    from pubqueue.app.watching import Traffic
+    from pubqueue.app.watch.watching import Traffic
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Asker, Contact, NodeName
-    from pubqueue.core.nodes.pending import Answer
+    from pubqueue.core.nodes.subscriptions.pending import Answer
     from pubqueue.core.notices import Notice
-    from pubqueue.faces.xmpp.intake import Load
-    from pubqueue.faces.xmpp.stanza import Element, Stanza
+    from pubqueue.faces.xmpp.stream.intake import Load
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
+    from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 
 log = structlog.get_logger(__name__)
 

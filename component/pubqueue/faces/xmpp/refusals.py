@@ -10,7 +10,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.faces.xmpp.settings import sentence
-from pubqueue.faces.xmpp.text import attribute, escape
+from pubqueue.faces.xmpp.xml.text import attribute, escape
 from pubqueue_xeps.wire import ns
 
 

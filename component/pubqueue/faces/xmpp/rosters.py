@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.core.model import Contact
-from pubqueue.faces.xmpp.text import attribute
+from pubqueue.faces.xmpp.xml.text import attribute
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from pubqueue.app.askers import Askers
+    from pubqueue.app.principals import Askers
     from pubqueue.core.model import Asker, Jid
-    from pubqueue.faces.xmpp.stanza import Element
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
     Told = Callable[[tuple[Contact, ...]], None]
 

@@ -21,10 +21,10 @@ from pubqueue.core.nodes.nodeconfig import (
     whole,
     written,
 )
-from pubqueue.core.nodes.options import DELIVER, EXPIRE, WINDOW, Lease, Options
+from pubqueue.core.nodes.subscriptions.options import DELIVER, EXPIRE, WINDOW, Lease, Options
 from pubqueue.core.suggestion import suggestion
-from pubqueue.faces.xmpp.jids import is_bare
-from pubqueue.faces.xmpp.text import moment_of
+from pubqueue.faces.xmpp.xml.jids import is_bare
+from pubqueue.faces.xmpp.xml.text import moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

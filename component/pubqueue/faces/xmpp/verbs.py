@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue.core.model import Millis
-from pubqueue.faces.xmpp import disco, pages, render, transactions
+from pubqueue.faces.xmpp.commands import requests
 from pubqueue.faces.xmpp.parse import (
     approving,
-    commanding,
     committing,
     managing,
     publishing,
@@ -31,6 +30,7 @@ from pubqueue.faces.xmpp.refusals import (
     bad_request,
     unsupported,
 )
+from pubqueue.faces.xmpp.render import disco, pages, replies, transactions
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Refused
     from pubqueue.faces.xmpp.parse.iq import Asked, Iq
-    from pubqueue.faces.xmpp.stanza import Element
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
 Reader = Callable[["Iq"], "Request | Asked | StanzaError | bytes"]
 Key = tuple[str, str, str]
@@ -59,7 +59,7 @@ class Handler:
     """How one request is read and answered."""
 
     read: Reader
-    write: Renderer = render.done
+    write: Renderer = replies.done
     briefly: Mapping[str, Renderer] = field(default_factory=dict)
     """The renderers for those who ask for another answer than the usual one, by what they ask for."""
     refuse: Instead | None = None
@@ -80,16 +80,16 @@ def _says(answer: Callable[[], str]) -> Handler:
 
 
 def _time() -> str:
-    return render.entity_time(Millis(time.time_ns() // 1_000_000))
+    return replies.entity_time(Millis(time.time_ns() // 1_000_000))
 
 
 PUBLISH: Final = Handler(
     publishing.publish,
-    render.published,
-    briefly={"short": render.published_briefly, "known": render.published_if_known},
+    replies.published,
+    briefly={"short": replies.published_briefly, "known": replies.published_if_known},
     accompanied=True,
 )
-RETRACT: Final = Handler(settling.retract, briefly={"known": render.withdrawn}, accompanied=True)
+RETRACT: Final = Handler(settling.retract, briefly={"known": replies.withdrawn}, accompanied=True)
 
 # fmt: off
 _P, _O, _Q, _X = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub", ns.QUEUEING, ns.PUBQUEUE
@@ -101,27 +101,27 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", _P, f"{_p} retract"):       Handler(settling.retract_from_queue, accompanied=True, lax=True),  # XEP-0254 example 6 (row 1)
     ("set", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True),
     ("get", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True, lax=True),  # as examples 10-15 print it
-    ("set", _P, f"{_p} subscribe"):     Handler(subscribing.subscribe, render.subscribed, refuse=render.wanted, accompanied=True),
-    ("set", _P, f"{_p} unsubscribe"):   Handler(subscribing.unsubscribe, render.unsubscribed),
-    ("get", _P, f"{_p} options"):       Handler(subscribing.get_options, render.options),
-    ("set", _P, f"{_p} options"):       Handler(subscribing.set_options, render.options),
-    ("set", _P, f"{_p} create"):        Handler(managing.create, render.created, accompanied=True),
-    ("get", _P, f"{_p} default"):       Handler(subscribing.get_default_options, render.default_options),
-    ("get", _P, f"{_p} items"):         Handler(retrieving.items, render.retrieved, accompanied=True),
-    ("get", _P, f"{_p} subscriptions"): Handler(retrieving.my_subscriptions, render.my_subscriptions, accompanied=True),
-    ("get", _P, f"{_p} affiliations"):  Handler(retrieving.my_affiliations, render.my_affiliations, accompanied=True),
-    ("get", _O, f"{_o} configure"):     Handler(managing.get_configuration, render.configuration),
+    ("set", _P, f"{_p} subscribe"):     Handler(subscribing.subscribe, replies.subscribed, refuse=replies.wanted, accompanied=True),
+    ("set", _P, f"{_p} unsubscribe"):   Handler(subscribing.unsubscribe, replies.unsubscribed),
+    ("get", _P, f"{_p} options"):       Handler(subscribing.get_options, replies.options),
+    ("set", _P, f"{_p} options"):       Handler(subscribing.set_options, replies.options),
+    ("set", _P, f"{_p} create"):        Handler(managing.create, replies.created, accompanied=True),
+    ("get", _P, f"{_p} default"):       Handler(subscribing.get_default_options, replies.default_options),
+    ("get", _P, f"{_p} items"):         Handler(retrieving.items, replies.retrieved, accompanied=True),
+    ("get", _P, f"{_p} subscriptions"): Handler(retrieving.my_subscriptions, replies.my_subscriptions, accompanied=True),
+    ("get", _P, f"{_p} affiliations"):  Handler(retrieving.my_affiliations, replies.my_affiliations, accompanied=True),
+    ("get", _O, f"{_o} configure"):     Handler(managing.get_configuration, replies.configuration),
     ("set", _O, f"{_o} configure"):     Handler(managing.set_configuration),
-    ("get", _O, f"{_o} default"):       _says(render.default_configuration),
+    ("get", _O, f"{_o} default"):       _says(replies.default_configuration),
     ("set", _O, f"{_o} delete"):        Handler(managing.delete),
     ("set", _O, f"{_o} purge"):         Handler(managing.purge),
-    ("get", _O, f"{_o} affiliations"):  Handler(managing.get_affiliations, render.affiliations, accompanied=True),
-    ("set", _O, f"{_o} affiliations"):  Handler(managing.set_affiliations, refuse=render.unchanged),
-    ("get", _O, f"{_o} subscriptions"): Handler(approving.get_subscriptions, render.node_subscriptions, accompanied=True),
-    ("set", _O, f"{_o} subscriptions"): Handler(approving.set_subscriptions, refuse=render.standing),
+    ("get", _O, f"{_o} affiliations"):  Handler(managing.get_affiliations, replies.affiliations, accompanied=True),
+    ("set", _O, f"{_o} affiliations"):  Handler(managing.set_affiliations, refuse=replies.unchanged),
+    ("get", _O, f"{_o} subscriptions"): Handler(approving.get_subscriptions, replies.node_subscriptions, accompanied=True),
+    ("set", _O, f"{_o} subscriptions"): Handler(approving.set_subscriptions, refuse=replies.standing),
 
-    ("set", f"{_X} touch", ""):        Handler(settling.touch, render.touched),
-    ("set", f"{_X} redrive", ""):      Handler(settling.redrive, render.redriven),
+    ("set", f"{_X} touch", ""):        Handler(settling.touch, replies.touched),
+    ("set", f"{_X} redrive", ""):      Handler(settling.redrive, replies.redriven),
     ("set", f"{_X} commit", ""):       Handler(committing.commit, transactions.committed),
     ("set", f"{_X} abort", ""):        Handler(committing.abort),
     ("get", f"{_X} txn", ""):          Handler(committing.ask, transactions.last_version),
@@ -130,12 +130,12 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", f"{_X} items", ""):        Handler(reading.items, pages.items),
     ("get", f"{_X} nodes", ""):        Handler(reading.nodes, pages.nodes),
 
-    ("get", f"{ns.DISCO_INFO} query", ""):  Handler(commanding.disco_info, disco.node_info),
-    ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(commanding.disco_items, disco.items),
+    ("get", f"{ns.DISCO_INFO} query", ""):  Handler(requests.disco_info, disco.node_info),
+    ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(requests.disco_items, disco.items),
     ("get", f"{ns.PING} ping", ""):         _says(str),  # XEP-0199: nothing
-    ("get", f"{ns.VERSION} query", ""):     _says(render.software_version),
+    ("get", f"{ns.VERSION} query", ""):     _says(replies.software_version),
     ("get", f"{ns.TIME} time", ""):         _says(_time),
-    ("set", f"{ns.COMMANDS} command", ""):  Handler(commanding.step),
+    ("set", f"{ns.COMMANDS} command", ""):  Handler(requests.step),
     ("get", f"{ns.COMMANDS} command", ""):  Handler(lambda _iq: bad_request(text="a command is an IQ of type set")),
 }
 # fmt: on

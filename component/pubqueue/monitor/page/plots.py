@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pubqueue.core.model import Millis
 from pubqueue.core.reading.sampled import SLOT
-from pubqueue.monitor.page.words import clock, number, span
+from pubqueue.monitor.page.formats import clock, number, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

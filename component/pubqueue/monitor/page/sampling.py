@@ -19,7 +19,7 @@ from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
 from pubqueue.core.reading.samples import MOST_SAMPLED, KeepSamples
-from pubqueue.monitor.happenings import Kind
+from pubqueue.monitor.event_counters import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Asker, Millis, NodeName
     from pubqueue.core.reading.pages import NodeEntry
-    from pubqueue.monitor.happenings import Why
+    from pubqueue.monitor.event_counters import Why
 
     Ask = Callable[[Request], Awaitable[Reply]]
 

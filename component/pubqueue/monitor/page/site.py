@@ -11,14 +11,16 @@ import structlog
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pubqueue.app.operations.audit import performed
-from pubqueue.app.operations.overview import place_from
+from pubqueue.app.management.audit import performed
+from pubqueue.app.management.overview import place_from
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.reading.survey import Sort
-from pubqueue.monitor.page import views, words
+from pubqueue.monitor.page import formats as words
+from pubqueue.monitor.page import views
+from pubqueue.monitor.page.actions import DEEDS, OF_REASON, OF_STATE, Of, given
 from pubqueue.monitor.page.attempts import Attempts
-from pubqueue.monitor.page.deeds import DEEDS, OF_REASON, OF_STATE, Of, given
+from pubqueue.monitor.page.logins import HELD, Sessions
 from pubqueue.monitor.page.places import (
     address_of,
     is_from_here,
@@ -28,7 +30,6 @@ from pubqueue.monitor.page.places import (
     place_of,
     referring,
 )
-from pubqueue.monitor.page.sessions import HELD, Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Asker
-    from pubqueue.monitor.page.deeds import Deed
-    from pubqueue.monitor.page.sessions import Session, Tokens
+    from pubqueue.monitor.page.actions import Deed
+    from pubqueue.monitor.page.logins import Session, Tokens
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

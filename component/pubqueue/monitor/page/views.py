@@ -9,14 +9,13 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.app.operations.overview import place_in_words
-from pubqueue.app.operations.pretty import readable
+from pubqueue.app.management.overview import place_in_words
+from pubqueue.app.management.pretty import readable
 from pubqueue.core.decision import Described
 from pubqueue.core.model import Item, Jid, Millis, NodeName, State
 from pubqueue.core.nodes.manage import Describe
 from pubqueue.core.reading.deaths import ReadReasons
-from pubqueue.core.reading.oversee import Peek, ReadWorkers
-from pubqueue.core.reading.overviews import Peeked, ReasonCount, ReasonPage, Worker, WorkerPage
+from pubqueue.core.reading.inspect import Peek, ReadWorkers
 from pubqueue.core.reading.pages import (
     ItemEntry,
     ItemPage,
@@ -28,6 +27,7 @@ from pubqueue.core.reading.pages import (
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.core.reading.samples import ReadSamples
+from pubqueue.core.reading.summaries import Peeked, ReasonCount, ReasonPage, Worker, WorkerPage
 from pubqueue.core.reading.survey import ReadSurvey, Sort, place_of
 from pubqueue.monitor.page import plots
 

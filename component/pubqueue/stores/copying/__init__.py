@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from pubqueue.stores.copying.copy import Copied, Watch, copy
-from pubqueue.stores.copying.places import RefusedError
+from pubqueue.stores.copying.endpoints import RefusedError
 
 __all__ = ["Copied", "RefusedError", "Watch", "copy"]

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec import DecodeError, Struct, json
 
 from pubqueue import __version__
-from pubqueue.app.ports import ForeignStoreError, StoreError
+from pubqueue.app.store.ports import ForeignStoreError, StoreError
 from pubqueue.stores.copying.copy import Copied, bring, fill, read
-from pubqueue.stores.copying.of_sqlite import SqlitePlace, connected
+from pubqueue.stores.copying.endpoints import RefusedError
 from pubqueue.stores.copying.opening import running_at, target_at
-from pubqueue.stores.copying.places import RefusedError
+from pubqueue.stores.copying.sqlite_tables import SqlitePlace, connected
 from pubqueue.stores.copying.tables import BACKUP
 from pubqueue.stores.sqlite import schema
-from pubqueue.stores.sqlite.private import MINE
-from pubqueue.unreadable import why
+from pubqueue.stores.sqlite.file_mode import MINE
+from pubqueue.stores.unreadable import why
 
 if TYPE_CHECKING:
     import sqlite3

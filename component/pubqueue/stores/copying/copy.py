@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, msgpack
 
-from pubqueue.app.ports import StoreError
+from pubqueue.app.store.ports import StoreError
+from pubqueue.stores.copying.endpoints import RefusedError
 from pubqueue.stores.copying.opening import source_at, target_at
-from pubqueue.stores.copying.places import RefusedError
 from pubqueue.stores.copying.tables import agreed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.stores.copying.places import Reader, Row, Source, Target
+    from pubqueue.stores.copying.endpoints import Reader, Row, Source, Target
     from pubqueue.stores.copying.tables import Table
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
 from pubqueue.stores import STORES, shown, store_at
-from pubqueue.stores.copying.places import RefusedError
+from pubqueue.stores.copying.endpoints import RefusedError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from pubqueue.app.ports import Store
-    from pubqueue.stores.copying.places import Source, Target
+    from pubqueue.app.store.ports import Store
+    from pubqueue.stores.copying.endpoints import Source, Target
 
 
 class _Kind(Protocol):

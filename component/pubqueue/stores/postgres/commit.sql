@@ -62,7 +62,7 @@ SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', '
 -- leave_out: these win no longer, as if later winners superseded them
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE NOT same AND state IN ('locked', 'dead');
 
--- win_elsewhere: these win in another node, under ids that nothing there has (core/transactions/elsewhere.py)
+-- win_elsewhere: these win in another node, under ids that nothing there has (core/transactions/moved_winners.py)
 UPDATE staged SET node = $1::text, id = CASE WHEN octet_length(node || '/' || id || '.' || $2::bigint) <= 1023
     THEN node || '/' || id || '.' || $2::bigint
     ELSE left(node || '/' || id, 100) || '.' || $2::bigint || '.' || attempt_id || '.' || place END

@@ -5,25 +5,25 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.app.store.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.stores.looking import Looked, older
-from pubqueue.stores.postgres.doubts import doubts
+from pubqueue.stores.postgres.connection import connected
+from pubqueue.stores.postgres.durability_warnings import doubts
 from pubqueue.stores.postgres.errors import translated
-from pubqueue.stores.postgres.line import connected
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
 from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, version
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.store import READING, PostgresStore
 from pubqueue.stores.postgres.transaction import PostgresTransaction
-from pubqueue.stores.relational.node_ids import NodeIds
-from pubqueue.stores.relational.statements import half_copied, scripts
+from pubqueue.stores.sql.node_ids import NodeIds
+from pubqueue.stores.sql.statements import half_copied, scripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from psycopg import Connection
 
-    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.store.ports import Store, Transaction
 
 T = TypeVar("T")
 

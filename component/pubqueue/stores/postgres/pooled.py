@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import errors
 
-from pubqueue.app.ports import ForeignStoreError
-from pubqueue.stores.postgres.line import connected
+from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.stores.postgres.connection import connected
 
 if TYPE_CHECKING:
     from psycopg import Connection

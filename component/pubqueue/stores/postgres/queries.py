@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pubqueue.stores.relational.statements import Dialect, statements
+from pubqueue.stores.sql.statements import Dialect, statements
 
 DIALECT: Final = Dialect("JOIN", r"(SELECT json_array_elements_text($\1::json))")
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import errors
 
-from pubqueue.app.ports import ForeignStoreError, UnreachableStoreError
+from pubqueue.app.store.ports import ForeignStoreError, UnreachableStoreError
 from pubqueue.stores.postgres.arrays import register
 from pubqueue.stores.postgres.locks import LOCK, nobody_serves
-from pubqueue.stores.relational.statements import half_copied as unfinished
-from pubqueue.stores.relational.statements import scripts, served_from
+from pubqueue.stores.sql.statements import half_copied as unfinished
+from pubqueue.stores.sql.statements import scripts, served_from
 
 if TYPE_CHECKING:
     from psycopg import Connection

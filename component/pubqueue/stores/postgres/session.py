@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.stores.postgres.arrays import columns
 from pubqueue.stores.postgres.errors import translated
-from pubqueue.stores.postgres.instances import CHANNEL
+from pubqueue.stores.postgres.instances.instances import CHANNEL
 from pubqueue.stores.postgres.queries import ARRAYS, GUARDED, SQL
-from pubqueue.stores.relational import session
+from pubqueue.stores.sql import session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from psycopg import Connection, Cursor
 
-    from pubqueue.stores.relational.node_ids import NodeIds
-    from pubqueue.stores.relational.session import Values
+    from pubqueue.stores.sql.node_ids import NodeIds
+    from pubqueue.stores.sql.session import Values
 
 NOTE: Final = f"""
     WITH counted AS (UPDATE writing SET batches = batches + 1)

@@ -15,25 +15,30 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
-from pubqueue.app.ports import FencedError, ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.app.store.ports import (
+    FencedError,
+    ForeignStoreError,
+    StoreError,
+    UnreachableStoreError,
+)
 from pubqueue.core.model import Millis
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.clock import ServerClock
+from pubqueue.stores.postgres.connection import Line, completed
 from pubqueue.stores.postgres.errors import words
-from pubqueue.stores.postgres.hanging import cut_off, cutting_off
-from pubqueue.stores.postgres.instances import Instances
-from pubqueue.stores.postgres.line import Line, completed
+from pubqueue.stores.postgres.instances.instances import Instances
+from pubqueue.stores.postgres.instances.stuck_writers import cut_off, cutting_off
+from pubqueue.stores.postgres.instances.writers import sweep
 from pubqueue.stores.postgres.locks import LOCK
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.transaction import PostgresTransaction
-from pubqueue.stores.postgres.writers import sweep
-from pubqueue.stores.relational.node_ids import NodeIds
+from pubqueue.stores.sql.node_ids import NodeIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
 
 T = TypeVar("T")
 
@@ -69,7 +74,7 @@ class _Batch:
 
 
 class PostgresStore:
-    """Implements `pubqueue.app.ports.Store` in a schema of a database."""
+    """Implements `pubqueue.app.store.ports.Store` in a schema of a database."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = completed(conninfo)

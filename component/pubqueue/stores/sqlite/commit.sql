@@ -63,7 +63,7 @@ SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'd
 -- leave_out: these win no longer, as if later winners superseded them
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
 
--- win_elsewhere: these win in another node, under ids that nothing there has (core/transactions/elsewhere.py)
+-- win_elsewhere: these win in another node, under ids that nothing there has (core/transactions/moved_winners.py)
 UPDATE staged SET node = ?1, id = CASE WHEN length(CAST(node || '/' || id || '.' || ?2 AS BLOB)) <= 1023
     THEN node || '/' || id || '.' || ?2 ELSE substr(node || '/' || id, 1, 100) || '.' || ?2 || '.' || attempt_id || '.' || row END
 WHERE (attempt_id, row) IN (

@@ -14,8 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import finalize
 
-from pubqueue.app.ports import StoreError
-from pubqueue.stores.relational.node_ids import NodeIds
+from pubqueue.app.store.ports import StoreError
+from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite.errors import translated
 from pubqueue.stores.sqlite.in_process import Instances, Owners
 from pubqueue.stores.sqlite.schema import guard, make_tables_of_its_own, migrate
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from urllib.parse import SplitResult
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Memory:
 
 
 class MemoryStore:
-    """Implements `pubqueue.app.ports.Store` in the memory of one process. It does not survive the process.
+    """Implements `pubqueue.app.store.ports.Store` in the memory of one process. It does not survive the process.
 
     What was there when it was closed is there when the same store is opened again.
     """

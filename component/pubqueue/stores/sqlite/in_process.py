@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
-from pubqueue.app.ports import FencedError, Instance
+from pubqueue.app.store.ports import FencedError, Instance
 
 Owners = dict[int, "Instances | None"]
 """Who has which number, for all stores at one place."""
 
 
 class Instances:
-    """Implements `pubqueue.app.ports.Instances` among those who have the same `owners`."""
+    """Implements `pubqueue.app.store.ports.Instances` among those who have the same `owners`."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners

@@ -20,10 +20,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pubqueue.app.ports import FencedError, Instance, StoreError
-from pubqueue.stores.relational.leases import LEASE, Watch, since_start
-from pubqueue.stores.sqlite.alone import number_file, numbered, see_that_it_is_nobodys
-from pubqueue.stores.sqlite.private import MINE
+from pubqueue.app.store.ports import FencedError, Instance, StoreError
+from pubqueue.stores.sql.leases import LEASE, Watch, since_start
+from pubqueue.stores.sqlite.exclusive_access import number_file, numbered, see_that_it_is_nobodys
+from pubqueue.stores.sqlite.file_mode import MINE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,7 +55,7 @@ class _Held(NamedTuple):
 
 
 class Instances:
-    """Implements `pubqueue.app.ports.Instances` by the locks of files beside the store's file `path`.
+    """Implements `pubqueue.app.store.ports.Instances` by the locks of files beside the store's file `path`.
 
     `opened` is the file that the store has opened there. `excluding` does a job while nobody else writes to the store.
     """

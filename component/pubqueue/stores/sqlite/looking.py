@@ -8,19 +8,19 @@ import tempfile
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.ports import ForeignStoreError
+from pubqueue.app.store.ports import ForeignStoreError
 from pubqueue.stores.looking import Looked, older
-from pubqueue.stores.relational.node_ids import NodeIds
+from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite.schema import check_whole, migrations, schema_number
 from pubqueue.stores.sqlite.store import LOCK_PATIENCE, SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
-from pubqueue.unreadable import in_the_way
+from pubqueue.stores.unreadable import in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pubqueue.app.ports import Store, Transaction
+    from pubqueue.app.store.ports import Store, Transaction
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pubqueue.stores.relational.statements import Dialect, statements
+from pubqueue.stores.sql.statements import Dialect, statements
 
 _NOT_OURS: Final = re.compile(r"\$(\d+)(?:::\w+)?|::\w+")
 

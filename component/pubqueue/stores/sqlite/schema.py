@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.ports import ForeignStoreError, StoreError, UnreachableStoreError
-from pubqueue.stores.relational.statements import half_copied, scripts, served_from, unlike
+from pubqueue.app.store.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.stores.sql.statements import half_copied, scripts, served_from, unlike
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pubqueue.app.ports import StaleError, StoreError
-from pubqueue.stores.relational import session
+from pubqueue.app.store.ports import StaleError, StoreError
+from pubqueue.stores.sql import session
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
-    from pubqueue.stores.relational.node_ids import NodeIds
-    from pubqueue.stores.relational.session import Values
+    from pubqueue.stores.sql.node_ids import NodeIds
+    from pubqueue.stores.sql.session import Values
 
 
 class Session(session.Session):

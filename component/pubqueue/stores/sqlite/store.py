@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiosqlite
 
-from pubqueue.app.ports import ForeignStoreError, StoreError
-from pubqueue.stores.relational.node_ids import NodeIds
-from pubqueue.stores.sqlite import private
-from pubqueue.stores.sqlite.alone import alone
+from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.stores.sql.node_ids import NodeIds
+from pubqueue.stores.sqlite import file_mode
 from pubqueue.stores.sqlite.errors import translated
+from pubqueue.stores.sqlite.exclusive_access import alone
 from pubqueue.stores.sqlite.instances import Instances
 from pubqueue.stores.sqlite.opened_file import OpenedFile
 from pubqueue.stores.sqlite.schema import prepare
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pubqueue.app.ports import Transaction
+    from pubqueue.app.store.ports import Transaction
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class _Connection(aiosqlite.Connection):
 
 
 class SqliteStore:
-    """Implements `pubqueue.app.ports.Store` in one file."""
+    """Implements `pubqueue.app.store.ports.Store` in one file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -110,14 +110,14 @@ class SqliteStore:
         """
         if self._connection is not None:
             return
-        private.create(self.path)
+        file_mode.create(self.path)
         self._file.note()
         connection = _Connection(self._connect)
         try:
             await connection
             alone_here = partial(alone, self.path, patience=LOCK_PATIENCE)
             await connection.run(lambda raw: prepare(raw, self.path, alone=alone_here))
-            private.close_to_others(self.path)
+            file_mode.close_to_others(self.path)
             self._file.note_log()
             self._changes_seen = await connection.run(_version)
         except sqlite3.Error as problem:
@@ -198,7 +198,7 @@ class SqliteStore:
         return reader
 
     def _connect(self) -> sqlite3.Connection:
-        private.create(self.path)
+        file_mode.create(self.path)
         return sqlite3.connect(
             self.path,
             timeout=LOCK_PATIENCE,

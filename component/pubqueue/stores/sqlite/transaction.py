@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.stores.guarded import Guarded
-from pubqueue.stores.relational.node_ids import NodeIds
-from pubqueue.stores.relational.transaction import RelationalTransaction
+from pubqueue.stores.sql.node_ids import NodeIds
+from pubqueue.stores.sql.transaction import RelationalTransaction
 from pubqueue.stores.sqlite.errors import translated, words
 from pubqueue.stores.sqlite.session import Session
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from pubqueue.app.ports import Transaction
-    from pubqueue.app.rows import Writes
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.app.store.rows import Writes
 
 T = TypeVar("T")
 
 
 class SqliteTransaction(RelationalTransaction):
-    """Implements `pubqueue.app.ports.Transaction` on an open SQLite transaction."""
+    """Implements `pubqueue.app.store.ports.Transaction` on an open SQLite transaction."""
 
     _session: Session
 

@@ -10,17 +10,17 @@ from structlog.testing import capture_logs
 
 from pubqueue.core.decision import Described, Done, Refusal, Refused
 from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.reading.oversee import AskPowers
-from pubqueue.core.reading.overviews import Power, Powers
+from pubqueue.core.reading.inspect import AskPowers
 from pubqueue.core.reading.pages import NodeEntry, NodePage
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.faces.xmpp.commands.desk import BUSY, LARGEST, Desk
+from pubqueue.core.reading.summaries import Power, Powers
+from pubqueue.faces.xmpp.commands.command_handler import BUSY, LARGEST, Desk
 from pubqueue.faces.xmpp.commands.program import FORM_TYPE
 from pubqueue.faces.xmpp.commands.sessions import AGE
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.refusals import StanzaError
-from pubqueue.faces.xmpp.room import LARGEST_ANSWER
-from pubqueue.faces.xmpp.stream import StreamParser
+from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
 from pubqueue_xeps.wire import ns
 
 BOSS = who("boss@x/desk")

@@ -4,12 +4,12 @@ import pytest
 from harness.facts import NIGHTLY, NOW, who
 from msgspec.structs import replace
 
-from pubqueue.app.operations.given import Given
+from pubqueue.app.management.given import Given
 from pubqueue.core.model import seconds
-from pubqueue.core.schedules.keep import AddSchedule, ChangeSchedule
+from pubqueue.core.schedules.admin import AddSchedule, ChangeSchedule
 from pubqueue.core.schedules.model import Definition, Missed, SchedulePage, Source
-from pubqueue.faces.xmpp.commands.schedules import COMMANDS
-from pubqueue.faces.xmpp.commands.stages import Form
+from pubqueue.faces.xmpp.commands.command_steps import Form
+from pubqueue.faces.xmpp.commands.forms.schedules import COMMANDS
 from pubqueue.faces.xmpp.refusals import StanzaError
 
 BY = who("boss@x/desk", admin=True)

@@ -5,11 +5,11 @@ import re
 import pytest
 from lxml import etree
 
-from pubqueue.app.operations.given import Given
-from pubqueue.app.operations.words import count, span
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.words import count, span
 from pubqueue.core.model import Asker, Jid, Node, NodeConfig, NodeName
-from pubqueue.core.reading.overviews import Power, Powers
-from pubqueue.faces.xmpp.commands.stages import Field, Form, Result, Table
+from pubqueue.core.reading.summaries import Power, Powers
+from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Table
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import choose_node, node_of
 from pubqueue.faces.xmpp.commands.write import command

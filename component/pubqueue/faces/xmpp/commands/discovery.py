@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.faces.xmpp.commands.table import COMMANDS
-from pubqueue.faces.xmpp.text import attribute
+from pubqueue.faces.xmpp.xml.text import attribute
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.reading.overviews import Powers
-    from pubqueue.faces.xmpp.commands.stages import Command
+    from pubqueue.core.reading.summaries import Powers
+    from pubqueue.faces.xmpp.commands.command_steps import Command
 
 LABEL = "Run the queues"
 

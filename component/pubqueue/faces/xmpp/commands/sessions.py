@@ -8,15 +8,15 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.operations.given import Given
+from pubqueue.app.management.given import Given
 from pubqueue.core.addresses import account_of
-from pubqueue.faces.xmpp.commands.stages import Form
+from pubqueue.faces.xmpp.commands.command_steps import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.core.model import Jid
-    from pubqueue.faces.xmpp.commands.stages import Command, Shown
+    from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
 
 MOST: Final = 1_000
 """Sessions in all: one more, and that which was unused longest has expired."""

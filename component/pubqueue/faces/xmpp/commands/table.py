@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands import (
+from pubqueue.faces.xmpp.commands.forms import (
     control,
     items,
     pending,
@@ -18,7 +18,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.faces.xmpp.commands.stages import Command
+    from pubqueue.faces.xmpp.commands.command_steps import Command
 
 COMMANDS: Final[Mapping[str, Command]] = {
     command.node: command

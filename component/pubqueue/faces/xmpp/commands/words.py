@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NodeName
-from pubqueue.core.reading.oversee import AskPowers
-from pubqueue.faces.xmpp.commands.stages import Field, Form, Result
+from pubqueue.core.reading.inspect import AskPowers
+from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.app.operations.given import Given
+    from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Asker, Node
-    from pubqueue.core.reading.overviews import Power, Powers
-    from pubqueue.faces.xmpp.commands.stages import Shown
+    from pubqueue.core.reading.summaries import Power, Powers
+    from pubqueue.faces.xmpp.commands.command_steps import Shown
 
 NODE: Final = "node"
 OTHER: Final = "other_node"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.commands.stages import Form, Result
-from pubqueue.faces.xmpp.text import escape, quoted
+from pubqueue.faces.xmpp.commands.command_steps import Form, Result
+from pubqueue.faces.xmpp.xml.text import escape, quoted
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.faces.xmpp.commands.stages import Field, Shown, Table
+    from pubqueue.faces.xmpp.commands.command_steps import Field, Shown, Table
 
 ACTIONS: Final = ("prev", "next", "complete")
 

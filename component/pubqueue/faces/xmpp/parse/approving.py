@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.nodeconfig import BadValueError, read_boolean
-from pubqueue.core.nodes.pending import Answer
-from pubqueue.core.nodes.subscribers import GetSubscriptions, SetSubscriptions, Wish
-from pubqueue.faces.xmpp import forms
+from pubqueue.core.nodes.subscriptions.pending import Answer
+from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions, SetSubscriptions, Wish
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
-from pubqueue.faces.xmpp.result_sets import page_beside
+from pubqueue.faces.xmpp.xml import forms
+from pubqueue.faces.xmpp.xml.result_sets import page_beside
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Asker
-    from pubqueue.faces.xmpp.stanza import Stanza
+    from pubqueue.faces.xmpp.xml.stanza import Stanza
 
 STATES: Final = frozenset({"none", "pending", "subscribed", "unconfigured"})
 """How a subscription may stand, as XEP-0060 4.2 has it."""

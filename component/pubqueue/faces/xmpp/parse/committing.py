@@ -21,7 +21,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from pubqueue.core.model import Asker
     from pubqueue.faces.xmpp.parse.iq import Iq
-    from pubqueue.faces.xmpp.stanza import Element
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
 TAG: Final = ns.tag(ns.PUBQUEUE, "txn")
 

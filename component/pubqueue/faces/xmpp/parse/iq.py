@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.validity import NO_SPAN
-from pubqueue.faces.xmpp import forms, jids
 from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_request
+from pubqueue.faces.xmpp.xml import forms, jids
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Refused
     from pubqueue.core.model import Asker
-    from pubqueue.faces.xmpp.stanza import Element, Stanza
+    from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 
 BEYOND_SPANS: Final = 1e12
 """Seconds that are no span, as infinity and NaN are none: what is below fits into whole milliseconds."""

@@ -17,7 +17,7 @@ from pubqueue.core.nodes.manage import (
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
-from pubqueue.faces.xmpp.result_sets import page_beside
+from pubqueue.faces.xmpp.xml.result_sets import page_beside
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

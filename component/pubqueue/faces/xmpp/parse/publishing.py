@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.transactions.staging import StagePublish
-from pubqueue.faces.xmpp import headers, settings
+from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse import committing
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, node_of, span_of
-from pubqueue.faces.xmpp.payload import DEEPEST
 from pubqueue.faces.xmpp.refusals import (
     INVALID_PAYLOAD,
     StanzaError,
     bad_request,
 )
+from pubqueue.faces.xmpp.xml import headers
+from pubqueue.faces.xmpp.xml.payload import DEEPEST
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.nodes.nodeconfig import Settings
-    from pubqueue.faces.xmpp.stanza import Element
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
 ITEM_LEVEL: Final = 4
 

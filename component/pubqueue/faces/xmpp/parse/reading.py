@@ -9,11 +9,11 @@ from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.validity import is_name
 from pubqueue.faces.xmpp.parse.iq import Iq, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
-from pubqueue.faces.xmpp.room import PAYLOADS
+from pubqueue.faces.xmpp.xml.size_limits import PAYLOADS
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.faces.xmpp.stanza import Element
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
 _DIGITS = 18
 

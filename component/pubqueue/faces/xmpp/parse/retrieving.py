@@ -8,11 +8,11 @@ from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
 from pubqueue.core.nodes.manage import Describe, ListItems, ListNodes, Types
 from pubqueue.core.reading.retrieve import Order, Retrieve
-from pubqueue.faces.xmpp import disco
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
-from pubqueue.faces.xmpp.result_sets import page_among, page_beside
-from pubqueue.faces.xmpp.room import PAYLOADS
+from pubqueue.faces.xmpp.render import disco
+from pubqueue.faces.xmpp.xml.result_sets import page_among, page_beside
+from pubqueue.faces.xmpp.xml.size_limits import PAYLOADS
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.nodes.subscribe import GetDefaultOptions, SetOptions, Subscribe, Unsubscribe
+from pubqueue.core.nodes.subscriptions.subscribe import (
+    GetDefaultOptions,
+    SetOptions,
+    Subscribe,
+    Unsubscribe,
+)
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
@@ -13,7 +18,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.model import Jid, NodeName
-    from pubqueue.faces.xmpp.stanza import Element
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
 
 def _jid(element: Element) -> Jid | StanzaError:

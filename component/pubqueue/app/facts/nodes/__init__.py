@@ -1,0 +1,1 @@
+"""For nodes, their settings, and those around them."""

@@ -1,0 +1,100 @@
+"""For owners who approve subscriptions, or see and change them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.facts.nodes.listing import next_part, subscriptions_part, total_of
+from pubqueue.app.facts.nodes.managing import last_to_send, owners_who_hear
+from pubqueue.app.store.listings import Nodes, NodesOfAccount, SubscriptionsOf
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
+from pubqueue.core.multi_subscription import counted
+from pubqueue.core.nodes import manage
+from pubqueue.core.nodes.subscriptions.pending import AT_ONCE, AnswerFacts, PendingFacts
+from pubqueue.core.nodes.subscriptions.subscribers import Named, SubscribersFacts
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.nodes.subscriptions.pending import Answer, ReadPending, SendPending
+    from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions, SetSubscriptions
+
+
+def for_answer(context: Context, request: Answer) -> AnswerFacts:
+    """Return the subscription that an owner's word is about."""
+    rows = context.rows
+    node = rows.node(request.node)
+    return AnswerFacts(
+        node,
+        rows.affiliation(request.node, request.by.account),
+        None if node is None else rows.subscription(node.name, request.jid),
+        owners_who_hear(rows, node),
+        last_to_send(rows, node) if request.allow else None,
+    )
+
+
+def for_pending(context: Context, request: ReadPending) -> PendingFacts:
+    """Return who waits at the node, or the nodes that the asker approves subscriptions of."""
+    rows, by, page = context.rows, request.by, request.page
+    if request.node is None:
+        return _nodes_of(context, request)
+    node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
+    if node is None or not manage.manages(by, node, affiliation):
+        return PendingFacts(node, affiliation)
+    listing = SubscriptionsOf(node.name, SubscriptionState.PENDING)
+    found, part = next_part(rows, listing, page, lambda: total_of(rows, listing))
+    return PendingFacts(node, affiliation, tuple(found), part=part)
+
+
+def _nodes_of(context: Context, request: ReadPending) -> PendingFacts:
+    rows, by = context.rows, request.by
+    model = AccessModel.AUTHORIZE
+    if by.admin:
+        every = Nodes(model)
+        nodes, part = next_part(rows, every, request.page, lambda: total_of(rows, every))
+    else:
+        mine = NodesOfAccount(by.account, (Affiliation.OWNER,), (model,))
+        pairs, part = next_part(rows, mine, request.page, lambda: total_of(rows, mine))
+        nodes = [node for node, _ in pairs]
+    names = tuple((node.name, node.config.title) for node in nodes)
+    return PendingFacts(None, Affiliation.NONE, names=names, part=part)
+
+
+def for_send(context: Context, request: SendPending) -> PendingFacts:
+    """Return who waits at the node, as many as are sent at once."""
+    rows, by = context.rows, request.by
+    node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
+    if node is None or not manage.manages(by, node, affiliation):
+        return PendingFacts(node, affiliation)
+    listing = SubscriptionsOf(node.name, SubscriptionState.PENDING)
+    return PendingFacts(node, affiliation, tuple(rows.page(listing, None, AT_ONCE)))
+
+
+def for_get_subscriptions(context: Context, request: GetSubscriptions) -> SubscribersFacts:
+    """Return who subscribes to the node, if the asker may know."""
+    rows, by = context.rows, request.by
+    node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
+    if node is None or not manage.manages(by, node, affiliation):
+        return SubscribersFacts(node, affiliation)
+    listing = SubscriptionsOf(node.name)
+    found, part = subscriptions_part(rows, listing, request.page)
+    return SubscribersFacts(node, affiliation, tuple(found), part)
+
+
+def for_set_subscriptions(context: Context, request: SetSubscriptions) -> SubscribersFacts:
+    """Return what is known of each JID that is named, if the asker may change anything."""
+    rows, by = context.rows, request.by
+    node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
+    if node is None or not manage.manages(by, node, affiliation):
+        return SubscribersFacts(node, affiliation)
+    named = tuple(
+        Named(
+            rows.subscription(node.name, wish.jid),
+            rows.affiliation(node.name, account_of(wish.jid)),
+            counted(rows.subscriptions_in(node.name, account_of(wish.jid))),
+        )
+        for wish in request.wishes
+    )
+    owners = owners_who_hear(rows, node) if node.config.notify_sub else ()
+    most = context.most_subscriptions
+    return SubscribersFacts(node, affiliation, named=named, owners=owners, most=most)

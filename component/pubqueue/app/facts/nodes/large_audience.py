@@ -1,0 +1,65 @@
+"""For those who tell a crowd: the next page of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.facts.queue.publishing import by_presence, here
+from pubqueue.app.store.listings import (
+    FormerSubscribers,
+    Reviews,
+    SeveralOf,
+    SubscriberRoles,
+    Subscribers,
+    UntoldNodes,
+)
+from pubqueue.core.multi_subscription import subids_of
+from pubqueue.core.nodes.large_audience import PAGE, PageFacts, UntoldFacts
+from pubqueue.core.nodes.subscriptions.pending import stands_now
+from pubqueue.core.nodes.subscriptions.review import ResumeReviewFacts, ReviewFacts
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers, TellFormer
+    from pubqueue.core.nodes.subscriptions.review import ResumeReviews, ReviewSubscribers
+
+
+def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:
+    """Return the next subscribers of the node; of one that has been deleted meanwhile, those who were there."""
+    rows, node = context.rows, context.rows.node(request.node)
+    which = FormerSubscribers(request.node) if node is None else Subscribers(request.node)
+    page = tuple(rows.page(which, request.after, PAGE))
+    if node is None or not page:
+        return PageFacts(page)
+    several = rows.page(SeveralOf(request.node, page[-1]), request.after, PAGE)
+    told = here(rows, page) if by_presence(node) else None
+    return PageFacts(page, told=told, subids=subids_of(several))
+
+
+def for_former(context: Context, request: TellFormer) -> PageFacts:
+    """Return who subscribed to the deleted node, and who of them subscribes to one of that name again."""
+    rows = context.rows
+    there = rows.node(request.node) is not None
+    page = tuple(rows.page(FormerSubscribers(request.node), request.told, PAGE))
+    again = [jid for jid in page if there and rows.subscription(request.node, jid) is not None]
+    return PageFacts(page, frozenset(again))
+
+
+def for_review(context: Context, request: ReviewSubscribers) -> ReviewFacts:
+    """Return the next subscribers with what they are to the node."""
+    rows, node = context.rows, context.rows.node(request.node)
+    page = rows.page(SubscriberRoles(request.node), request.after, PAGE)
+    for jid, is_a, state in page:
+        if node is not None and stands_now(state, is_a, node):
+            rows.subscription(request.node, jid)  # its row is about to change
+    return ReviewFacts(node, tuple(page))
+
+
+def for_resume(context: Context, _request: ResumeReviews) -> ResumeReviewFacts:
+    """Return a node whose subscribers are to be looked through."""
+    return ResumeReviewFacts(next(iter(context.rows.page(Reviews())), None))
+
+
+def for_untold(context: Context, request: ListUntold) -> UntoldFacts:
+    """Return the next deleted nodes of whose end not everybody has been told."""
+    return UntoldFacts(tuple(context.rows.page(UntoldNodes(), request.after, PAGE)))

@@ -1,0 +1,184 @@
+"""For those who make, change and look at one node, and who subscribe to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.app.facts.queue.publishing import all_subscriptions, others, subscribers
+from pubqueue.app.store.listings import AffiliationsOf, Items, SubscriptionsOf
+from pubqueue.core.addresses import account_of
+from pubqueue.core.model import AccessModel, Affiliation, NodeConfig, SendLast, SubscriptionState
+from pubqueue.core.multi_subscription import counted
+from pubqueue.core.nodes import access, manage
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure, Create, Delete, Describe, NodeFacts, Purge
+from pubqueue.core.nodes.nodeconfig import configure
+from pubqueue.core.nodes.subscriptions.pending import AT_ONCE
+from pubqueue.core.nodes.subscriptions.subscribe import DefaultFacts, Subscribe, SubscribeFacts
+from pubqueue.core.notices import Everybody
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.store.rows import AffiliationRow
+    from pubqueue.app.working_set.working_set import WorkingSet
+    from pubqueue.core.model import Item, Jid, Node
+    from pubqueue.core.nodes.manage import SetAffiliations
+    from pubqueue.core.nodes.nodeconfig import Settings
+    from pubqueue.core.nodes.subscriptions.subscribe import (
+        GetDefaultOptions,
+        SetOptions,
+        Unsubscribe,
+    )
+
+    Pairs = tuple[tuple[Jid, Affiliation], ...]
+
+MOST_OWNERS: Final = 100
+"""Owners, and publishers, that a description of a node names at most."""
+
+ALL: Final = 1 << 30
+
+
+def for_subscription(
+    context: Context, request: Subscribe | SetOptions | Unsubscribe
+) -> SubscribeFacts:
+    """Return the subscription that the request is about."""
+    rows = context.rows
+    subscription = rows.subscription(request.node, request.jid)
+    node = rows.node(request.node)
+    anew = not subscription or (node is not None and node.config.multi_subscribe)
+    return SubscribeFacts(
+        now=context.now,
+        node=node,
+        affiliation=rows.affiliation(request.node, request.by.account),
+        subscription=subscription,
+        held=0 if subscription else rows.count_held(request.jid, request.node),
+        of_account=counted(rows.subscriptions_in(request.node, request.by.account)),
+        most=context.most_subscriptions,
+        last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
+        owners=owners_who_hear(rows, node),
+        came=context.came(request.by.account) if isinstance(request, Subscribe) else (),
+        here=tuple(rows.resources(request.by.account)) if isinstance(request, Subscribe) else (),
+    )
+
+
+def last_to_send(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | None:
+    """Return the newest item of a node that sends it to whoever subscribes."""
+    if node is None or node.config.send_last_published_item is not SendLast.ON_SUB:
+        return None
+    return next(iter(rows.page(Items(node.name, newest=True))), None)
+
+
+def owners_who_hear(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
+    """Return owners of a node, if they or their rosters decide who subscribes, or they want to know of it."""
+    if node is None:
+        return ()
+    model = node.config.access_model
+    asks = model is AccessModel.AUTHORIZE or model in access.OF_ROSTERS
+    if not asks and not node.config.notify_sub:
+        return ()
+    return tuple(jid for jid, _ in _first(rows, node, _OWNER))
+
+
+def for_defaults(context: Context, request: GetDefaultOptions) -> DefaultFacts:
+    """Return the node that is asked about."""
+    if request.node is None:
+        return DefaultFacts(None, Affiliation.NONE)
+    rows = context.rows
+    affiliation = rows.affiliation(request.node, request.by.account)
+    return DefaultFacts(rows.node(request.node), affiliation)
+
+
+def for_node(
+    context: Context, request: Create | Declare | Describe | Configure | Delete | Purge
+) -> NodeFacts:
+    """Return the node, and of those around it the ones that the request is about, if the asker may have it done."""
+    rows, by = context.rows, request.by
+    node = rows.counted(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    known = NodeFacts(context.now, node, affiliation, context.policy)
+    if isinstance(request, Create | Declare | Configure):
+        before = NodeConfig() if node is None else node.config
+        known = replace(known, others=others(context, by, before, request.settings))
+    if isinstance(request, Create) and access.may_create(by, context.policy):
+        known = replace(known, allowance=context.allowance(by.account))
+    if node is None or isinstance(request, Create):
+        return known
+    if isinstance(request, Describe) and not request.manage:
+        return replace(known, affiliations=_first(rows, node, _OWNER, *_PUBLISHERS))
+    if not manage.manages(by, node, affiliation):
+        return known
+    if isinstance(request, Describe):
+        return replace(known, affiliations=_first(rows, node, _OWNER))
+    if isinstance(request, Configure) and not _is_heard_of(node, request.settings):
+        return known
+    return _with_people(rows, node, request, known)
+
+
+def _with_people(
+    rows: WorkingSet, node: Node, request: Declare | Configure | Delete | Purge, known: NodeFacts
+) -> NodeFacts:
+    """Add those who are to be told, or who may have to go."""
+    if isinstance(request, Delete | Purge):
+        return replace(known, audience=subscribers(rows, node))
+    known = replace(
+        known, audience=subscribers(rows, node), subscriptions=all_subscriptions(rows, node)
+    )
+    if isinstance(request, Declare):
+        everybody = rows.page(AffiliationsOf(node.name), None, ALL)
+        return replace(known, affiliations=_pairs(everybody))
+    if isinstance(known.subscriptions, Everybody):
+        return known
+    accounts = dict.fromkeys(account_of(one.jid) for one in known.subscriptions)
+    roles = tuple((account, rows.affiliation(node.name, account)) for account in accounts)
+    return replace(known, affiliations=roles)
+
+
+_OWNER: Final = Affiliation.OWNER
+_PUBLISHERS: Final = (Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY)
+
+
+def _first(rows: WorkingSet, node: Node, *roles: Affiliation) -> Pairs:
+    """Return the first of those who are each of these to the node."""
+    found = (rows.page(AffiliationsOf(node.name, (role,)), None, MOST_OWNERS) for role in roles)
+    return tuple(pair for some in found for pair in _pairs(some))
+
+
+def _pairs(found: Iterable[AffiliationRow]) -> Pairs:
+    return tuple((row.account, row.affiliation) for row in found)
+
+
+def _is_heard_of(node: Node, settings: Settings) -> bool:
+    """Say whether these settings may shut subscribers out, or are told to them."""
+    after = configure(node.config, settings)
+    if not isinstance(after, NodeConfig):
+        return False
+    return after.notify_config or after.access_model is not node.config.access_model
+
+
+def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
+    """Return what those who are named are to the node, and so many owners that another one is among them."""
+    rows = context.rows
+    node = rows.counted(request.node)
+    affiliation = rows.affiliation(request.node, request.by.account)
+    known = NodeFacts(context.now, node, affiliation, context.policy)
+    if node is None or not manage.manages(request.by, node, affiliation):
+        return known
+    named = tuple(dict.fromkeys(account_of(jid) for jid, _ in request.entries))
+    listing = AffiliationsOf(node.name, (Affiliation.OWNER,))
+    owners = dict(_pairs(rows.page(listing, None, len(named) + 1)))
+    roles = {account: rows.affiliation(node.name, account) for account in named}
+    there = {account: role for account, role in roles.items() if role is not Affiliation.NONE}
+    mine = [rows.subscriptions_in(node.name, account) for account in named]
+    asks = node.config.access_model is AccessModel.AUTHORIZE
+    asks &= any(is_a is Affiliation.OWNER for _, is_a in request.entries)
+    pending = SubscriptionsOf(node.name, SubscriptionState.PENDING)
+    return replace(
+        known,
+        affiliations=tuple((owners | there).items()),
+        subscriptions=tuple(one for group in mine for one in group),
+        waiting=tuple(rows.page(pending, None, AT_ONCE)) if asks else (),
+    )

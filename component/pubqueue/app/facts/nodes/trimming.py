@@ -1,0 +1,38 @@
+"""For those who trim nodes, and for publishes that leave no room: the first items of a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.facts.oldest import oldest
+from pubqueue.app.facts.queue.publishing import audience
+from pubqueue.app.store.listings import Trims, WaitingGroups
+from pubqueue.core.nodes import trimming
+from pubqueue.core.nodes.trimming import ResumeTrimsFacts, TrimItemsFacts
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.nodes.trimming import ResumeTrims, TrimItems
+
+
+def for_trim(context: Context, request: TrimItems) -> TrimItemsFacts:
+    """Return the items that have to go next, or those whose lives are to be cut."""
+    rows = context.rows
+    node = rows.counted(request.node)
+    if node is None:
+        return TrimItemsFacts(None, ())
+    if request.group is not None:
+        limit = trimming.groups_of_slice(node.config)
+        groups = rows.page(WaitingGroups(node.name), request.group, limit)
+        return TrimItemsFacts(node, (), groups=tuple(groups))
+    if many := trimming.excess(node):
+        gone = oldest(rows, node.name, min(many, trimming.SLICE))
+        return TrimItemsFacts(node, gone, audience(rows, node))
+    if node.config.item_expire is None:
+        return TrimItemsFacts(node, ())
+    return TrimItemsFacts(node, oldest(rows, node.name, trimming.SLICE, request.after))
+
+
+def for_resume(context: Context, _request: ResumeTrims) -> ResumeTrimsFacts:
+    """Return a node that is to be trimmed."""
+    return ResumeTrimsFacts(next(iter(context.rows.page(Trims())), None))

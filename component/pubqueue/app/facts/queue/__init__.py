@@ -1,0 +1,1 @@
+"""For publishing, settling, and what ends by itself."""

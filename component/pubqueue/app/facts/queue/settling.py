@@ -1,0 +1,106 @@
+"""For retract, unlock and touch: the items, who held them, and what their end needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pubqueue.app.facts.queue.dying import places
+from pubqueue.app.facts.queue.publishing import audience
+from pubqueue.app.store.listings import DeadItems
+from pubqueue.core.lifecycle import exhausted
+from pubqueue.core.model import Affiliation, State
+from pubqueue.core.queue.cancel import SLICE, DiscardFacts
+from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb, holds
+from pubqueue.core.reading.inspect import objection
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.working_set.working_set import WorkingSet
+    from pubqueue.core.model import Asker, Item, Jid
+    from pubqueue.core.queue.cancel import Cancel, Discard
+    from pubqueue.core.queue.settle import Settle
+    from pubqueue.core.queue.touch import Touch
+
+
+def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFacts:
+    """Return the items that are to be settled, and who held them."""
+    rows, asker = context.rows, request.by
+    node = rows.node(request.node)
+    if node is None:
+        return SettleFacts(context.now, None, Affiliation.NONE, (), frozenset(), subscribed=False)
+    account = asker.account
+    items = tuple([rows.item(node.name, item) for item in request.ids])
+    return SettleFacts(
+        context.now,
+        node,
+        rows.affiliation(node.name, account),
+        items,
+        _receipts(rows, asker, items),
+        rows.subscribed(node.name, account),
+        audience(rows, node),
+    )
+
+
+def for_discard(context: Context, request: Discard) -> DiscardFacts:
+    """Return the next dead items of the node, if the asker may run it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return DiscardFacts(node, affiliation)
+    found = rows.page(DeadItems(node.name), request.after or None, SLICE)
+    return DiscardFacts(node, affiliation, tuple(found))
+
+
+def _receipts(
+    rows: WorkingSet, asker: Asker, items: tuple[Item | None, ...]
+) -> frozenset[tuple[int, Jid]]:
+    """Return who held which item, as far as it matters: holding it now outranks having held it."""
+    asked = [
+        item for item in items if item is not None and _was_held(item) and not holds(asker, item)
+    ]
+    if not asked:
+        return frozenset()
+    jids = (asker.jid, asker.account)
+    return frozenset((item.seq, jid) for item in asked for jid in rows.lost_by(item, jids))
+
+
+def _was_held(item: Item) -> bool:
+    """Say whether any lock of the item has ended, so that there can be receipts."""
+    return item.acquired > (1 if item.state is State.LOCKED else 0)
+
+
+def for_end(context: Context, request: Settle) -> SettleFacts:
+    """Return the same, and what the end of the items needs: their places if they die, their digests."""
+    facts = for_settle(context, request)
+    if request.verb is Verb.RETRACT:
+        return _with_digests(context, request, facts)
+    if request.outcome is Outcome.RELEASE or facts.node is None:
+        return facts
+    node, rejected = facts.node, request.outcome is Outcome.REJECT
+    dying = [
+        (item, node) if item is not None and (rejected or exhausted(item, node.config)) else None
+        for item in facts.items
+    ]
+    return replace(facts, places=places(context, dying))
+
+
+def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> SettleFacts:
+    if facts.node is None or not facts.node.config.dedup_window:
+        return facts
+    rows = context.rows
+    payloads: list[bytes | None] = []
+    for item in facts.items:
+        if item is None or not holds(request.by, item):
+            payloads.append(None)
+            continue
+        payloads.append(rows.payload(item))
+        rows.finished(
+            item.node, item.id, context.now
+        )  # what is remembered of an earlier end is replaced
+    if rows.lacking:
+        return facts
+    digests = tuple(None if each is None else context.fingerprint(each) for each in payloads)
+    return replace(facts, digests=digests)

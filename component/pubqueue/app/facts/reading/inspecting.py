@@ -1,0 +1,167 @@
+"""For those who run queues: what they manage, who works on a queue and what they hold, one item, the service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.facts.queue.expiring import AT_ONCE
+from pubqueue.app.store.listings import (
+    DeadItems,
+    HeldBy,
+    Nodes,
+    NodesOfAccount,
+    NodeSums,
+    SubscriptionsOf,
+    Total,
+)
+from pubqueue.core.addresses import account_of
+from pubqueue.core.limits.limits import limits
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.queue.force_unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
+from pubqueue.core.reading.deaths import SLICE, ReasonFacts
+from pubqueue.core.reading.inspect import (
+    PeekFacts,
+    PowersFacts,
+    ServiceFacts,
+    WorkersFacts,
+    objection,
+)
+from pubqueue.core.reading.summaries import ServiceState, Worker
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.working_set.working_set import WorkingSet
+    from pubqueue.core.model import ItemId, Jid, NodeName, Subscription
+    from pubqueue.core.reading.deaths import ReadReasons
+    from pubqueue.core.reading.inspect import AskPowers, AskService, Peek, ReadWorkers
+
+MANAGERS: Final = access.holders_of(Action.MANAGE)
+
+MOST_NAMED: Final = 100
+"""Nodes that are named to choose from, at most."""
+
+MOST_WORKERS: Final = 50
+"""Workers in one answer."""
+
+LOOKED_UP: Final = 2_000
+"""Held items that are looked up for one answer; of further workers only their number is told."""
+
+SUMMED: Final = 5_000
+"""Nodes that are added up at a time."""
+
+SHOWN: Final = 10
+"""Items that are named of each worker."""
+
+
+def for_powers(context: Context, request: AskPowers) -> PowersFacts:
+    """Return the first nodes that the asker manages."""
+    rows, by = context.rows, request.by
+    if by.admin:
+        found = rows.page(Nodes(), None, MOST_NAMED + 1)
+    else:
+        mine = rows.page(NodesOfAccount(by.account, MANAGERS), None, MOST_NAMED + 1)
+        found = [node for node, _ in mine]
+    return PowersFacts(context.policy, tuple(found[:MOST_NAMED]), len(found) > MOST_NAMED)
+
+
+def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
+    """Return some of those who subscribe, and what they hold of the node."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return WorkersFacts(node, affiliation)
+    found = rows.page(SubscriptionsOf(node.name), request.after, MOST_WORKERS + 1)
+    workers = _with_what_they_hold(rows, found[:MOST_WORKERS])
+    return WorkersFacts(node, affiliation, workers, len(found) > MOST_WORKERS)
+
+
+def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[Worker, ...]:
+    workers: list[Worker] = []
+    looked_up = 0
+    for one in found:
+        looked_up += one.in_flight
+        if looked_up > LOOKED_UP:
+            workers.append(Worker(one, None))
+            continue
+        workers.append(Worker(one, tuple(_some_held(rows, one)) if one.in_flight else ()))
+    return tuple(workers)
+
+
+def _some_held(rows: WorkingSet, one: Subscription) -> list[ItemId]:
+    held, more = rows.held_by(one.jid)
+    if more:
+        held = rows.page(HeldBy(one.jid, one.node), None, SHOWN)
+    return [item.id for item in held if item.node == one.node][:SHOWN]
+
+
+def for_peek(context: Context, request: Peek) -> PeekFacts:
+    """Return the item and its payload, if the asker may see it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return PeekFacts(node, affiliation)
+    item = rows.item(request.node, request.id)
+    return PeekFacts(node, affiliation, item, b"" if item is None else rows.payload(item))
+
+
+def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
+    """Return the next dead items of the node, if the asker may run it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return ReasonFacts(node, affiliation)
+    found = rows.page(DeadItems(node.name), request.behind or None, SLICE)
+    return ReasonFacts(node, affiliation, tuple(found))
+
+
+def for_service(context: Context, request: AskService) -> ServiceFacts:
+    """Return the state of this process, how many nodes there are, and what the next of them hold."""
+    if not request.by.admin:
+        return ServiceFacts(ServiceState(context.about(), context.now, 0))
+    rows = context.rows.page(NodeSums(), request.after, SUMMED) if request.summing else []
+    last = rows[-1] if rows and sum(one.nodes for _, one in rows) == SUMMED else None
+    nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # asked once, at the end
+    held_to = limits(context.limits, context.most_subscriptions)
+    return ServiceFacts(
+        ServiceState(context.about(), context.now, nodes, held_to, context.rounds()),
+        tuple([holding for _, holding in rows]),
+        None if last is None else (last[1].account, last[0]),
+        context.quotas,
+        context.operators | {context.service.account},
+    )
+
+
+def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
+    """Return the items whose locks are to end, if the asker may have it done."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    known = FreeFacts(context.now, node, affiliation)
+    if node is None or objection(by, node, affiliation) is not None:
+        return known
+    if isinstance(request, FreeLocks):
+        items = tuple(rows.item(node.name, item) for item in request.ids)
+        return FreeFacts(context.now, node, affiliation, items)
+    return _of_worker(rows, known, node.name, request.jid)
+
+
+def _of_worker(rows: WorkingSet, known: FreeFacts, node: NodeName, jid: Jid) -> FreeFacts:
+    """Return what the JID holds of the node, and whether it subscribes."""
+    mine = [one.jid for one in rows.subscriptions_in(node, account_of(jid))]
+    held = tuple(rows.page(HeldBy(jid, node), None, AT_ONCE))
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    unused = 0 if last is None else rows.unused_token()
+    return FreeFacts(known.now, known.node, known.affiliation, held, jid in mine, last, unused)
+
+
+def for_free_held(context: Context, request: FreeHeld) -> FreeFacts:
+    """Return the next of what a worker held of a node."""
+    rows = context.rows
+    node = rows.node(request.node)
+    held = tuple(rows.page(HeldBy(request.jid, request.node), request.after, AT_ONCE))
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    return FreeFacts(context.now, node, items=held, last=last)

@@ -1,0 +1,28 @@
+"""For samples: the moment, and what is kept of the last hours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.store.listings import Samples
+from pubqueue.core.reading.samples import KeepFacts, SamplesFacts
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.reading.samples import KeepSamples, ReadSamples
+
+MOST_SAMPLES: Final = 10_000
+"""In one answer at most: fifty nodes for an hour, or one for all the time that there is."""
+
+
+def for_keep(context: Context, _request: KeepSamples) -> KeepFacts:
+    """Return the moment."""
+    return KeepFacts(context.now)
+
+
+def for_read(context: Context, request: ReadSamples) -> SamplesFacts:
+    """Return the samples that are asked for."""
+    if not request.by.admin:
+        return SamplesFacts((), context.now)
+    which = Samples(request.nodes, request.since)
+    return SamplesFacts(tuple(context.rows.page(which, None, MOST_SAMPLES)), context.now)

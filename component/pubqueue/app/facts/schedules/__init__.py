@@ -1,0 +1,1 @@
+"""For schedules, and the times that their cron lines name."""

@@ -1,0 +1,100 @@
+"""For schedules: what is there under a name, and what is to be known to publish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.facts.queue.publishing import for_publish
+from pubqueue.app.facts.schedules import cron_times
+from pubqueue.app.store.listings import DueSchedules, Schedules
+from pubqueue.core.schedules.admin import DeclareFacts, KeepFacts, SchedulesFacts, fault_of
+from pubqueue.core.schedules.fire import DueFacts, FireFacts, chosen, is_due, publish_of
+from pubqueue.core.schedules.model import MOST_SCHEDULES
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.schedules.admin import (
+        AddSchedule,
+        ChangeSchedule,
+        DeclareSchedules,
+        ListSchedules,
+        PauseSchedule,
+        RemoveSchedule,
+    )
+    from pubqueue.core.schedules.fire import FireNow, FireSchedule, ListDue
+
+AT_ONCE: Final = 100
+"""Schedules that have their turn one after the other before others are looked for."""
+
+SHOWN: Final = 50
+"""Schedules in one answer."""
+
+
+def for_due(context: Context, _request: ListDue) -> DueFacts:
+    """Return which schedules have something to do."""
+    return DueFacts(tuple(context.rows.page(DueSchedules(context.now), None, AT_ONCE)))
+
+
+def for_fire(context: Context, request: FireSchedule) -> FireFacts:
+    """Return the times of the schedule if they are those of this revision, and what is there under the id of its turn."""
+    now, schedule = context.now, context.rows.schedule(request.name)
+    if schedule is None or not is_due(schedule, now):
+        return FireFacts(now, context.service, schedule)
+    times = request.times
+    if times is None or times.revision != schedule.revision:
+        return FireFacts(now, context.service, schedule)
+    definition = schedule.definition
+    moment = chosen(definition.missed, times.pending, now)
+    publish = None
+    if moment is not None:
+        publish = for_publish(context, publish_of(definition, moment, context.service))
+    return FireFacts(now, context.service, schedule, times, publish)
+
+
+def for_fire_now(context: Context, request: FireNow) -> FireFacts:
+    """Return what is to be known to publish for this very moment."""
+    now, schedule = context.now, context.rows.schedule(request.name)
+    publish = None
+    if schedule is not None:
+        publish = for_publish(context, publish_of(schedule.definition, now, context.service))
+    return FireFacts(now, context.service, schedule, publish=publish)
+
+
+def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
+    """Return the next schedules, for those who may see them."""
+    if not request.by.admin:
+        return SchedulesFacts(context.now, ())
+    if request.name is not None:
+        known = context.rows.schedule(request.name)
+        return SchedulesFacts(context.now, () if known is None else (known,))
+    most = SHOWN if request.max is None else min(request.max, SHOWN)
+    found = context.rows.page(Schedules(), request.after, most + 1)
+    return SchedulesFacts(context.now, tuple(found[:most]), len(found) > most)
+
+
+def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFacts:
+    """Return what is there under the name, and what is wrong with the wanted one's times."""
+    definition, now = request.definition, context.now
+    known = context.rows.schedule(definition.name)
+    unfit = fault_of(definition) or cron_times.unfit(definition.cron, definition.zone)
+    if unfit or not request.by.admin:
+        return KeepFacts(now, known, unfit)
+    node = context.rows.node(definition.node)
+    count = 0 if known else len(context.rows.page(Schedules(), None, MOST_SCHEDULES))
+    return KeepFacts(
+        now,
+        known,
+        has_node=node is not None,
+        full=count >= MOST_SCHEDULES,
+    )
+
+
+def for_named(context: Context, request: RemoveSchedule | PauseSchedule) -> KeepFacts:
+    """Return the schedule of the name."""
+    return KeepFacts(context.now, context.rows.schedule(request.name))
+
+
+def for_declare(context: Context, _request: DeclareSchedules) -> DeclareFacts:
+    """Return all schedules."""
+    all_of_them = context.rows.page(Schedules(), None, 2 * MOST_SCHEDULES)
+    return DeclareFacts(context.now, {one.name: one for one in all_of_them})

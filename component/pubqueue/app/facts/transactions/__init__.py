@@ -1,0 +1,1 @@
+"""For commits, and the moves that follow them."""

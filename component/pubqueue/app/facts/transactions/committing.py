@@ -1,0 +1,158 @@
+"""For commits and what is asked of transactions. A commit's items are counted where they are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.app.facts.queue.publishing import audience
+from pubqueue.app.store.listings import (
+    AttemptsOf,
+    Contests,
+    NodeWinners,
+    RecordOf,
+    Records,
+    TakenWinners,
+    WinnerClasses,
+    Winners,
+    WinningDrafts,
+)
+from pubqueue.app.store.rows import Judged, Writes
+from pubqueue.core.model import State
+from pubqueue.core.queue.publication import Known
+from pubqueue.core.transactions.commit import (
+    NAMED,
+    CommitFacts,
+    CommitNodeFacts,
+    WinnerCount,
+    objection,
+)
+from pubqueue.core.transactions.staging import AppFacts, RecordFacts, seen_by
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.store.listings import WinnerClass
+    from pubqueue.app.store.rows import Contest
+    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.core.transactions.commit import CommitVersion
+    from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
+
+MOST_WINNERS: Final = 2000
+MOST_OCTETS: Final = 4 << 20
+"""Items, and bytes of their payloads, that are committed in one batch; more of them are moved in slices."""
+
+LONGEST_PAGE: Final = 200
+"""Records in one answer at most."""
+
+ALL: Final = 1 << 30
+
+
+def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
+    """Return the app and its attempts; the winners only if they are going to count, and one batch can hold them."""
+    rows, facts = context.rows, standing(context, request)
+    open_version = facts.open
+    if open_version is None or rows.gathering or rows.lacking:
+        return facts
+    if objection(request, facts) is not None:
+        return facts
+    named = tuple((part.number, part.attempt) for part in request.parts)
+    if open_version.immediate:
+        return facts
+    many = sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS
+    if many or facts.grouped:
+        return replace(facts, too_many=True)
+    nodes = rows.winners(Winners(request.app, request.version, named))
+    found = tuple(_of_node(context, request, winners) for winners in nodes)
+    place = request.dead_letter_node
+    if place is not None and any(winners.taken for winners in found):
+        facts = replace(facts, dead_letters=_of_node(context, request, NodeWinners(place, 0, 0)))
+    return replace(facts, nodes=found)
+
+
+def standing(context: Context, request: CommitVersion) -> CommitFacts:
+    """Return the app and its attempts."""
+    rows = context.rows
+    app, open_version = rows.standing(request.app, request.version)
+    there = rows.page(AttemptsOf(request.app, request.version), None, ALL) if open_version else []
+    attempts = {(one.part, one.number): one for one in there}
+    named = [
+        attempts[key] for part in request.parts if (key := (part.number, part.attempt)) in attempts
+    ]
+    return CommitFacts(
+        now=context.now,
+        app=app,
+        open=open_version,
+        record=next(iter(rows.page(RecordOf(request.app, request.version))), None),
+        staged={key: one.items for key, one in attempts.items()},
+        bytes=sum(one.bytes for one in named),
+        noted=(sum(one.items for one in named), sum(one.known for one in named)),
+        grouped=any(one.grouped for one in named),
+    )
+
+
+def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> CommitNodeFacts:
+    rows, account, name = context.rows, request.by.account, winners.node
+    node = rows.node(name)
+    affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
+    queueing = node is not None and node.config.queueing
+    heard = () if node is None else audience(rows, node)
+    behind = bool(heard) and context.is_behind(name)
+    if node is not None and queueing:
+        _compare(context, name, context.now if node.config.dedup_window else None)
+    return CommitNodeFacts(
+        name=name,
+        node=node,
+        affiliation=affiliation,
+        subscribed=subscribed,
+        rows=winners.rows,
+        ids=winners.ids,
+        found=tuple(map(_found, rows.page(WinnerClasses(name), None, ALL))),
+        taken=tuple(rows.page(TakenWinners(name), None, NAMED)) if winners.rows else (),
+        audience=heard,
+        drafts=() if behind or not heard else tuple(rows.page(WinningDrafts(name), None, ALL)),
+        behind=behind,
+        allowance=None if node is None else context.allowance(node.creator),
+    )
+
+
+def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
+    """Have every winner whose id is known to the node compared with what is there, by meaning."""
+    context.rows.compare(Contests(node, absorbing), partial(_judged, context))
+
+
+def _judged(context: Context, contests: list[Contest]) -> Writes:
+    verdicts = tuple((contest, _same(context, contest)) for contest in contests)
+    return Writes(context.now, bulk=[Judged(verdicts)])
+
+
+def _same(context: Context, contest: Contest) -> bool:
+    if contest.finished:
+        return contest.there == context.fingerprint(contest.offered)
+    return context.same_payload(contest.there, contest.offered)
+
+
+def _found(met: WinnerClass) -> WinnerCount:
+    if met.state == "finished":
+        return WinnerCount(Known.FINISHED, None, met.count, met.first)
+    known = Known.SAME if met.same else Known.OTHER
+    return WinnerCount(known, State(met.state), met.count, met.first)
+
+
+def for_abort(context: Context, request: AbortVersion) -> AppFacts:
+    """Return how far the app is, and whether the version is open."""
+    return AppFacts(*context.rows.standing(request.app, request.version))
+
+
+def for_app(context: Context, request: AskLastVersion) -> AppFacts:
+    """Return how far the app is."""
+    return AppFacts(context.rows.standing(request.app, 0)[0])
+
+
+def for_list(context: Context, request: ListTransactions) -> RecordFacts:
+    """Return a page of records, and whether there are more."""
+    limit = min(request.max, LONGEST_PAGE)
+    listing = Records(request.open, request.app, seen_by(request.by))
+    records = context.rows.page(listing, request.after, limit + 1)
+    return RecordFacts(tuple(records[:limit]), context.now, more=len(records) > limit)

@@ -1,0 +1,123 @@
+"""For commits of more winners than one batch can hold: the next of them, with what is there under their ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.app.facts.queue.publishing import audience, existing
+from pubqueue.app.facts.transactions.committing import standing
+from pubqueue.app.store.listings import RecordOf, Unmoved, WinnerRows
+from pubqueue.core.model import NO_TIME, Asker, Jid
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.queue.publication import Known
+from pubqueue.core.transactions.commit import CommitNodeFacts
+from pubqueue.core.transactions.moving import (
+    LookFacts,
+    MetWinner,
+    MoveFacts,
+    ResumeFacts,
+    dead_letter_id,
+)
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.model import Millis, Node, NodeName
+    from pubqueue.core.transactions.commit import LookAtWinners
+    from pubqueue.core.transactions.model import WinnerRow
+    from pubqueue.core.transactions.moving import MoveWinners
+
+SLICE: Final = 500
+ROOM: Final = 1 << 20
+"""Winners, and bytes of their payloads, in one slice."""
+
+
+def for_look(context: Context, request: LookAtWinners) -> LookFacts:
+    """Return the next winners of an open version."""
+    rows, commit = context.rows, request.commit
+    facts, account = standing(context, commit), commit.by.account
+    named = tuple((part.number, part.attempt) for part in commit.parts)
+    which = WinnerRows(commit.app, commit.version, named, ROOM)
+    winners = rows.page(which, request.after, SLICE)
+    names = dict.fromkeys(row.node for row in winners)
+    if request.taken and commit.dead_letter_node is not None:
+        facts = replace(facts, dead_letters=_place(context, commit.dead_letter_node, account))
+    nodes = {name: rows.node(name) for name in (*names, *(name for name, _ in request.added))}
+    payers = {name: node.creator for name, node in nodes.items() if node is not None}
+    return LookFacts(
+        facts,
+        tuple([_met(context, row) for row in winners]),
+        {n: (rows.affiliation(n, account), rows.subscribed(n, account)) for n in names},
+        nodes,
+        {} if winners else {name: context.allowance(payer) for name, payer in payers.items()},
+    )
+
+
+def _place(context: Context, name: NodeName, account: Jid) -> CommitNodeFacts:
+    """Return a node for dead letters, and what the asker is to it."""
+    rows = context.rows
+    rights = rows.affiliation(name, account), rows.subscribed(name, account)
+    node = rows.node(name)
+    allowance = None if node is None else context.allowance(node.creator)
+    return CommitNodeFacts(name, node, *rights, rows=0, ids=0, allowance=allowance)
+
+
+def _met(context: Context, row: WinnerRow) -> MetWinner:
+    node = context.rows.node(row.node)
+    if node is None or row.superseded:
+        return MetWinner(row, node, Known.NEW, None)
+    return MetWinner(row, node, *existing(context, node, row.item.draft))
+
+
+def for_move(context: Context, request: MoveWinners) -> MoveFacts:
+    """Return the next winners of a committed version."""
+    rows = context.rows
+    which = WinnerRows(request.app, request.version, None, ROOM)
+    winners = rows.page(which, None, SLICE)
+    record = next(iter(rows.page(RecordOf(request.app, request.version))), None)
+    if record is None:  # nothing of it is left, or its needs are gathered
+        return MoveFacts(Jid(""), NO_TIME, (), {})
+    nodes = {row.node: rows.node(row.node) for row in winners}
+    at, name = record.committed or NO_TIME, record.dead_letter_node
+    place = None if name is None else _open_to(context, name, record.owner)
+    met = [_met(context, row) for row in winners]
+    if place is not None:
+        met = [_met_there(context, request, winner, (place, at)) for winner in met]
+    return MoveFacts(
+        record.owner,
+        at,
+        tuple(met),
+        {name: audience(rows, node) for name, node in nodes.items() if node is not None},
+        record.on_taken,
+        place,
+    )
+
+
+def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
+    """Return the node for dead letters, if the owner of the app may publish there by now."""
+    node = context.rows.node(name)
+    affiliation = context.rows.affiliation(name, owner)
+    subscribed = context.rows.subscribed(name, owner)
+    if node is None:
+        return None
+    standing = access.standing(Asker(owner, admin=owner in context.operators), affiliation)
+    may = access.may(standing, Action.PUBLISH, node, subscribed=subscribed)
+    return node if may else None
+
+
+def _met_there(
+    context: Context, request: MoveWinners, winner: MetWinner, goes: tuple[Node, Millis]
+) -> MetWinner:
+    """Add whether the id is there under which the winner would become a dead letter."""
+    if winner.known is not Known.OTHER:
+        return winner
+    place, at = goes
+    there = context.rows.item(place.name, dead_letter_id(request, winner.row, at))
+    return replace(winner, twice=there is not None)
+
+
+def for_resume(context: Context, _request: object) -> ResumeFacts:
+    """Return the oldest commit that has left something behind."""
+    return ResumeFacts(next(iter(context.rows.page(Unmoved())), None))

@@ -1,0 +1,36 @@
+"""Who did what: a line in the log for every operation that changed something, by whatever way it was called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Operation
+    from pubqueue.core.model import Asker
+
+log = structlog.get_logger(__name__)
+
+NAMED: Final = ("name", "schedule", "to", "worker", "jid", "affiliation")
+"""Parameters that stand in the line as they are, beside the node."""
+
+
+def performed(operation: Operation, by: Asker, given: Given, *, remote: str = "") -> None:
+    """Log that it was done, if it changed anything: by whom, to which node; never a word of a payload, nor a setting's value.
+
+    `remote` is the address that it came from, where `by` does not say who it was.
+    """
+    if not operation.changes:
+        return
+    words: dict[str, object] = {name: given.one(name) for name in NAMED if given.one(name)}
+    if ids := given.lines("item"):
+        words["items"] = len(ids)
+    if settings := given.lines("settings"):
+        words["settings"] = ",".join(sorted(line.partition("=")[0].strip() for line in settings))
+    if remote:
+        words["remote"] = remote
+    if node := given.one("node") or words.pop("name", None):
+        words = {"node": node, **words}
+    log.info("operation", operation=operation.name, by=by.jid, **words)

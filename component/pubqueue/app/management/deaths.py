@@ -1,0 +1,221 @@
+"""Operations on dead items: list them, count them by their reasons, give them another life, discard them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.cells import Cell
+from pubqueue.app.management.items import TAKEN_OUT, named, taken_out
+from pubqueue.app.management.model import (
+    AFTER,
+    MOST,
+    NODE,
+    NUMBERED_AFTER,
+    Answer,
+    Column,
+    Kind,
+    Operation,
+    Parameter,
+    UnfitError,
+)
+from pubqueue.app.management.nodes import node_of
+from pubqueue.app.management.words import count
+from pubqueue.core.limits.request_sizes import MOST_NAMED
+from pubqueue.core.model import ItemId, NodeName, State
+from pubqueue.core.queue.cancel import Cancel, Discard
+from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.reading.deaths import ReadReasons
+from pubqueue.core.reading.read import ReadItems
+from pubqueue.core.reading.summaries import Power
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Row
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Cancelled, Redriven
+    from pubqueue.core.model import Asker
+    from pubqueue.core.reading.pages import ItemEntry, ItemPage
+    from pubqueue.core.reading.summaries import ReasonPage
+
+REVIVED: Final = 1_000
+"""As many as one redrive without names takes; there may be more then."""
+
+REASON: Final = Parameter(
+    "reason", Kind.TEXT, "Only those that died of this; * stands for any text"
+)
+
+THROUGH: Final = Column("through", "Looked at up to", more=True)
+"""Where to go on: dead items are looked at in parts."""
+
+ABOUT_DEATHS: Final = (
+    Column("id", "Item"),
+    Column("died", "Died", Cell.SINCE),
+    Column("error", "Last error"),
+    Column("failed", "Failed, times", Cell.COUNT),
+    Column("last_holder", "Last held by"),
+    Column("origin", "Came dead from"),
+    Column("size", "Bytes", Cell.COUNT),
+    Column("death", "Number", Cell.COUNT, more=True),
+    Column("published", "Published at", Cell.MOMENT, more=True),
+    Column("publisher", "Published by", more=True),
+)
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _ask_dead(by: Asker, given: Given) -> Request:
+    after, most = given.number("after") or 0, given.number("max")
+    return ReadItems(
+        *(by, node_of(given), after),
+        max=most,
+        state=State.DEAD,
+        payloads=False,
+        reason=given.one("reason"),
+    )
+
+
+def _dead(page: ItemPage, _given: Given) -> Answer:
+    rows = tuple(map(_of_death, page.entries))
+    return Answer(
+        f"{count(len(rows), 'dead item')} of {page.node}.", rows, str(page.through), more=page.more
+    )
+
+
+def _of_death(entry: ItemEntry) -> Row:
+    item, letter = entry.item, entry.item.dead_letter
+    assert letter is not None  # it is by these that dead items are listed
+    why = item.error or None, item.failed, letter.holder, letter.origin
+    return item.id, letter.at, *why, entry.size, letter.number, item.published, item.publisher
+
+
+DEAD: Final = Operation(
+    "dead",
+    "List the dead items of a node",
+    "Items that died here or came here dead, in the order of their deaths, each with its last error.",
+    Power.NODES,
+    (NODE, REASON, NUMBERED_AFTER, MOST),
+    ABOUT_DEATHS,
+    _ask_dead,
+    _dead,
+    place="death",
+)
+
+
+def _ask_reasons(by: Asker, given: Given) -> Request:
+    return ReadReasons(by, node_of(given), given.one("after") or None, given.number("max"))
+
+
+def _reasons(page: ReasonPage, _given: Given) -> Answer:
+    rows = tuple((one.reason, one.count, one.last, one.first) for one in page.reasons)
+    of = f"{count(page.looked, 'dead item')} of {page.node}"
+    note = f"{count(len(rows), 'reason')} of {'' if page.whole else 'the first '}{of}."
+    through = page.reasons[-1].reason if rows else ""
+    return Answer(note, rows, through, more=page.more)
+
+
+REASONS: Final = Operation(
+    "reasons",
+    "Count dead items by their reasons",
+    "Why the dead items of a node have died, the commonest reason first. What differs in numbers or ids only is one reason, with * for them.",
+    Power.NODES,
+    (NODE, AFTER, MOST),
+    (
+        Column("reason", "Reason"),
+        Column("count", "Dead items", Cell.COUNT),
+        Column("last", "The last died", Cell.MOMENT),
+        Column("first", "The first died", Cell.MOMENT, more=True),
+    ),
+    _ask_reasons,
+    _reasons,
+    place="reason",
+)
+
+
+# --- what is done to them -----------------------------------------------------------------------
+
+
+def _ask_redrive(by: Asker, given: Given) -> Request:
+    ids, to, reason = _chosen(given), given.one("to"), given.one("reason")
+    after = given.number("after") or 0
+    return Redrive(
+        *(by, node_of(given), ids or None, NodeName(to) if to else None),
+        reason=reason,
+        after=after,
+    )
+
+
+def _chosen(given: Given) -> tuple[ItemId, ...]:
+    """Return the items that are named; they, or a reason, not both."""
+    if given.lines("item") and given.one("reason"):
+        raise UnfitError("reason: name items, or a reason, not both")
+    return tuple(map(ItemId, given.lines("item")))
+
+
+def _redriven(reply: Redriven, given: Given) -> Answer:
+    note = f"{count(reply.count, 'dead item')} of {reply.node} live again."
+    every = not given.lines("item") and not given.one("reason")
+    more = bool(reply.through) or (every and reply.count >= REVIVED)
+    if more:
+        note += " There may be more: execute this once again."
+    elif not reply.count:
+        note += " There is none, or there is no room where they would go."
+    row = reply.count, str(reply.through or "")
+    return Answer(note, (row,), row[1], more=more, warns=not reply.count)
+
+
+REDRIVE: Final = Operation(
+    "redrive",
+    "Give dead items another life",
+    "They go back to where they died, or to the node you name, and count as never having failed.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("item", Kind.LINES, "Only these items, by their ids, one a line"),
+        REASON,
+        Parameter("to", Kind.NODE, "To this node, instead of where they came from"),
+        NUMBERED_AFTER,
+    ),
+    (Column("count", "Live again", Cell.COUNT), THROUGH),
+    _ask_redrive,
+    _redriven,
+    single=True,
+    place="through",
+    changes=True,
+)
+
+
+def _ask_discard(by: Asker, given: Given) -> Request:
+    if _chosen(given):
+        return Cancel(by, node_of(given), named(given, MOST_NAMED), dead=True)
+    return Discard(by, node_of(given), given.one("reason"), given.number("after") or 0)
+
+
+def _discarded(reply: Cancelled, _given: Given) -> Answer:
+    answer = taken_out(reply, "discarded", "Not among the dead")
+    more, through = bool(reply.through), str(reply.through or "")
+    note = answer.note + (" There may be more: execute this once again." if more else "")
+    return Answer(note, ((*answer.rows[0], through),), through, more=more, warns=answer.warns)
+
+
+DISCARD: Final = Operation(
+    "discard",
+    "Discard dead items",
+    "Dead items are deleted: those you name, those that died of a reason, or all.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("item", Kind.LINES, "Only these items, by their ids, one a line"),
+        REASON,
+        NUMBERED_AFTER,
+    ),
+    (*TAKEN_OUT, THROUGH),
+    _ask_discard,
+    _discarded,
+    single=True,
+    place="through",
+    changes=True,
+    sure="The dead items you named of {}, or all of them, will be deleted. They cannot be brought back.",
+)
+
+OPERATIONS: Final = (DEAD, REASONS, REDRIVE, DISCARD)

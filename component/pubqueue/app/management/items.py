@@ -1,0 +1,356 @@
+"""Operations on items: list them, look at one, cancel them, end locks, delete all; and what happened to them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.cells import Cell
+from pubqueue.app.management.model import (
+    MOST,
+    NODE,
+    NUMBERED_AFTER,
+    Answer,
+    Column,
+    Kind,
+    Operation,
+    Parameter,
+    UnfitError,
+)
+from pubqueue.app.management.nodes import node_of
+from pubqueue.app.management.words import count
+from pubqueue.core.limits.request_sizes import MOST_NAMED
+from pubqueue.core.model import ItemId, NodeName, State
+from pubqueue.core.nodes.manage import Purge
+from pubqueue.core.queue.cancel import Cancel
+from pubqueue.core.queue.force_unlock import FreeLocks
+from pubqueue.core.reading.inspect import Peek
+from pubqueue.core.reading.read import ReadEvents, ReadItems
+from pubqueue.core.reading.summaries import Power
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Row
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Cancelled, Emptied
+    from pubqueue.core.model import Asker, Item
+    from pubqueue.core.reading.pages import EventEntry, EventPage, ItemEntry, ItemPage
+    from pubqueue.core.reading.summaries import Freed, Peeked
+
+SHOWN: Final = 49_152
+"""Bytes of a payload that `peek` tells, so that each has room in a stanza however it is written there."""
+
+ALL: Final = "all"
+
+CHOICES: Final = (
+    (State.DEAD.value, "Dead items"),
+    (State.LOCKED.value, "Items that workers hold"),
+    (State.QUEUED.value, "Items that wait"),
+    (State.DELAYED.value, "Items that wait for a time"),
+    (ALL, "All items"),
+)
+
+WHICH: Final = Parameter("state", Kind.CHOICE, "Items", choices=CHOICES, usual=ALL)
+ITEM: Final = Parameter("item", Kind.ITEM, "Item", required=True)
+
+ABOUT_ITEMS: Final = (
+    Column("id", "Item"),
+    Column("state", "State"),
+    Column("published", "Published at", Cell.SINCE),
+    Column("priority", "Priority", Cell.COUNT),
+    Column("acquired", "Handed out, times", Cell.COUNT),
+    Column("failed", "Failed, times", Cell.COUNT),
+    Column("error", "Last error"),
+    Column("holder", "Held by"),
+    Column("size", "Bytes", Cell.COUNT),
+    Column("seq", "Number", Cell.COUNT, more=True),
+    Column("publisher", "Published by", more=True),
+    Column("deadline", "The lock ends at", Cell.MOMENT, more=True),
+    Column("due", "Not before", Cell.MOMENT, more=True),
+    Column("expires", "Dead after", Cell.MOMENT, more=True),
+)
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _ask_items(by: Asker, given: Given) -> Request:
+    which = given.one("state")
+    state = None if which in {"", ALL} else State(which)
+    after, most = given.number("after") or 0, given.number("max")
+    return ReadItems(by, node_of(given), after, max=most, state=state, payloads=False)
+
+
+def _items(page: ItemPage, _given: Given) -> Answer:
+    row = _of_item_dead if page.dead else _of_item
+    rows = tuple(map(row, page.entries))
+    return Answer(
+        f"{count(len(rows), 'item')} of {page.node}.", rows, str(page.through), more=page.more
+    )
+
+
+def _of_item(entry: ItemEntry) -> Row:
+    item = entry.item
+    return (
+        item.id,
+        item.state.value,
+        item.published,
+        item.priority,
+        item.acquired,
+        item.failed,
+        item.error or None,
+        item.holder,
+        entry.size,
+        item.seq,
+        item.publisher,
+        item.deadline,
+        item.due,
+        item.expires,
+    )
+
+
+def _of_item_dead(entry: ItemEntry) -> Row:
+    """Return the row of a dead item among dead ones, whose pages go by the numbers of their deaths."""
+    letter, row = entry.item.dead_letter, list(_of_item(entry))
+    row[9] = entry.item.seq if letter is None else letter.number
+    return tuple(row)
+
+
+ITEMS: Final = Operation(
+    "items",
+    "List the items of a node",
+    "The items of a node in the order of their publish, in one state or in all.",
+    Power.NODES,
+    (NODE, WHICH, NUMBERED_AFTER, MOST),
+    ABOUT_ITEMS,
+    _ask_items,
+    _items,
+    place="seq",
+)
+
+# --- events -------------------------------------------------------------------------------------
+
+
+def _ask_events(by: Asker, given: Given) -> Request:
+    node = given.one("node")
+    return ReadEvents(
+        *(by, NodeName(node) if node else None, given.number("after") or 0, given.number("until")),
+        max=given.number("max"),
+    )
+
+
+def _events(page: EventPage, _given: Given) -> Answer:
+    note = f"{count(len(page.entries), 'event')}; the log goes from {page.oldest} to {page.newest}."
+    rows = tuple(map(_event, page.entries))
+    through, oldest, newest = str(page.through), page.oldest, page.newest
+    return Answer(note, rows, through, more=page.more, oldest=oldest, newest=newest)
+
+
+def _event(entry: EventEntry) -> Row:
+    event = entry.event
+    return (
+        entry.seq,
+        entry.at,
+        event.kind,
+        event.node,
+        event.item,
+        event.worker,
+        event.detail or None,
+        event.attempt,
+        event.publisher,
+        event.age,
+        event.held,
+        event.origin,
+        event.to,
+    )
+
+
+EVENTS: Final = Operation(
+    "events",
+    "Read the event log",
+    "What happened to items of nodes that keep an event log: of one node, or of all that you may read.",
+    Power.NODES,
+    (
+        Parameter("node", Kind.NODE, "Node"),
+        NUMBERED_AFTER,
+        Parameter("until", Kind.COUNT, "Up to this number"),
+        MOST,
+    ),
+    (
+        Column("seq", "Number", Cell.COUNT),
+        Column("at", "At", Cell.MOMENT),
+        Column("type", "What happened"),
+        Column("node", "Node"),
+        Column("item", "Item"),
+        Column("worker", "Worker"),
+        Column("detail", "Detail"),
+        Column("attempt", "Attempt", Cell.COUNT, more=True),
+        Column("publisher", "Published by", more=True),
+        Column("age_ms", "Milliseconds since the publish", Cell.COUNT, more=True),
+        Column("held_ms", "Milliseconds it was held", Cell.COUNT, more=True),
+        Column("from", "From node", more=True),
+        Column("to", "To node", more=True),
+    ),
+    _ask_events,
+    _events,
+    place="seq",
+)
+
+
+# --- one item -----------------------------------------------------------------------------------
+
+
+def _peeked(reply: Peeked, _given: Given) -> Answer:
+    note = f"{count(len(reply.payload), 'byte')} of payload."
+    text = reply.payload[:SHOWN].decode("utf-8", "replace")
+    return Answer(note, ((*_facts(reply.item), len(reply.payload), text),))
+
+
+def _facts(item: Item) -> Row:
+    letter = item.dead_letter
+    return (
+        item.id,
+        item.state.value,
+        item.publisher,
+        item.published,
+        item.priority,
+        item.acquired,
+        item.failed,
+        item.error or None,
+        *((None, None, None) if letter is None else (letter.at, letter.origin, letter.holder)),
+        item.holder,
+        item.deadline,
+        item.due,
+        item.expires,
+        tuple(f"{name}: {value}" for name, value in item.headers),
+    )
+
+
+PEEK: Final = Operation(
+    "peek",
+    "Look at an item",
+    "Looking takes nothing from anybody, and extends no lock.",
+    Power.NODES,
+    (NODE, ITEM),
+    (
+        Column("id", "Item", more=True),
+        Column("state", "State"),
+        Column("publisher", "Published by"),
+        Column("published", "Published at", Cell.MOMENT),
+        Column("priority", "Priority", Cell.COUNT),
+        Column("acquired", "Handed out, times", Cell.COUNT),
+        Column("failed", "Failed, times", Cell.COUNT),
+        Column("error", "Last error"),
+        Column("died", "Died at", Cell.MOMENT),
+        Column("origin", "Came dead from"),
+        Column("last_holder", "Last held by"),
+        Column("holder", "Held by"),
+        Column("deadline", "The lock ends at", Cell.MOMENT),
+        Column("due", "Not before", Cell.MOMENT),
+        Column("expires", "Dead after", Cell.MOMENT),
+        Column("headers", "Headers", Cell.NAMES),
+        Column("size", "Bytes", Cell.COUNT, more=True),
+        Column("payload", "Payload"),
+    ),
+    lambda by, given: Peek(by, node_of(given), ItemId(given.one("item"))),
+    _peeked,
+    single=True,
+)
+
+
+# --- what is done to them -----------------------------------------------------------------------
+
+
+def named(given: Given, most: int) -> tuple[ItemId, ...]:
+    """Return the items that are named.
+
+    Raises:
+        UnfitError: there is none, or there are too many for one request.
+
+    """
+    names = given.lines("item")
+    if not 0 < len(names) <= most:
+        raise UnfitError(f"item: choose an item at least, and {most} at most")
+    return tuple(map(ItemId, names))
+
+
+TAKEN_OUT: Final = (
+    Column("count", "Taken out", Cell.COUNT),
+    Column("in_flight", "Of these in flight", Cell.COUNT),
+    Column("missing", "Not there", Cell.NAMES),
+)
+
+NAMED: Final = 10
+"""Items that are named in a sentence, at most."""
+
+
+def taken_out(reply: Cancelled, done: str, missing: str) -> Answer:
+    """Return what became of items that were to go; those that were not there are named."""
+    note = f"{count(reply.count, 'item')} of {reply.node} {done}."
+    if reply.held:
+        note += f" {reply.held} of them {'was' if reply.held == 1 else 'were'} in flight: the workers are told."
+    if reply.missing:
+        left = len(reply.missing) - NAMED
+        names = ", ".join(reply.missing[:NAMED]) + (f" and {left} more" if left > 0 else "")
+        note += f" {missing}: {names}."
+    row = reply.count, reply.held, reply.missing
+    return Answer(note, (row,), warns=bool(reply.missing) or not reply.count)
+
+
+CANCEL: Final = Operation(
+    "cancel",
+    "Cancel items",
+    "Items are taken out of the queue before they are done, in whatever state: waiting, delayed, dead, or in flight, and then the worker is told.",
+    Power.NODES,
+    (NODE, Parameter("item", Kind.LINES, "Items, by their ids, one a line", required=True)),
+    TAKEN_OUT,
+    lambda by, given: Cancel(by, node_of(given), named(given, MOST_NAMED)),
+    lambda reply, _given: taken_out(reply, "cancelled", "Not there, perhaps done already"),
+    single=True,
+    changes=True,
+)
+
+
+def _ask_release(by: Asker, given: Given) -> Request:
+    names = given.lines("item")
+    if not names:
+        raise UnfitError("item: choose an item at least")
+    return FreeLocks(by, node_of(given), tuple(map(ItemId, names)))
+
+
+def _released(reply: Freed, _given: Given) -> Answer:
+    note = f"{count(reply.count, 'lock')} of {reply.node} ended; the items wait again."
+    return Answer(note, ((reply.count,),))
+
+
+RELEASE: Final = Operation(
+    "release",
+    "End the lock of an item",
+    "Items are taken away from their holders. Others get them at once, and it counts as nobody's failure.",
+    Power.NODES,
+    (NODE, Parameter("item", Kind.LINES, "Items", required=True)),
+    (Column("count", "Locks ended", Cell.COUNT),),
+    _ask_release,
+    _released,
+    single=True,
+    changes=True,
+)
+
+
+def _purged(reply: Emptied, _given: Given) -> Answer:
+    return Answer(f"{count(reply.items, 'item')} of {reply.node} deleted.", ((reply.items,),))
+
+
+PURGE: Final = Operation(
+    "purge",
+    "Delete all items of a node",
+    "All items of the node go, those that workers hold too.",
+    Power.NODES,
+    (NODE,),
+    (Column("count", "Deleted", Cell.COUNT),),
+    lambda by, given: Purge(by, node_of(given)),
+    _purged,
+    single=True,
+    changes=True,
+    sure="All items of {} will be deleted, those that workers hold too. They cannot be brought back.",
+)
+
+OPERATIONS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)

@@ -1,0 +1,205 @@
+"""What an operation is made of: its parameters, the columns of its answer, and how it is asked and answered."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.management.cells import Cell, Value
+from pubqueue.app.management.given import Given
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.reading.summaries import Power
+
+HIGHEST: Final = 10**18
+"""Above what any number is that an operation is given."""
+
+
+class UnfitError(ValueError):
+    """What an operation was given cannot be meant; the message says why, and begins with the parameter."""
+
+
+@unique
+class Kind(Enum):
+    """What a parameter is."""
+
+    NODE = "node"
+    ITEM = "item"
+    JID = "jid"
+    TEXT = "text"
+    LINES = "lines"
+    """Any number of texts."""
+    COUNT = "count"
+    NUMBER = "number"
+    """Any number: below 0, or with a fraction."""
+    PAYLOAD = "payload"
+    """An XML element or JSON, on any number of lines; what `fit` lets through is the element, and its namespace."""
+    FLAG = "flag"
+    """1 or 0."""
+    CHOICE = "choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Something that an operation is given: its name for programs, and its label for people."""
+
+    name: str
+    kind: Kind
+    label: str
+    required: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    """Values to choose from, each with how it is shown."""
+    usual: str = ""
+    """What is meant where nothing is given; a form begins with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer. One that is `more` is for programs, and for those who want to see everything."""
+
+    name: str
+    label: str
+    cell: Cell = Cell.TEXT
+    more: bool = False
+
+
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was done or found: a sentence, and rows whose cells are in the order of the operation's columns.
+
+    `through` is the place up to which the rows tell everything; with `more` the operation goes on if it is given
+    that as `after`. `now` is the service's time.
+    """
+
+    note: str
+    rows: tuple[Row, ...] = ()
+    through: str = ""
+    more: bool = False
+    now: Millis | None = None
+    warns: bool = False
+    """Nothing came of it, which somebody may not expect."""
+    oldest: int | None = None
+    newest: int | None = None
+    """The ends of the log that the rows are of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that those who run queues can do.
+
+    `ask` makes the request of the core from what `fit` has let through, and `answer` tells of the reply.
+    """
+
+    name: str
+    label: str
+    about: str
+    """What it does, for who has never done it."""
+    power: Power
+    parameters: tuple[Parameter, ...]
+    columns: tuple[Column, ...]
+    ask: Callable[[Asker, Given], Request]
+    answer: Callable[[Any, Given], Answer]
+    single: bool = False
+    """The answer is one row: facts, not a table."""
+    place: str = ""
+    """The column by which long answers go on; empty: they have one page."""
+    changes: bool = False
+    """It changes something, so that it is logged who did it."""
+    sure: str = ""
+    """What to tell people before it is done, for it cannot be undone; `{}` is the node."""
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter of that name."""
+        return next(one for one in self.parameters if one.name == name)
+
+
+NODE: Final = Parameter("node", Kind.NODE, "Node", required=True)
+AFTER: Final = Parameter("after", Kind.TEXT, "Behind this one")
+NUMBERED_AFTER: Final = Parameter("after", Kind.COUNT, "Behind this number")
+MOST: Final = Parameter("max", Kind.COUNT, "So many at most")
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """How to read what only those know who speak with people."""
+
+    jid_of: Callable[[str], str | None]
+    """Returns the normalised JID, None if it is none."""
+    payload_of: Callable[[str], tuple[bytes, str]]
+    """Returns the payload that a text means, and its namespace; raises ValueError with a sentence if it means none."""
+
+
+def fit(operation: Operation, given: Given, readers: Readers) -> Given:
+    """Return what was given if it can be meant, JIDs and payloads as they are read.
+
+    Raises:
+        UnfitError: it cannot be; the sentence is for who gave it.
+
+    """
+    known = {parameter.name: parameter for parameter in operation.parameters}
+    if unknown := sorted(given.keys() - known.keys()):
+        raise UnfitError(f"{unknown[0]}: {operation.name} knows no such parameter")
+    return Given({name: _fit(one, given, readers) for name, one in known.items()})
+
+
+def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...]:
+    """Return the values of one parameter, none if it is not given; what is usual stands for that."""
+    name, text = parameter.name, given.one(parameter.name) or parameter.usual
+    if parameter.required and not given.lines(name) and not text:
+        raise UnfitError(f"{name}: this has to be given")
+    if parameter.kind is Kind.LINES:
+        return given.lines(name)
+    if parameter.kind is Kind.PAYLOAD:
+        return _payload(name, "\n".join(given.get(name, ())), readers)
+    if len(given.get(name, ())) > 1:
+        raise UnfitError(f"{name}: one value")
+    if not text:
+        return ()
+    if parameter.kind is Kind.JID:
+        if (jid := readers.jid_of(text)) is None:
+            raise UnfitError(f"{name}: a JID looks like bot@example.org/1")
+        return (jid,)
+    if wanted := _misses(parameter, text):
+        raise UnfitError(f"{name}: {wanted}")
+    return (text,)
+
+
+def _misses(parameter: Parameter, text: str) -> str:
+    """Return what the text should be and is not, empty if it is."""
+    match parameter.kind:
+        case Kind.COUNT if not (text.isascii() and text.isdigit() and int(text) < HIGHEST):
+            return "a whole number from 0"
+        case Kind.NUMBER if not _is_number(text):
+            return "a number"
+        case Kind.FLAG if text not in {"0", "1", "true", "false"}:
+            return "1 or 0"
+        case Kind.CHOICE if text not in dict(parameter.choices):
+            return f"one of {', '.join(dict(parameter.choices))}"
+        case _:
+            return ""
+
+
+def _payload(name: str, text: str, readers: Readers) -> tuple[str, ...]:
+    if not text.strip():
+        return ()
+    try:
+        payload, space = readers.payload_of(text)
+    except ValueError as problem:
+        raise UnfitError(f"{name}: {problem}") from None
+    return payload.decode(), space
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

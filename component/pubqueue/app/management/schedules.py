@@ -1,0 +1,309 @@
+"""Operations on schedules: see them, make, change and end them, stop them for a while, and have one published at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.cells import Cell
+from pubqueue.app.management.items import SHOWN
+from pubqueue.app.management.model import (
+    AFTER,
+    MOST,
+    NODE,
+    Answer,
+    Column,
+    Kind,
+    Operation,
+    Parameter,
+    UnfitError,
+)
+from pubqueue.app.management.words import count
+from pubqueue.core.model import NodeName, seconds
+from pubqueue.core.reading.summaries import Power
+from pubqueue.core.schedules.admin import (
+    AddSchedule,
+    ChangeSchedule,
+    ListSchedules,
+    PauseSchedule,
+    RemoveSchedule,
+)
+from pubqueue.core.schedules.fire import FireNow
+from pubqueue.core.schedules.model import Definition, Missed, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Row
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Done
+    from pubqueue.core.model import Asker, Headers
+    from pubqueue.core.schedules.model import Fired, Schedule, SchedulePage
+
+MISSED: Final = (
+    (Missed.ONCE.value, "one item for all that were missed"),
+    (Missed.SKIP.value, "none"),
+    (Missed.ALL.value, "one item for each of the last hundred"),
+)
+
+SOURCES: Final = {
+    Source.FILE: "the configuration file",
+    Source.COMMAND: "a command",
+}
+
+SCHEDULE: Final = Parameter("schedule", Kind.TEXT, "Schedule", required=True)
+
+NAME: Final = Parameter("name", Kind.TEXT, "Name of the schedule", required=True)
+
+DEFINING: Final = (
+    Parameter("cron", Kind.TEXT, "Times, as a cron line", required=True),
+    Parameter("zone", Kind.TEXT, "Time zone", required=True, usual="UTC"),
+    NODE,
+    Parameter("payload", Kind.PAYLOAD, "Payload", required=True),
+    Parameter(
+        *("missed", Kind.CHOICE, "For times that were missed"),
+        choices=MISSED,
+        usual=Missed.ONCE.value,
+    ),
+    Parameter("priority", Kind.NUMBER, "Priority", usual="0"),
+    Parameter("ttl", Kind.NUMBER, "Seconds that an item may wait"),
+    Parameter("headers", Kind.LINES, "Headers"),
+    Parameter("group", Kind.TEXT, "Group"),
+)
+"""What a schedule is made of, beside its name."""
+
+
+# --- what there is ------------------------------------------------------------------------------
+
+
+def state_of(one: Schedule) -> str:
+    """Return what a schedule does at present."""
+    if not one.definition.enabled:
+        return "not enabled"
+    if one.paused:
+        return "paused"
+    return "tries again" if one.tries else "running"
+
+
+def _page(page: SchedulePage, _given: Given) -> Answer:
+    rows = tuple(map(_row, page.schedules))
+    note = f"{count(len(rows), 'schedule')}{', and there are more' if page.more else ''}."
+    through = page.schedules[-1].name if rows else ""
+    return Answer(note, rows, through, more=page.more and bool(rows))
+
+
+def _row(one: Schedule) -> Row:
+    what = one.definition
+    stands = one.due, one.last, one.error or None, SOURCES[one.source]
+    times = f"{what.cron} ({what.zone})"
+    return one.name, state_of(one), what.node, times, *stands, *_beside(one)
+
+
+def _beside(one: Schedule) -> Row:
+    """Return what it was given, beside its node and its payload, and by whom."""
+    what = one.definition
+    return (
+        what.cron,
+        what.zone,
+        what.missed.value,
+        what.priority,
+        None if what.ttl is None else what.ttl / 1000,
+        tuple(f"{name}: {value}" for name, value in what.headers),
+        what.group or None,
+        one.by,
+    )
+
+
+SCHEDULES: Final = Operation(
+    "schedules",
+    "List the schedules",
+    "What is published at set times, with the next and the last time and the last error.",
+    Power.SERVICE,
+    (AFTER, MOST),
+    (
+        Column("schedule", "Schedule"),
+        Column("state", "State"),
+        Column("node", "Node"),
+        Column("times", "Times"),
+        Column("next", "Next", Cell.MOMENT),
+        Column("last", "Last", Cell.MOMENT),
+        Column("error", "Last error"),
+        Column("source", "Declared by"),
+        Column("cron", "Times, as a cron line", more=True),
+        Column("zone", "Time zone", more=True),
+        Column("missed", "For times that were missed", more=True),
+        Column("priority", "Priority", Cell.COUNT, more=True),
+        Column("ttl", "Seconds that an item may wait", Cell.RATE, more=True),
+        Column("headers", "Headers", Cell.NAMES, more=True),
+        Column("group", "Group", more=True),
+        Column("by", "Made so by", more=True),
+    ),
+    lambda by, given: ListSchedules(by, given.one("after") or None, max=given.number("max")),
+    _page,
+    place="schedule",
+)
+
+
+def _shown(page: SchedulePage, _given: Given) -> Answer:
+    (one,) = page.schedules
+    what = one.definition
+    stands = one.due, one.last, one.error or None, SOURCES[one.source]
+    payload = what.payload.decode("utf-8", "replace")[:SHOWN]
+    row = one.name, state_of(one), what.node, *stands, *_beside(one), payload
+    return Answer("", (row,))
+
+
+SHOW: Final = Operation(
+    "schedule-show",
+    "Look at a schedule",
+    "Everything that was said of a schedule, with what it publishes.",
+    Power.SERVICE,
+    (SCHEDULE,),
+    (
+        Column("schedule", "Schedule"),
+        Column("state", "State"),
+        Column("node", "Node"),
+        Column("next", "Next", Cell.MOMENT),
+        Column("last", "Last", Cell.MOMENT),
+        Column("error", "Last error"),
+        Column("source", "Declared by"),
+        Column("cron", "Times, as a cron line"),
+        Column("zone", "Time zone"),
+        Column("missed", "For times that were missed"),
+        Column("priority", "Priority", Cell.COUNT),
+        Column("ttl", "Seconds that an item may wait", Cell.RATE),
+        Column("headers", "Headers", Cell.NAMES),
+        Column("group", "Group"),
+        Column("by", "Made so by"),
+        Column("payload", "Payload"),
+    ),
+    lambda by, given: ListSchedules(by, name=given.one("schedule")),
+    _shown,
+    single=True,
+)
+
+
+# --- making and changing ------------------------------------------------------------------------
+
+
+def _definition(name: str, given: Given) -> Definition:
+    """Return what was given as a definition.
+
+    Raises:
+        UnfitError: it cannot be meant.
+
+    """
+    payload, space = given["payload"]
+    priority, ttl = given.one("priority"), given.one("ttl")
+    if float(priority) % 1:
+        raise UnfitError("priority: a whole number")
+    return Definition(
+        name=name,
+        cron=" ".join(given.one("cron").split()),
+        zone=given.one("zone"),
+        node=NodeName(given.one("node")),
+        payload=payload.encode(),
+        type=space,
+        priority=int(float(priority)),
+        ttl=seconds(float(ttl)) if ttl else None,
+        headers=_headers(given),
+        missed=Missed(given.one("missed")),
+        group=given.one("group"),
+    )
+
+
+def _headers(given: Given) -> Headers:
+    pairs = [line.partition(":") for line in given.lines("headers")]
+    if not all(name.strip() and colon for name, colon, _ in pairs):
+        raise UnfitError("headers: a header is a name, a colon, a value")
+    return tuple((name.strip(), value.strip()) for name, _, value in pairs)
+
+
+ADD: Final = Operation(
+    "schedule-add",
+    "Add a schedule",
+    "At each of its times the service publishes one item, whose id is the name and the time.",
+    Power.SERVICE,
+    (NAME, *DEFINING),
+    (),
+    lambda by, given: AddSchedule(by, _definition(given.one("name"), given)),
+    lambda _reply, given: Answer(f"The schedule {given.one('name')} is there."),
+    changes=True,
+)
+
+CHANGE: Final = Operation(
+    "schedule-change",
+    "Change a schedule",
+    "Another cron line or zone counts from now on; all else holds from its next time on. Those of the configuration file are"
+    " changed there.",
+    Power.SERVICE,
+    (SCHEDULE, *DEFINING),
+    (),
+    lambda by, given: ChangeSchedule(by, _definition(given.one("schedule"), given)),
+    lambda _reply, given: Answer(f"The schedule {given.one('schedule')} is changed."),
+    changes=True,
+)
+
+
+# --- what is done to one ------------------------------------------------------------------------
+
+
+def _to_one(
+    name: str, label: str, about: str, ask: Callable[[Asker, str], Request], done: str
+) -> Operation:
+    """Return an operation that is given a schedule alone; `done` says of it what was done."""
+
+    def answer(_reply: Done, given: Given) -> Answer:
+        return Answer(done.format(given.one("schedule")))
+
+    return Operation(
+        *(name, label, about, Power.SERVICE, (SCHEDULE,), ()),
+        lambda by, given: ask(by, given.one("schedule")),
+        answer,
+        changes=True,
+    )
+
+
+REMOVE: Final = _to_one(
+    "schedule-remove",
+    "Remove a schedule",
+    "It publishes nothing more; what it has published stays. Those of the configuration file end when they leave it.",
+    RemoveSchedule,
+    "The schedule {} is gone.",
+)
+
+PAUSE: Final = _to_one(
+    "schedule-pause",
+    "Pause a schedule",
+    "It publishes nothing until it is resumed, and misses nothing meanwhile.",
+    lambda by, name: PauseSchedule(by, name, paused=True),
+    "{} publishes nothing until it is resumed.",
+)
+
+RESUME: Final = _to_one(
+    "schedule-resume",
+    "Resume a paused schedule",
+    "It publishes again from its next time on.",
+    lambda by, name: PauseSchedule(by, name, paused=False),
+    "{} publishes again from its next time on.",
+)
+
+
+def _fired(reply: Fired, _given: Given) -> Answer:
+    return Answer(f"{reply.id} is published.", ((reply.id,),))
+
+
+FIRE: Final = Operation(
+    "schedule-fire",
+    "Publish what a schedule says now",
+    "It is published once, at once, beside its times.",
+    Power.SERVICE,
+    (SCHEDULE,),
+    (Column("id", "Item"),),
+    lambda by, given: FireNow(by, given.one("schedule")),
+    _fired,
+    single=True,
+    changes=True,
+)
+
+OPERATIONS: Final = (SCHEDULES, SHOW, ADD, CHANGE, REMOVE, PAUSE, RESUME, FIRE)

@@ -1,0 +1,167 @@
+"""Operations on those who work, and on the service itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pubqueue.app.management.cells import Cell
+from pubqueue.app.management.model import AFTER, NODE, Answer, Column, Kind, Operation, Parameter
+from pubqueue.app.management.nodes import node_of
+from pubqueue.app.management.words import count
+from pubqueue.core.limits.budgets import MIB
+from pubqueue.core.limits.limits import Unit, by_whose
+from pubqueue.core.model import Jid
+from pubqueue.core.queue.force_unlock import Dismiss
+from pubqueue.core.reading.inspect import AskService, ReadWorkers
+from pubqueue.core.reading.summaries import Power
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Row
+    from pubqueue.app.rules import Request
+    from pubqueue.core.limits.limits import Limit, Whose
+    from pubqueue.core.model import Asker
+    from pubqueue.core.reading.summaries import Freed, Fullness, ServiceState, Worker, WorkerPage
+
+HERE, AWAY = "available", "away or silent"
+
+
+def _ask_workers(by: Asker, given: Given) -> Request:
+    after = given.one("after")
+    return ReadWorkers(by, node_of(given), Jid(after) if after else None)
+
+
+def _workers(page: WorkerPage, _given: Given) -> Answer:
+    rows = tuple(map(_worker, page.workers))
+    note = f"{count(page.node.subscriptions, 'subscriber')} of {page.node.name}."
+    note += f" These are the next {len(rows)}; there are more." if page.more else ""
+    through = page.workers[-1].subscription.jid if rows else ""
+    return Answer(note, rows, through, more=page.more and bool(rows))
+
+
+def _worker(worker: Worker) -> Row:
+    one = worker.subscription
+    here = HERE if one.available else AWAY
+    return one.jid, here, one.queue_requests, one.in_flight, one.unanswered, worker.holds
+
+
+WORKERS: Final = Operation(
+    "workers",
+    "List the workers of a queue",
+    "Who subscribes to a queue, how much each takes at once, and what it holds.",
+    Power.NODES,
+    (NODE, AFTER),
+    (
+        Column("jid", "Worker"),
+        Column("state", "State"),
+        Column("window", "Takes at once", Cell.COUNT),
+        Column("in_flight", "Holds", Cell.COUNT),
+        Column("unanswered", "Unanswered in a row", Cell.COUNT),
+        Column("items", "Items", Cell.NAMES),
+    ),
+    _ask_workers,
+    _workers,
+    place="jid",
+)
+
+
+def _ask_dismiss(by: Asker, given: Given) -> Request:
+    freeing = given.says_yes("release")
+    return Dismiss(by, node_of(given), Jid(given.one("worker")), freeing=freeing)
+
+
+def _dismissed(reply: Freed, given: Given) -> Answer:
+    freed = f"; {count(reply.count, 'lock')} ended" if reply.count else ""
+    who = given.one("worker")
+    note = f"The subscription of {who} to {reply.node} has ended{freed}."
+    return Answer(note, ((reply.count,),))
+
+
+END_SUBSCRIPTION: Final = Operation(
+    "end-subscription",
+    "End a worker's subscription",
+    "The worker gets nothing more. It may subscribe again, unless you take its affiliation away as well.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("worker", Kind.JID, "Worker", required=True),
+        Parameter(
+            *("release", Kind.FLAG, "Take away what it holds, so that others get it at once"),
+            usual="1",
+        ),
+    ),
+    (Column("count", "Locks ended", Cell.COUNT),),
+    _ask_dismiss,
+    _dismissed,
+    single=True,
+    changes=True,
+)
+
+
+def _state(state: ServiceState, _given: Given) -> Answer:
+    about, quota, kept = state.about, state.quota, state.kept
+    held_to = tuple(map(_sentence, by_whose(state.limits).items()))
+    ago = max((one.ago for one in state.rounds), default=0.0)
+    late = tuple(one.task for one in state.rounds if one.late)
+    facts = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
+    may = quota.nodes, quota.items, quota.bytes
+    nearest = tuple(map(_fullness, kept.nearest))
+    holds = kept.accounts, kept.items, kept.bytes, *may, kept.near, nearest
+    return Answer("", ((*facts, round(ago, 1), late, *holds),), now=state.now)
+
+
+def _sentence(of: tuple[Whose, list[Limit]]) -> str:
+    """Return the limits of one kind of asker: "an account: 2,048 requests under way, ..."."""
+    whose, found = of
+    return f"{whose.value}: {', '.join(map(_limit, found))}"
+
+
+def _limit(limit: Limit) -> str:
+    match limit.unit:
+        case Unit.NUMBER:
+            return f"{limit.most:,.0f} {limit.what}"
+        case Unit.BYTES:
+            return f"{limit.most / MIB:,g} MiB{limit.what.removeprefix('bytes')}"
+        case Unit.SECONDS:
+            return f"{limit.most:g} s of {limit.what}"
+        case _:
+            assert_never(limit.unit)
+
+
+def _fullness(one: Fullness) -> str:
+    return f"{one.holding.account} ({one.share:.0%} of {one.what})"
+
+
+SERVICE: Final = Operation(
+    "service",
+    "About the service",
+    "What runs here, since when, where it keeps items, and what accounts may keep (0: any number).",
+    Power.SERVICE,
+    (),
+    (
+        Column("version", "Version of pubqueue"),
+        Column("uptime", "Runs for", Cell.SINCE),
+        Column("started", "Started at", Cell.MOMENT),
+        Column("store", "Store"),
+        Column("nodes", "Nodes", Cell.COUNT),
+        Column("clock_ahead", "Milliseconds that the store's clock is ahead", Cell.COUNT),
+        Column("limits", "Most at once", Cell.NAMES),
+        Column(
+            "longest_round", "Seconds since each of its tasks has come round, at most", Cell.RATE
+        ),
+        Column("late", "Tasks that should have come round since", Cell.NAMES),
+        Column("accounts", "Accounts that have made nodes", Cell.COUNT),
+        Column("items", "Items", Cell.COUNT),
+        Column("bytes", "Bytes of items", Cell.COUNT),
+        Column("nodes_limit", "Nodes of an account, at most", Cell.COUNT),
+        Column("items_limit", "Items of an account, at most", Cell.COUNT),
+        Column("bytes_limit", "Bytes of an account, at most", Cell.COUNT),
+        Column("near", "Accounts near their limits", Cell.COUNT),
+        Column("nearest", "Nearest to their limits", Cell.NAMES),
+    ),
+    lambda by, _given: AskService(by),
+    _state,
+    single=True,
+)
+
+OPERATIONS: Final = (WORKERS, END_SUBSCRIPTION, SERVICE)

@@ -1,0 +1,175 @@
+"""News for crowds, which are told page by page, and whatever waits until news have been told.
+
+What is told to a node with very many subscribers is one value here, however many they are. Of each node one piece of news
+is under way: a page of the subscribers is read, told, and when it has left the next one is read. So a subscriber hears of a
+node in the order of what has happened, and no more than a page of addresses stands in memory. What is told meanwhile to a
+node that has become small again waits behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.decision import SubscriberPage, Untold
+from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers, TellFormer
+from pubqueue.core.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pubqueue.app.notify.outbox import Outbox
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.core.notices import News, Notice
+
+    Ask = ListUntold | NextSubscribers | TellFormer
+    Waiting = News | Callable[[], None]
+
+MOST_OCTETS: Final = 8 << 20
+"""Bytes that may wait here until no more is published to the nodes that they are of."""
+
+EACH: Final = 1024
+"""What a piece of news counts beside its payload."""
+
+RETRY: Final = 1.0
+"""Seconds until another try to read a page after the store has failed."""
+
+
+class CrowdNews:
+    """Keeps what is told to crowds until it is told. `ask` has the broker answer a request."""
+
+    def __init__(self, outbox: Outbox, ask: Callable[[Ask, Callable[[Reply], None]], None]) -> None:
+        self._outbox = outbox
+        self._ask = ask
+        self._queues: dict[NodeName, deque[Waiting]] = {}
+        self._octets = 0
+        self._put_off: list[ToAll] = []
+        """Ends of nodes that were to be told when nobody could be reached."""
+        self._has_looked = False
+
+    @property
+    def octets(self) -> int:
+        """How many bytes wait to be told to crowds."""
+        return self._octets
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much waits that the node should have no more."""
+        return self._octets > MOST_OCTETS and node in self._queues
+
+    def keep(self, notices: Sequence[Notice | News]) -> Sequence[Notice | ToEach]:
+        """Return what can be said at once, and keep what has to wait for its turn."""
+        if not self._queues and not any(isinstance(one, ToAll) for one in notices):
+            return notices  # type: ignore[return-value]  # there is none of the others
+        now: list[Notice | ToEach] = []
+        for one in notices:
+            if isinstance(one, ToAll) or (
+                isinstance(one, ToEach) and one.what.node in self._queues
+            ):
+                self._add(one.what.node, one)
+            else:
+                now.append(one)
+        return now
+
+    def when_told(self, nodes: Iterable[NodeName], call: Callable[[], None]) -> None:
+        """Call when all that has been said of these nodes by now has left, or can be told to nobody."""
+        left = set(nodes)
+        if not left:
+            call()
+            return
+
+        def told(node: NodeName) -> None:
+            left.remove(node)
+            if not left:
+                call()
+
+        for node in tuple(left):
+            if node in self._queues:
+                self._add(node, partial(told, node))
+            else:
+                self._outbox.when_told(node, partial(told, node))
+
+    def resume(self) -> None:
+        """Tell the end of nodes of which not everybody has been told: a process ended, or nobody could be reached."""
+        left, self._put_off = self._put_off, []
+        for what in left:
+            self._add(what.what.node, what)
+        if not self._has_looked:
+            self._has_looked = True
+            self._look()
+
+    def _look(self, after: int = 0) -> None:
+        self._ask(ListUntold(after), partial(self._found, after))
+
+    def _found(self, after: int, reply: Reply) -> None:
+        if not isinstance(reply, Untold):
+            asyncio.get_running_loop().call_later(RETRY, partial(self._look, after))
+            return
+        for node in reply.nodes:
+            waiting = self._queues.get(node, ())
+            if not any(isinstance(one, ToAll) and _is_end(one) for one in waiting):
+                self._add(node, ToAll(Deleted(NOBODY, node)))
+        if reply.after is not None:
+            self._look(reply.after)
+
+    # --- one node ---
+
+    def _add(self, node: NodeName, what: Waiting) -> None:
+        self._octets += _size(what)
+        queue = self._queues.get(node)
+        if queue is not None:
+            queue.append(what)
+            return
+        self._queues[node] = deque((what,))
+        self._go_on(node)
+
+    def _go_on(self, node: NodeName, after: Jid | None = None) -> None:
+        """Say what is next, up to what is for everybody: of those ask for the next page."""
+        queue = self._queues[node]
+        while queue:
+            first = queue[0]
+            if isinstance(first, ToAll) and (self._outbox.is_open or not _is_end(first)):
+                is_end = _is_end(first)
+                asked = TellFormer(node, after) if is_end else NextSubscribers(node, after)
+                self._ask(asked, partial(self._tell, node, after))
+                return
+            queue.popleft()
+            self._octets -= _size(first)
+            if isinstance(first, ToEach):
+                self._outbox.send([first])
+            elif isinstance(first, ToAll):
+                self._put_off.append(first)
+            else:
+                self._outbox.when_told(node, first)
+        del self._queues[node]
+
+    def _tell(self, node: NodeName, after: Jid | None, reply: Reply) -> None:
+        """Tell a page, and go on when it has left."""
+        if not isinstance(reply, SubscriberPage):
+            loop = asyncio.get_running_loop()
+            loop.call_later(RETRY, partial(self._go_on, node, after))
+            return
+        queue = self._queues[node]
+        first = queue[0]
+        assert isinstance(first, ToAll)
+        if reply.jids:
+            page = Several(reply.jids, reply.subids)
+            self._outbox.send([of_several(page, first.what, fleeting=first.fleeting)])
+        if reply.after is None:
+            queue.popleft()
+            self._octets -= _size(first)
+        self._outbox.when_told(node, partial(self._go_on, node, reply.after))
+
+
+def _is_end(news: ToAll) -> bool:
+    """Say whether it is the end of the node: of its subscribers those are told who were there then."""
+    return isinstance(news.what, Deleted)
+
+
+def _size(what: Waiting) -> int:
+    if not isinstance(what, ToAll | ToEach):
+        return 0
+    draft = what.what.draft if isinstance(what.what, Announce) else None
+    return EACH + (0 if draft is None else len(draft.payload))

@@ -1,0 +1,208 @@
+"""What nobody says twice: who comes, who goes, and which delivery came back.
+
+A request that the store could not take is refused, and its asker tries again. Servers never repeat presence, nor a
+bounce: these are kept here, and tried again until the store takes them. Of each address they are decided in the order
+in which they came, and before anything that the address asks for later.
+
+Anybody can send such words, and while the store is away nobody can ask it who somebody is. So who that is, is
+remembered beforehand; strangers share a room of their own, and can take none from those who hold something.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.batch_size import weight
+from pubqueue.core.addresses import account_of
+from pubqueue.core.changes import AddSubscription, NoteResource, SetAvailable, SetWindow
+from pubqueue.core.decision import Recovered
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
+from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
+from pubqueue.core.queue.clock_recovery import Recover
+from pubqueue.core.queue.expire import Arrive, Bounce, FreeLeft, Leave
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.model import Jid
+
+    Taken = tuple[Request, Callable[[Reply], None]]
+
+log = structlog.get_logger(__name__)
+
+Word = Arrive | Leave | FreeLeft | Bounce
+"""What nobody says twice, and what is left to do of it."""
+
+STRANGERS: Final = 1 << 20
+"""Bytes of words of strangers that are kept at most, about; who was first heard of is given up first."""
+
+PEOPLE: Final = 16 << 20
+"""Bytes of words of those who are somebody here, likewise."""
+
+BESIDE: Final = 500
+"""Bytes that a word takes beside its address."""
+
+REMEMBERED: Final = 100_000
+"""Accounts that are remembered to be somebody here; of more the one that was heard of longest ago is not."""
+
+
+SHOWING: Final = frozenset({Arrive, Subscribe, SetSubscriptions, Recover})
+"""Requests whose decisions show who is somebody here."""
+
+
+class Acquaintances:
+    """Accounts that subscribe here or hold items, by a number for each: 100 bytes, however long the address."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, None] = {}
+
+    def __len__(self) -> int:
+        """Return how many are remembered."""
+        return len(self._known)
+
+    def meet(self, jid: Jid) -> None:
+        """Remember the account of the JID, as the one that was heard of last."""
+        number = hash(account_of(jid))
+        self._known.pop(number, None)
+        self._known[number] = None
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+    def learn(self, decision: Decision) -> None:
+        """Remember whom a committed decision shows to be somebody."""
+        for change in decision.changes:
+            if isinstance(change, AddSubscription):
+                self.meet(change.subscription.jid)
+            elif isinstance(change, NoteResource | SetAvailable | SetWindow):
+                self.meet(change.jid)
+        if isinstance(decision.reply, Recovered):
+            for holder in decision.reply.holders:
+                self.meet(holder)
+
+    def knows(self, jid: Jid) -> bool:
+        """Say whether the account of the JID is remembered."""
+        return hash(account_of(jid)) in self._known
+
+
+class _Room:
+    """Words by address, in so many bytes at most."""
+
+    def __init__(self, most: int) -> None:
+        self.of: dict[Jid, list[Word]] = {}
+        self.count = 0
+        self._octets = 0
+        self._most = most
+
+    def put(self, address: Jid, words: list[Word]) -> int:
+        """Keep these of the address behind those of all others; return how many words there was no room for."""
+        if words:
+            self.of[address] = words
+            self.count += len(words)
+            self._octets += _weight(address, words)
+        given_up = 0
+        while self._octets > self._most:
+            given_up += len(self.take(next(iter(self.of))))
+        return given_up
+
+    def take(self, address: Jid) -> list[Word]:
+        """Take out what is kept of the address."""
+        words = self.of.pop(address, [])
+        self.count -= len(words)
+        self._octets -= _weight(address, words)
+        return words
+
+
+class Unrepeated:
+    """The words that wait for the store; `is_due` says that it is time to try them again, until one has failed."""
+
+    def __init__(self, acquaintances: Acquaintances) -> None:
+        self._acquaintances = acquaintances
+        self._people, self._strangers = _Room(PEOPLE), _Room(STRANGERS)
+        self._has_given_up = False
+        self.is_due = False
+
+    def __bool__(self) -> bool:
+        """Say whether any are kept."""
+        return bool(self._people.of or self._strangers.of)
+
+    def __len__(self) -> int:
+        """Return how many are kept."""
+        return self._people.count + self._strangers.count
+
+    def keep(self, word: Word) -> None:
+        """Keep a word behind those of its address, merged with them where it says the same in the end."""
+        self.is_due = False
+        address = word.to if isinstance(word, Bounce) else word.jid
+        words = self._words_of(address)
+        _merge(words, word)
+        room = self._people if self._acquaintances.knows(address) else self._strangers
+        if room.put(address, words) and not self._has_given_up:
+            self._has_given_up = True  # once: they may be thousands
+            log.error("unrepeated.given_up", strangers=room is self._strangers)
+
+    def some(self, most: int) -> list[Taken]:
+        """Return words about so many items or a few more, to be tried now; those that fail are to be kept again."""
+        found: list[Taken] = []
+        size = 0
+        for room in (self._people, self._strangers):
+            while room.of and size < most:
+                taken = self._take(next(iter(room.of)))
+                size += sum(weight(word) for word, _ in taken)
+                found += taken
+        self.is_due = bool(self)
+        if not self:
+            self._has_given_up = False
+        return found
+
+    def before(self, requests: list[Taken]) -> list[Taken]:
+        """Return the requests, in front of each what is kept of its asker."""
+        found: list[Taken] = []
+        for taken in requests:
+            address = _address_of(taken[0])
+            if address is not None:
+                found += self._take(address)
+            found.append(taken)
+        return found
+
+    def _words_of(self, address: Jid) -> list[Word]:
+        """Take out what is kept of the address; it may have been a stranger's and be so no more."""
+        return self._people.take(address) or self._strangers.take(address)
+
+    def _take(self, address: Jid) -> list[Taken]:
+        return [(word, _ignore) for word in self._words_of(address)]
+
+
+def _weight(address: Jid, words: list[Word]) -> int:
+    return len(words) * (2 * len(address) + BESIDE)
+
+
+def _merge(words: list[Word], word: Word) -> None:
+    """Add a word. Of presence the last two suffice: that it left, and that it is here again, or the reverse."""
+    if isinstance(word, Bounce | FreeLeft):
+        if word not in words:
+            words.append(word)
+        return
+    presence = [at for at, known in enumerate(words) if isinstance(known, Arrive | Leave)]
+    if presence and type(words[presence[-1]]) is type(word):
+        return
+    words.append(word)
+    if len(presence) > 1:
+        del words[presence[0]]
+
+
+def _address_of(request: Request) -> Jid | None:
+    """Return who asks, None if it is the service itself."""
+    if isinstance(request, Arrive | Leave | FreeLeft):
+        return request.jid
+    if isinstance(request, Bounce):
+        return request.to
+    by = getattr(request, "by", None)
+    return None if by is None else by.jid
+
+
+def _ignore(_reply: Reply) -> None:
+    """Nobody waits any more: who said it was answered when it was kept."""

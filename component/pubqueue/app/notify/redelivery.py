@@ -1,0 +1,134 @@
+"""What a crash between a commit and its words leaves unsaid, or a broken stream takes along, is sent again.
+
+Which deliveries have left is noted as a lock token: those of all older locks have. The note is written now and then, with
+a batch that comes anyway, and speaks of what was said some seconds before, so that the bytes have gone. When the process
+starts and somebody can be reached, what is locked under later tokens is sent again to its holders, under the same tokens.
+So is what was said in the last seconds before a stream broke, when there is another.
+
+Of several processes on a store each has a note of its own, about the deliveries of its own locks. What one that died has
+left unsaid another sends again, with all that was locked since: more than has to be, but nothing is worked twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.app.working_set.sequences import told
+from pubqueue.core.decision import Resent
+from pubqueue.core.model import Millis, seconds
+from pubqueue.core.queue.resend import Resend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.store.ports import Instance, Transaction
+    from pubqueue.core.decision import Reply
+
+RETRY: Final = 1.0
+"""Seconds until another try after the store has failed."""
+
+LAG: Final = seconds(5)
+"""Between two notes, at least; what was said before the last one has left by the next."""
+
+
+class Told:
+    """Notes which deliveries of a process have left."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._said = self._left = self._sure = 0
+        self._said_at = Millis(0)
+        self._at: Millis | None = None
+
+    def said(self, next_token: int, now: Millis) -> None:
+        """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
+        if next_token > self._said:
+            self._said, self._said_at = next_token, now
+
+    def unsure(self, now: Millis) -> tuple[int, int]:
+        """Return between which tokens deliveries may be lost with a stream that breaks now.
+
+        What was said by the last note may have been said just before it.
+        """
+        long_ago = abs(now - self._said_at) >= LAG
+        return self._said if long_ago else self._sure, self._said
+
+    def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
+        """Write the note, if it is time to. Unless what is said is `flowing`, nothing leaves."""
+        if self._at is None:
+            self._at = now
+            if self._instance.number and not self._instance.died:
+                self.note_all(tx)  # whoever had the number before has left nothing
+        elif flowing and abs(now - self._at) >= LAG:
+            self._write(tx, self._left)
+            self._at, self._sure, self._left = now, self._left, self._said
+
+    def note_all(self, tx: Transaction) -> None:
+        """Write that everything was told: the process has locked nothing, or all was said and the streams have ended."""
+        self._write(tx, tx.number("token", 0))
+
+    def _write(self, tx: Transaction, token: int) -> None:
+        mine = told(self._instance.number)
+        if token > (known := tx.number(mine, 0)):
+            tx.number(mine, token - known)
+
+
+class Resending:
+    """Has sent again, slice by slice, what a process may have left unsaid, or a broken stream lost.
+
+    `done` is set while there is nothing more to send.
+    """
+
+    def __init__(
+        self, submit: Callable[[Resend, Callable[[Reply], None]], None], instance: int
+    ) -> None:
+        self._submit = submit
+        self._first = Resend(instance=instance)
+        self._next: Resend | None = self._first
+        self._asked = self._failed = False
+        self.done = asyncio.Event()
+
+    def lose(self, span: tuple[int, int]) -> None:
+        """Take note that a stream broke: what was locked under these tokens is sent again when there is one."""
+        if self._next is not None:
+            self._failed = True
+            if self._first.span is not None:
+                self._first = replace(self._first, span=(self._first.span[0], span[1]))
+        elif span[0] < span[1]:
+            self._begin(replace(self._first, span=span))
+
+    def go_on(self) -> None:
+        """Have the next slice sent, if there is one: somebody can be reached."""
+        if self._next is not None and not self._asked:
+            self._asked = True
+            self._failed = self._failed and self._next is not self._first
+            self._submit(self._next, self._take)
+
+    def fail(self) -> None:
+        """Take note that something could not be sent after all: when that is over, it is all sent again."""
+        self._failed = True
+        if self._next is None:
+            self._begin(self._first)
+
+    def _begin(self, first: Resend) -> None:
+        self._first = self._next = first
+        self.done.clear()
+
+    def _take(self, reply: Reply) -> None:
+        self._asked = False
+        if not isinstance(reply, Resent):
+            asyncio.get_running_loop().call_later(RETRY, self.go_on)
+            return
+        if self._next is self._first:
+            self._first = replace(self._first, span=reply.span)
+        if reply.after is not None:
+            self._next = replace(self._first, span=reply.span, after=reply.after)
+            self.go_on()
+        elif self._failed:
+            self._next = self._first
+        else:
+            self._next = None
+            self.done.set()

@@ -1,0 +1,66 @@
+"""What is said after a commit: the replies in the order of the requests, each before its notices, and the deliveries last.
+
+All of it is committed by now. So each word has a boundary of its own: one that cannot be said leaves all others to be said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.boundaries import answer_with, apart
+from pubqueue.core.notices import Deliver
+from pubqueue.core.queue.expire import Bounce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.notify.fan_out import CrowdNews
+    from pubqueue.app.notify.outbox import Outbox
+    from pubqueue.app.rules import Request
+    from pubqueue.app.sliced_work import LongWork
+    from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.notices import News, Notice
+
+    Taken = tuple[Request, Callable[[Reply], None]]
+
+
+class Speaker:
+    """Answers and notifies. `on_unsent` is called when what is sent again could not be; `submit` has items go back."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        news: CrowdNews,
+        long_work: LongWork,
+        *,
+        submit: Callable[[Request, Callable[[Reply], None]], None],
+        on_unsent: Callable[[], None],
+    ) -> None:
+        self._outbox, self._news, self._long_work = outbox, news, long_work
+        self._submit, self._on_unsent = submit, on_unsent
+
+    def answer(self, taken: Sequence[Taken], decisions: Sequence[Decision], *, last: bool) -> None:
+        """Answer the requests. Work that has more slices goes on; at the `last`, it is found at the next start."""
+        for (_, answer), decision in zip(taken, decisions, strict=True):
+            then = None if last else decision.then
+            if then is None:
+                answer_with(answer, decision.reply)
+            self.say(decision.notices)
+            if then is not None:
+                with apart("work.failed"):
+                    self._long_work.go_on(decision, answer)
+
+    def say(self, notices: Sequence[Notice | News]) -> None:
+        """Send notices; an item that could not be sent goes back to the queue, and nobody is blamed.
+
+        Not one that its holder may have: that is tried once more.
+        """
+        if not notices:
+            return
+        with apart("notices.failed"):
+            for notice in self._outbox.send(self._news.keep(notices)):
+                if isinstance(notice, Deliver) and notice.again:
+                    self._on_unsent()
+                elif isinstance(notice, Deliver):
+                    back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
+                    self._submit(back, lambda _reply: None)

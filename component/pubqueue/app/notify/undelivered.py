@@ -1,0 +1,101 @@
+"""What this process has decided and may not have said, and what those that died have not: each delivery is sent again.
+
+How far a process has come is its own note in the store (`resending.Told`); what lies behind that is sent in slices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from pubqueue.app.notify.redelivery import LAG, Resending, Told
+from pubqueue.app.store.ports import Instance, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Millis
+    from pubqueue.core.queue.resend import Resend
+
+    Submit = Callable[[Resend, Callable[[Reply], None]], None]
+
+
+class Unsaid:
+    """Keeps the notes of one process, and speaks for others that died. `flows` while anybody can be reached."""
+
+    def __init__(
+        self, store: Store, instance: Instance, submit: Submit, clock: Callable[[], Millis]
+    ) -> None:
+        self._store = store
+        self._instance = instance
+        self._submit = submit
+        self._clock = clock
+        self._told = Told(instance)
+        self._own = Resending(submit, instance.number)
+        self._others: list[Resending] = []
+        self._spoken: list[tuple[Millis, Resending]] = []
+        self.flows = False
+
+    def go_on(self) -> None:
+        """Send again what has to be: somebody can be reached."""
+        for one in (self._own, *self._others, *self._lately()):
+            one.go_on()
+
+    def fail(self) -> None:
+        """Take note that something could not be sent again after all."""
+        for one in (self._own, *self._others):
+            one.fail()
+
+    def stream_broke(self) -> None:
+        """Take note that a stream of a face broke: what went into it in the last seconds is sent again with the next."""
+        self._own.lose(self._told.unsure(self._clock()))
+        for one in (*self._others, *self._lately()):
+            one.fail()
+
+    def said(self, next_token: int) -> None:
+        """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
+        self._told.said(next_token, self._clock())
+
+    def note(self, tx: Transaction, now: Millis) -> None:
+        """Write how far this process has come, if it is time to, and nothing is to be sent again."""
+        self._told.note(tx, now, flowing=self.flows and self._own.done.is_set())
+
+    async def note_all_told(self) -> None:
+        """Note that all deliveries have left: the faces have closed their streams in order.
+
+        Not while something is still to be sent again: that is for the next start, or for another process.
+        """
+        if not self._own.done.is_set():
+            return
+        with contextlib.suppress(StoreError):  # then some are sent again at the next start
+            await self._store.batch(self._told.note_all)
+            await self._store.instances.leave(self._instance.number)
+
+    async def speak_for(self, number: int) -> None:
+        """Send again what the process of this number, which has died, may have left unsaid, and note that it is told.
+
+        Raises:
+            StoreError: that could not be noted.
+
+        """
+        resending = Resending(self._submit, number)
+        self._others.append(resending)
+        try:
+            if self.flows:
+                resending.go_on()
+            await resending.done.wait()
+        finally:
+            self._others.remove(resending)
+        self._spoken.append((self._clock(), resending))
+        await self._store.batch(Told(Instance(number)).note_all)
+        await self._store.instances.leave(number)
+
+    def _lately(self) -> list[Resending]:
+        """Return what others had left unsaid and this process has said in the last seconds, or has to say once more."""
+        now = self._clock()
+        self._spoken = [
+            (at, one) for at, one in self._spoken if abs(now - at) < LAG or not one.done.is_set()
+        ]
+        return [one for _, one in self._spoken]

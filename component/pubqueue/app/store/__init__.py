@@ -1,0 +1,1 @@
+"""What the shell asks of a store: the seam, its rows, and its listings."""

@@ -1,0 +1,450 @@
+"""What is read of a store in pages: each kind says what one row of its page is.
+
+A page is read of what is written by then, so the rows of a batch are written before it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+
+from pubqueue.app.store.rows import AffiliationRow, Contest
+from pubqueue.core.limits.quotas import Holding
+from pubqueue.core.model import (
+    AccessModel,
+    Affiliation,
+    Draft,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeName,
+    State,
+    Subscription,
+    SubscriptionState,
+)
+from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.core.reading.sampled import Sample
+from pubqueue.core.schedules.model import Schedule
+from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
+
+R = TypeVar("R")
+
+UNBOUNDED: Final = 1 << 62
+
+
+class Listing(Struct, Generic[R], frozen=True, gc=False):
+    """A question whose answer is rows of one kind, in one order. `after` and `limit` come with it."""
+
+
+class Total(Listing[int], frozen=True, gc=False):
+    """One row: how many rows a listing has in all; of nodes, of people, of subscriptions and of what somebody holds."""
+
+    of: Listing[Any]
+
+
+class Backward(Listing[R], frozen=True, gc=False):
+    """The rows of a listing in front of `after` (None: all), the nearest first; of those that people page through."""
+
+    of: Listing[R]
+
+
+class Nodes(Listing[Node], frozen=True, gc=False):
+    """Every node, or those with this access model, by name; `after` is a name.
+
+    Of those with an access model: only those whose payloads are of `type`, or of none of the types `but`.
+    """
+
+    access: AccessModel | None = None
+    type: str | None = None
+    but: tuple[str, ...] = ()
+
+
+Place = int | str
+"""Where a look around has come to; only the store knows what it means."""
+
+
+class Look(Struct, frozen=True, gc=False):
+    """A place that was looked at for something to hand out; `node` if there is a queue that may have it."""
+
+    place: Place
+    node: NodeName | None
+
+
+class ReadyNodes(Listing[Look], frozen=True, gc=False):
+    """Queues that have both something ready and a free window, and places at which there was none.
+
+    A row for each place looked at, so that `limit` bounds the work; `after` is the last one's `place`.
+    """
+
+
+class FreeSubscriptions(Listing[Subscription], frozen=True, gc=False):
+    """The node's available subscriptions with less in flight than they take.
+
+    Their order is the share of their window that is in flight, then when they were served, then the JID; `after` is
+    these three.
+    """
+
+    node: NodeName
+
+
+class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
+    """Everybody who is something to the node, or one of these things, by JID; `after` is a JID."""
+
+    node: NodeName
+    roles: tuple[Affiliation, ...] | None = None
+
+
+class NodesOfAccount(Listing[tuple[Node, Affiliation]], frozen=True, gc=False):
+    """Every node that the account is something to, or one of these things, by name; `after` is a name.
+
+    `access`: only those with one of these access models. `types`: only those whose payloads are of one of these types;
+    `but`: of none of these.
+    """
+
+    account: Jid
+    roles: tuple[Affiliation, ...] | None = None
+    access: tuple[AccessModel, ...] | None = None
+    types: tuple[str, ...] | None = None
+    but: tuple[str, ...] = ()
+
+
+class SubscriptionsOfAccount(Listing[Subscription], frozen=True, gc=False):
+    """Subscriptions of the account's JIDs, to any node or to one, by node and JID, of which `after` is a pair."""
+
+    account: Jid
+    node: NodeName | None = None
+
+
+class Subscribers(Listing[Jid], frozen=True, gc=False):
+    """Who subscribes to the node and wants to be told, by JID; `after` is a JID."""
+
+    node: NodeName
+
+
+class SubscriptionsOf(Listing[Subscription], frozen=True, gc=False):
+    """Subscriptions to the node that stand so, by JID; `after` is a JID."""
+
+    node: NodeName
+    state: SubscriptionState = SubscriptionState.SUBSCRIBED
+
+
+class SeveralOf(Listing[Subscription], frozen=True, gc=False):
+    """Of those who subscribe to the node those who do so several times, by JID up to `through`; `after` is a JID."""
+
+    node: NodeName
+    through: Jid
+
+
+class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], frozen=True, gc=False):
+    """All who subscribe to the node, by JID, or wait to: what the account is to the node, and how the subscription stands."""
+
+    node: NodeName
+
+
+class Reviews(Listing[NodeName], frozen=True, gc=False):
+    """Nodes whose subscribers are to be looked through, by name; `after` is a name."""
+
+
+class NodeSums(Listing[tuple[int, Holding]], frozen=True, gc=False):
+    """What accounts have made, by account: with the number of the last node that counts in it.
+
+    `after` is an account and such a number. The limit is that of nodes that are looked at, so the last account of a page may go on
+    in the next one.
+    """
+
+
+class GroupTurns(Listing[int], frozen=True, gc=False):
+    """How many turns of each of these groups are under way, in their order."""
+
+    groups: tuple[tuple[NodeName, str], ...]
+
+
+class GroupLines(Listing[Item], frozen=True, gc=False):
+    """The first items in line of each of these groups, `limit` of each at most, in the order of their publish."""
+
+    groups: tuple[tuple[NodeName, str], ...]
+
+
+class WaitingGroups(Listing[str], frozen=True, gc=False):
+    """Groups of a node with items in line, by name; `after` is a name."""
+
+    node: NodeName
+
+
+class Trims(Listing[NodeName], frozen=True, gc=False):
+    """Nodes that are to be trimmed, by name; `after` is a name."""
+
+
+class MovedTo(Listing[str], frozen=True, gc=False):
+    """At most one row: the URI of what has taken the place of the deleted node."""
+
+    node: NodeName
+
+
+class FormerSubscribers(Listing[Jid], frozen=True, gc=False):
+    """Who subscribed to the node, which is deleted, wanted to be told and has not been, by JID; `after` is a JID.
+
+    Of several deleted nodes of that name it is the first of which not everybody has been told.
+    """
+
+    node: NodeName
+
+
+class UntoldNodes(Listing[tuple[int, NodeName]], frozen=True, gc=False):
+    """Deleted nodes of whose end not everybody has been told, the first one first; `after` is a number."""
+
+
+class ItemIds(Listing[ItemId], frozen=True, gc=False):
+    """The ids of a node's items, oldest first; `after` is a sequence number."""
+
+    node: NodeName
+
+
+class Places(Listing[tuple[int, int]], frozen=True, gc=False):
+    """The items of a plain node as (place, number), by place; `after` is one.
+
+    In the order of their modification the place is the number; in that of their creation, the number of the first item of
+    that id, whatever has overwritten it since. `backward`: in front of `after`, the nearest first.
+    """
+
+    node: NodeName
+    created: bool
+    backward: bool = False
+
+
+class PlaceOf(Listing[int], frozen=True, gc=False):
+    """One row: the place of the item of this number among the created ones."""
+
+    number: int
+
+
+class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
+    """A node's items with payloads, oldest first; `after` is a sequence number.
+
+    `holders`: only what is locked to one of these. `numbers`: only the items of these numbers, in their order.
+    `newest`: the last so many, still oldest first, and `after` is the number that they are in front of. Of the payloads no
+    more than `room` bytes are returned, then the page ends, but one item at least is.
+    """
+
+    node: NodeName
+    holders: tuple[Jid, ...] | None = None
+    newest: bool = False
+    numbers: tuple[int, ...] | None = None
+    room: int = UNBOUNDED
+
+
+class DeadItems(Listing[Item], frozen=True, gc=False):
+    """Items that died here or came here dead, and are not locked, oldest first; `after` is a number."""
+
+    node: NodeName
+
+
+class LocksFromLast(Listing[Item], frozen=True, gc=False):
+    """All locked items, the last to end first; `after` is the deadline and the number of one."""
+
+
+class Locks(Listing[Item], frozen=True, gc=False):
+    """Every locked item, by deadline and then number; `after` is such a pair."""
+
+
+class HeldBy(Listing[Item], frozen=True, gc=False):
+    """Items locked to exactly this JID, in any node or in one, oldest first; `after` is a number."""
+
+    holder: Jid
+    node: NodeName | None = None
+
+
+class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
+    """A node's items numbered up to `until`; `after` is a number.
+
+    The numbers are those of the items, or with the state DEAD those of their dead letters, and the order is theirs.
+    Of the payloads no more than `room` bytes are returned, then the page ends, but one item at least is.
+    """
+
+    node: NodeName
+    until: int
+    state: State | None
+    payloads: bool
+    room: int
+
+
+class Stride(Listing[int], frozen=True, gc=False):
+    """At most one row: the number of the node's item that is `limit` behind `after`; none if there are fewer."""
+
+    node: NodeName
+
+
+class NewestItem(Listing[int], frozen=True, gc=False):
+    """One row: the highest number of an item of the node, or of a dead letter; 0 if there is none."""
+
+    node: NodeName
+    dead: bool
+
+
+class NodeEntries(Listing[NodeEntry], frozen=True, gc=False):
+    """One row for each of the nodes that is there: its items by state. That walks an index.
+
+    `counted` are the numbers of those that are queued and that are dead, if they are known: then that is not walked.
+    """
+
+    nodes: tuple[NodeName, ...]
+    counted: tuple[int, int] | None = None
+
+
+class Counted(Listing[tuple[int, Any]], frozen=True, gc=False):
+    """One row: how many of a node's items in this state, queued or dead, stand at the next `limit` places of their order.
+
+    And the last of these places, None if there are none behind it; `after` is such a place.
+    """
+
+    node: NodeName
+    state: State
+
+
+class Events(Listing[EventEntry], frozen=True, gc=False):
+    """Events of these nodes (None: of all that are there) numbered up to `until`; `after` is a number.
+
+    `account` and `roles`: only of nodes to which the account is one of these things.
+    """
+
+    nodes: tuple[NodeName, ...] | None
+    until: int
+    account: Jid | None = None
+    roles: tuple[Affiliation, ...] = ()
+
+
+class Samples(Listing[Sample], frozen=True, gc=False):
+    """Samples of these nodes from a moment on, by node and time; no `after`."""
+
+    nodes: tuple[NodeName, ...]
+    since: Millis
+
+
+class LogEnds(Listing[tuple[int, int]], frozen=True, gc=False):
+    """One row: the numbers of the oldest and the newest event, 0 if there is none."""
+
+
+class AgedEvents(Listing[int], frozen=True, gc=False):
+    """At most one row: the last of the `limit` oldest events that is from before this moment."""
+
+    before: Millis
+
+
+class Records(Listing[Record], frozen=True, gc=False):
+    """Open versions, or committed ones, by the record's id; `after` is an id."""
+
+    waiting: bool
+    app: str | None = None
+    owner: Jid | None = None
+
+
+class RecordOf(Listing[Record], frozen=True, gc=False):
+    """At most one row: the record of a committed version."""
+
+    app: str
+    version: int
+
+
+class Sweepable(Listing[bool], frozen=True, gc=False):
+    """One row: whether a sweep would find anything."""
+
+    before: Millis
+
+
+class Forgettable(Listing[int], frozen=True, gc=False):
+    """One row: how many ids of finished work no longer count at that moment; no more than `limit` are counted."""
+
+    now: Millis
+
+
+class AttemptsOf(Listing[Attempt], frozen=True, gc=False):
+    """What each attempt of an open version has staged."""
+
+    app: str
+    version: int
+
+
+class WinnerRows(Listing[WinnerRow], frozen=True, gc=False):
+    """What these attempts at a version have staged, by part and then as it came; `after` is a part and a row.
+
+    Without `parts` the version is committed, and these are what is still to be moved. Of the payloads no more than
+    `room` bytes are returned, then the page ends, but one row at least is.
+    """
+
+    app: str
+    version: int
+    parts: tuple[tuple[int, int], ...] | None
+    room: int
+
+
+class Unmoved(Listing[tuple[str, int]], frozen=True, gc=False):
+    """Committed versions of which something is still to be moved, the oldest commit first: app and version."""
+
+
+# --- the winners of one version: `Winners` begins, the others are about its winners ---------------
+
+
+class NodeWinners(Struct, frozen=True, gc=False):
+    """The winners of one node: their rows, and their ids."""
+
+    node: NodeName
+    rows: int
+    ids: int
+
+
+class Winners(Listing[NodeWinners], frozen=True, gc=False):
+    """Begin a commit of these (part, attempt): of each node its winners."""
+
+    app: str
+    version: int
+    parts: tuple[tuple[int, int], ...]
+
+
+class Contests(Listing[Contest], frozen=True, gc=False):
+    """Winners of a node of which it is open whether they mean the same as what is there; no `after`.
+
+    With `absorbing`, finished work that still absorbs at that moment is there too.
+    """
+
+    node: NodeName
+    absorbing: Millis | None
+
+
+class WinnerClass(Struct, frozen=True, gc=False):
+    """So many winners met an item in this state (or `finished` work); whether with their payload."""
+
+    state: str
+    same: bool
+    count: int
+    first: ItemId
+
+
+class WinnerClasses(Listing[WinnerClass], frozen=True, gc=False):
+    """What the winners of a node have met."""
+
+    node: NodeName
+
+
+class TakenWinners(Listing[TakenId], frozen=True, gc=False):
+    """Winners of a node whose ids belong to locked or dead items with other payloads, by id."""
+
+    node: NodeName
+
+
+class WinningDrafts(Listing[Draft], frozen=True, gc=False):
+    """The winners of a node, in their order, superseded ones left out."""
+
+    node: NodeName
+
+
+class Schedules(Listing[Schedule], frozen=True, gc=False):
+    """All schedules by name; `after` is a name."""
+
+
+class DueSchedules(Listing[str], frozen=True, gc=False):
+    """The names of schedules that have something to do at `now`, the longest overdue first."""
+
+    now: Millis

@@ -1,0 +1,300 @@
+"""What a batch asks of its store, and what it writes there: rows, by kind.
+
+A store keeps rows and judges nothing. It is asked for many rows of many kinds at once, and is given, for
+each row that the batch has changed, what it was and what it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.core.changes import (
+        BeginReview,
+        BeginTrim,
+        EndReview,
+        EndSubscriptions,
+        EndTrim,
+        Forget,
+        ForgetEvents,
+        NoteSamples,
+        PartWith,
+        PurgeNode,
+    )
+    from pubqueue.core.events import LogEntry
+    from pubqueue.core.limits.quotas import Holding
+    from pubqueue.core.model import (
+        Affiliation,
+        Item,
+        ItemId,
+        Jid,
+        Millis,
+        Node,
+        NodeName,
+        Subscription,
+    )
+    from pubqueue.core.queue.expire import Key
+    from pubqueue.core.schedules.model import Schedule
+    from pubqueue.core.transactions.model import (
+        Abort,
+        App,
+        Attempt,
+        Commit,
+        Moved,
+        SetAside,
+        StagedItem,
+        StagedTotals,
+        Sweep,
+        Version,
+    )
+
+R = TypeVar("R")
+
+
+HELD: Final = 50
+"""Items of one holder that are loaded with the rows of a batch; more of them come in pages (`HeldBy`)."""
+
+
+class AffiliationRow(Struct, frozen=True, gc=False):
+    """What the account is to the node; there is no row for NONE."""
+
+    node: NodeName
+    account: Jid
+    affiliation: Affiliation
+
+
+class Finished(Struct, frozen=True, gc=False):
+    """The id of finished work, which absorbs a re-publish of the payload of `digest` until then."""
+
+    node: NodeName
+    id: ItemId
+    digest: bytes
+    until: Millis
+
+
+class StagedKey(Struct, frozen=True, gc=False):
+    """Where an item is staged: by which attempt at which part of which version, in which node."""
+
+    app: str
+    version: int
+    part: int
+    attempt: int
+    node: NodeName
+    id: ItemId
+
+
+class NotedKey(Struct, frozen=True, gc=False):
+    """An item of an open version, whichever attempt has staged it."""
+
+    app: str
+    version: int
+    node: NodeName
+    id: ItemId
+
+
+class Needs(Struct):
+    """Keys of the rows that are asked for, by kind. A row that is not there is not in the answer."""
+
+    nodes: set[NodeName] = field(default_factory=set)
+    affiliations: set[tuple[NodeName, Jid]] = field(default_factory=set)
+    subscriptions: set[tuple[NodeName, Jid]] = field(default_factory=set)
+    """By node and account: those of all JIDs of the account."""
+    subscribers: set[NodeName] = field(default_factory=set)
+    """All subscriptions to the node, the oldest first."""
+    accounts: set[Jid] = field(default_factory=set)
+    """All subscriptions of the account's JIDs, to any node."""
+    jids: set[Jid] = field(default_factory=set)
+    """All subscriptions of exactly these JIDs, to any node."""
+    resources: set[Jid] = field(default_factory=set)
+    """All full JIDs of the account that are here, in the order of their coming."""
+    people: set[Jid] = field(default_factory=set)
+    """Accounts, or full JIDs, that may be something to a node, subscribe, or hold an item."""
+    items: set[tuple[NodeName, ItemId]] = field(default_factory=set)
+    numbers: set[int] = field(default_factory=set)
+    """Items by their sequence number."""
+    held: set[Jid] = field(default_factory=set)
+    """Items locked to exactly this JID, in any node: `HELD` of them, whichever, and one more if there are more."""
+    payloads: set[int] = field(default_factory=set)
+    """By the sequence number of an item that is there."""
+    receipts: set[int] = field(default_factory=set)
+    """All who held the item of this sequence number, which is there, and lost it."""
+    finished: set[tuple[NodeName, ItemId]] = field(default_factory=set)
+    apps: set[str] = field(default_factory=set)
+    versions: set[tuple[str, int]] = field(default_factory=set)
+    attempts: set[tuple[str, int, int, int]] = field(default_factory=set)
+    """By app, version, part and number."""
+    waiting: set[str] = field(default_factory=set)
+    staged: set[StagedKey] = field(default_factory=set)
+    noted: set[NotedKey] = field(default_factory=set)
+    schedules: set[str] = field(default_factory=set)
+    """By name."""
+    holdings: set[Jid] = field(default_factory=set)
+    """What is in the nodes that these accounts have made, together; there is no row for who has made none."""
+
+
+class Rows(Struct):
+    """The rows that were found, by kind."""
+
+    nodes: list[Node] = field(default_factory=list)
+    affiliations: list[AffiliationRow] = field(default_factory=list)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    """Of all kinds of need for them, each row once."""
+    resources: list[Jid] = field(default_factory=list)
+    heard: dict[Jid, int] = field(default_factory=dict)
+    """Of these, before which lock token each was heard of last; those are not in it of whom that is not known."""
+    people: list[Jid] = field(default_factory=list)
+    """Those that have an affiliation, subscribe as an account, or hold a locked item under exactly this JID."""
+    items: list[Item] = field(default_factory=list)
+    """Of all three kinds of need, each row once."""
+    payloads: list[tuple[int, bytes]] = field(default_factory=list)
+    receipts: list[tuple[int, Jid]] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+    apps: list[App] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    waiting: list[StagedTotals] = field(default_factory=list)
+    staged: list[tuple[StagedKey, int]] = field(default_factory=list)
+    """With the size of what is staged there."""
+    noted: list[tuple[NotedKey, bytes, bool]] = field(default_factory=list)
+    """With a payload, and whether the node knew the id before the version."""
+    schedules: list[Schedule] = field(default_factory=list)
+    holdings: list[Holding] = field(default_factory=list)
+
+
+class Write(Struct, Generic[R], frozen=True, gc=False):
+    """What a row was when the batch first met it, and what it is: None where there is no row."""
+
+    before: R | None
+    after: R | None
+
+
+class StagedRow(Struct, frozen=True, gc=False):
+    """An item that is staged, at the end of its attempt, or in the place of its forerunner."""
+
+    key: StagedKey
+    row: StagedItem
+
+
+class Contest(Struct, frozen=True, gc=False):
+    """A winner of a commit and what is there under its id: a payload, or of finished work a digest."""
+
+    key: tuple[int, int]
+    finished: bool
+    there: bytes
+    offered: bytes
+
+
+class Judged(Struct, frozen=True, gc=False):
+    """Whether these winners mean the same as what is there; finished work that does not counts no longer."""
+
+    verdicts: tuple[tuple[Contest, bool], ...]
+
+
+if TYPE_CHECKING:
+    BulkOfPeople = PartWith | BeginReview | EndReview | EndSubscriptions
+    BulkOfItems = PurgeNode | BeginTrim | EndTrim | SetAside | Commit | Moved | Abort | Sweep
+    BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents | NoteSamples
+    Bulk = BulkChange | Judged
+    """A change of many rows at once, which a store makes where they are."""
+
+
+MOST_MOVED: Final = 10_000
+MOVED_FOR: Final = 366 * 86_400_000
+"""Deleted nodes of which is kept where they are, the last ones, and for how many milliseconds: it goes when the next is noted."""
+
+
+class Writes(Struct):
+    """What a batch did, a row at a time; `at` is its moment. `bulk` is made last, in order.
+
+    Items that are gone take their receipts with them. What hangs on nodes that are gone is nobody's, and is swept.
+    """
+
+    at: Millis
+    nodes: list[Write[Node]] = field(default_factory=list)
+    telling: list[NodeName] = field(default_factory=list)
+    """Of the nodes that go, those whose subscribers have to be told before their subscriptions go."""
+    moved: dict[NodeName, str] = field(default_factory=dict)
+    """Of the nodes that go, the URIs of what takes their place; a node that is made has not moved any more."""
+    affiliations: list[Write[AffiliationRow]] = field(default_factory=list)
+    subscriptions: list[Write[Subscription]] = field(default_factory=list)
+    resources: list[Write[Jid]] = field(default_factory=list)
+    heard: list[tuple[Jid, int]] = field(default_factory=list)
+    """Of full JIDs that are here: all locks were given before they showed themselves whose tokens are lower. No row is guarded."""
+    items: list[Write[Item]] = field(default_factory=list)
+    overwritten: list[tuple[NodeName, int, int]] = field(default_factory=list)
+    """By node: an item whose place among the created ones another, of the second number, takes."""
+    placeless: list[int] = field(default_factory=list)
+    """Items of plain nodes that are gone; behind `overwritten`."""
+    payloads: dict[int, bytes] = field(default_factory=dict)
+    """By sequence number: of items that are new, or have another payload than before."""
+    anew: list[int] = field(default_factory=list)
+    """Items whose receipts go; before `receipts` are added."""
+    receipts: list[tuple[int, Jid]] = field(default_factory=list)
+    finished: list[Write[Finished]] = field(default_factory=list)
+    apps: list[Write[App]] = field(default_factory=list)
+    versions: list[Write[Version]] = field(default_factory=list)
+    attempts: list[Write[Attempt]] = field(default_factory=list)
+    waiting: list[Write[StagedTotals]] = field(default_factory=list)
+    staged: list[StagedRow] = field(default_factory=list)
+    schedules: list[Write[Schedule]] = field(default_factory=list)
+    events: list[LogEntry] = field(default_factory=list)
+    """Appended to the event log before anything else is written, each under the next number."""
+    bulk: list[Bulk] = field(default_factory=list)
+
+
+Rank = tuple[int, int]
+"""The place of an item among those that are ready: its priority, negated, and its number, or that of its turn."""
+
+BEGINNING: Final[Rank] = (-(1 << 62), 0)
+"""In front of all."""
+
+
+def rank(item: Item) -> Rank:
+    """Return the place of an item: the higher priority first, then the older; of a group, whose turn came first."""
+    return -item.priority, item.turn or item.seq
+
+
+def up_to(first: Item) -> Rank:
+    """Return the last place in front of an item."""
+    priority, place = rank(first)
+    return priority, place - 1
+
+
+class Passed(Struct, frozen=True, gc=False):
+    """Where a look at what is ready in a queue has come to, in the order of what is queued and of what is put aside."""
+
+    queued: Rank = BEGINNING
+    aside: Rank = BEGINNING
+
+
+class Reach(Struct, frozen=True, gc=False):
+    """How far to look for what is ready: `behind` these places, and past so many items whose life is over."""
+
+    behind: Mapping[NodeName, Passed] = {}
+    places: int = 1 << 40
+
+
+class Ready(Struct):
+    """Items with payloads that can be handed out; `passed` has those queues in which the look ended early."""
+
+    rows: list[tuple[Item, bytes]]
+    passed: dict[NodeName, Passed] = field(default_factory=dict)
+
+
+class Due(Struct, frozen=True, gc=False):
+    """What has run out by a moment, of each kind so many at most, the longest overdue first."""
+
+    locks: list[Item]
+    lives: list[Item]
+    """Items that nobody holds."""
+    delayed: list[Item]
+    versions: list[tuple[str, int]]
+    """Open versions whose time to wait for a commit has ended."""
+    leases: list[Subscription]
+    """Subscriptions whose lease has ended, or is to be said to end."""
+    unread: list[Key] = field(default_factory=list)
+    """The keys of rows that have run out, and hold what nobody can read: somebody else has written there."""

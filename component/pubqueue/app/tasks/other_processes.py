@@ -1,0 +1,123 @@
+"""Other processes on the same store: what they leave undone is found here.
+
+Each process hands out what its own requests make ready, and knows when the locks of its own batches end. A
+process that is killed, or has lost its stream, leaves ready items and locks that nobody else has in mind.
+So each asks the store whether another has written, when it hears so and once a second, and only then looks at all nodes.
+Alone on its store a process never has to. What one that died has decided and not said, another says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.store.ports import FencedError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.store.ports import Store
+
+log = structlog.get_logger(__name__)
+
+PERIOD: Final = 1.0
+"""Seconds between two looks, at most."""
+
+PATIENCE: Final = 60.0
+"""Seconds after which one of the two tasks is late."""
+
+LOOK: Final = "other processes"
+LEASE: Final = "lease"
+"""How they are called where they are shown."""
+
+GAP: Final = 0.2
+"""Seconds from one look to the next, at least: others may write all the time."""
+
+
+class OtherProcesses:
+    """Has the broker look around whenever another process has changed the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tasks: list[asyncio.Task[None]] = []
+        self._dead: list[int] = []
+        self._looked: Callable[[], None] = lambda: None
+
+    def start(self, broker: Broker) -> list[asyncio.Task[None]]:
+        """Begin to watch, and return the tasks that do; FencedError ends them. Starting twice does no harm."""
+        if not self._tasks:
+            lives = broker.upkeep.begins(LEASE, PATIENCE)
+            self._looked = broker.upkeep.begins(LOOK, PATIENCE)
+            parts = {LOOK: self._run(broker), LEASE: self._live(lives)}
+            self._tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
+        return self._tasks
+
+    async def stop(self) -> None:
+        """Stop watching. Stopping twice does no harm.
+
+        Raises the fault that has ended the work before, if there was one.
+        """
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _live(self, lives: Callable[[], None]) -> None:
+        """Say again and again that this process lives, whatever the look at others waits for."""
+        said = False
+        while True:
+            try:
+                await self._store.instances.renew()
+                lives()
+                said = True
+            except FencedError:
+                raise
+            except StoreError as problem:
+                if said:
+                    log.warning("instance.not_renewed", why=str(problem))
+                said = False
+            await asyncio.sleep(PERIOD)
+
+    async def _run(self, broker: Broker) -> None:
+        """Watch until cancelled, or fenced; whatever else is met is logged, and watching begins anew."""
+        while True:
+            try:
+                await self._watch(broker)
+            except FencedError:
+                raise
+            except Exception:  # the outermost loop of the task
+                log.exception("other_processes.failed")
+                broker.look_around()
+                await asyncio.sleep(PERIOD)
+
+    async def _watch(self, broker: Broker) -> None:
+        while True:
+            await self._store.instances.hear(PERIOD)
+            try:
+                wrote = await self._store.changes()
+            except FencedError:
+                raise
+            except StoreError:
+                wrote = True  # the broker's own look says what is wrong with the store
+            if wrote:
+                broker.look_around()
+            if broker.unsaid.flows:
+                await self._speak_for_the_dead(broker)
+            self._looked()
+            await asyncio.sleep(GAP)
+
+    async def _speak_for_the_dead(self, broker: Broker) -> None:
+        try:
+            self._dead += await self._store.instances.abandoned()
+            while self._dead:
+                await broker.unsaid.speak_for(self._dead[0])
+                log.info("instance.taken_over", number=self._dead.pop(0))
+        except FencedError:
+            raise
+        except StoreError:
+            return  # the next look tries again

@@ -1,0 +1,192 @@
+"""The reaper: wakes when the next lock, pause or life ends or a schedule is due, and asks the broker to see to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.tasks.schedule_runner import Firing
+from pubqueue.app.tasks.setting_aside import SettingAside
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import NO_TIME, seconds
+from pubqueue.core.nodes.subscriptions.review import ResumeReviews
+from pubqueue.core.nodes.trimming import ResumeTrims
+from pubqueue.core.queue.clock_recovery import Recover
+from pubqueue.core.reading.pages import Trimmed
+from pubqueue.core.reading.trim import Trim
+from pubqueue.core.transactions.moving import ResumeMoves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.tasks.schedule_runner import Beside
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Millis
+    from pubqueue.core.queue.expire import Expire, ListOverdue
+    from pubqueue.core.schedules.fire import FireSchedule
+
+log = structlog.get_logger(__name__)
+
+LONGEST: Final = 30.0
+"""Seconds of sleep at most: a clock that was set, forward or back, is noticed within this time."""
+
+USUAL: Final = Trim(kept_for=seconds(7 * 86_400), kept=1_000_000)
+"""How long and how much of the event log is kept unless an operator says otherwise."""
+
+PATIENCE: Final = 3 * LONGEST
+"""Seconds after which the reaper is late: it sleeps a part of that, and what has run out together takes its time."""
+
+TASK: Final = "reaper"
+"""How it is called where it is shown."""
+
+RETRY: Final = 1.0
+"""Seconds until another try after the store has failed."""
+
+
+class Reaper:
+    """Sleeps until the moment the broker last named; a nearer one wakes it."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], Millis],
+        trim: Trim = USUAL,
+        beside: Beside = asyncio.to_thread,
+    ) -> None:
+        self._clock = clock
+        self._trim = trim
+        self._trimmed = NO_TIME
+        self._expired = NO_TIME
+        self._moving = False
+        self._firing = Firing(beside)
+        self._aside = SettingAside(clock)
+        self._next: Millis | None = None
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._round_is_over: Callable[[], None] = lambda: None
+
+    def start(self, broker: Broker) -> None:
+        """Begin to watch the clock. Starting twice does no harm."""
+        if self._task is None:
+            self._round_is_over = broker.upkeep.begins(TASK, PATIENCE)
+            broker.upkeep.aside = lambda: len(self._aside)
+            self._task = asyncio.create_task(self._run(broker), name="reaper")
+
+    async def stop(self) -> None:
+        """Stop watching. Stopping twice does no harm."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def adopt(self, trim: Trim) -> None:
+        """Keep this much of the event log from now on."""
+        self._trim = trim
+
+    def on_moment(self, moment: Millis | None) -> None:
+        """Take note of the moment at which something ends next."""
+        if moment != self._next:
+            self._next = moment
+            self._changed.set()
+
+    async def _run(self, broker: Broker) -> None:
+        """Watch until cancelled; what goes wrong is told and watching begins anew, for nobody else ends locks."""
+        while True:
+            try:
+                await self._watch(broker)
+            except Exception:  # the outermost loop of the task
+                log.exception("reaper.failed")
+                await asyncio.sleep(RETRY)
+
+    async def _watch(self, broker: Broker) -> None:
+        seen = self._clock()
+        self._resume_moves(broker)
+        await _do(Recover(), broker)
+        self._round_is_over()
+        await self._expire(broker)  # what ran out while nobody watched
+        await self._trim_log(broker)
+        while True:
+            self._changed.clear()
+            told = False
+            with contextlib.suppress(TimeoutError):
+                # not wait_for: what has happened when it is cancelled makes it forget the cancel
+                async with asyncio.timeout(self._pause()):
+                    await self._changed.wait()
+                told = True
+            before, seen = seen, self._clock()
+            if seen < before:
+                log.warning("clock.set_back", seconds=round((before - seen) / 1000, 1))
+                await _do(Recover(), broker)
+            # Ids of finished work are forgotten in passing: whatever news there is, that is not put off for longer.
+            if not told:
+                self._resume_moves(broker)
+            if not told or self._is_due():
+                await self._expire(broker)
+                if self._is_long_ago(self._trimmed):
+                    await self._trim_log(broker)
+            self._round_is_over()
+
+    def _is_due(self) -> bool:
+        """Say whether something ends now, or nothing was ended for long."""
+        now = self._clock()
+        return (self._next is not None and self._next <= now) or self._is_long_ago(self._expired)
+
+    def _is_long_ago(self, moment: Millis) -> bool:
+        return abs(self._clock() - moment) >= LONGEST * 1000
+
+    async def _expire(self, broker: Broker) -> None:
+        self._expired = self._clock()
+        self._firing.look(broker)
+        await self._aside.end(partial(_try, broker=broker))
+        await self._firing.fire(partial(_do, broker=broker))
+
+    def _resume_moves(self, broker: Broker) -> None:
+        """Have commits, reviews and trims go on that were begun before this process, or met a store in trouble; nobody waits for it."""
+        if not self._moving:
+            self._moving = True
+            broker.submit(ResumeMoves(), self._moved)
+            broker.submit(ResumeReviews(), lambda _reply: None)
+            broker.submit(ResumeTrims(), lambda _reply: None)
+
+    def _moved(self, _reply: Reply) -> None:
+        self._moving = False
+
+    async def _trim_log(self, broker: Broker) -> None:
+        """Shorten the event log slice by slice; between two of them others have their batches."""
+        self._trimmed = self._clock()
+        reply = await broker.handle(self._trim)
+        while isinstance(reply, Trimmed) and reply.more:
+            self._round_is_over()  # a long log takes long
+            reply = await broker.handle(self._trim)
+
+    def _pause(self) -> float:
+        if self._next is None:
+            return LONGEST
+        soonest = RETRY if self._aside else 0.0  # what is set aside is overdue: not in a hot loop
+        return min(LONGEST, max(soonest, (self._next - self._clock()) / 1000))
+
+
+async def _do(request: Recover | FireSchedule, broker: Broker) -> Reply:
+    """Have it done, and return the reply.
+
+    What has met a fault of ours stands back for all else that time demands; its own turn comes again.
+    """
+    reply = await _try(request, broker)
+    if isinstance(reply, Refused):
+        await asyncio.sleep(RETRY)
+    return reply
+
+
+async def _try(request: Recover | FireSchedule | Expire | ListOverdue, broker: Broker) -> Reply:
+    """Have it done, and return the reply. While the store is in trouble it is tried again, not in a hot loop."""
+    while isinstance(reply := await broker.handle(request), Refused):
+        if reply.refusal is Refusal.INTERNAL_FAULT:
+            break
+        await asyncio.sleep(RETRY)
+    return reply

@@ -1,0 +1,100 @@
+"""Gives schedules their turns, and logs what came of them.
+
+Their times are worked out here, in a thread and beside the batches: whatever a calendar costs, or a fault in it, is the
+affair of one schedule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.facts.schedules import cron_times
+from pubqueue.core.schedules.fire import FireSchedule, ListDue
+from pubqueue.core.schedules.model import MOST_MISSED, DueNames, Fired, Times, TimesWanted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.core.decision import Reply
+
+    Beside = Callable[[Callable[[TimesWanted], Times], TimesWanted], Awaitable[Times]]
+
+log = structlog.get_logger(__name__)
+
+TURNS: Final = 3
+"""How often the times of a schedule are worked out in one turn, if others change it meanwhile."""
+
+PATIENCE: Final = 5.0
+"""Seconds that the times of one schedule may take; it is milliseconds, for each walk is bounded."""
+
+FAULT: Final = "its times could not be worked out"
+"""What is said of a schedule whose calendar has failed; the log has the fault."""
+
+
+class Firing:
+    """The schedules whose turn it is. Each has a turn of its own: what one meets does not keep the others from theirs.
+
+    `beside` runs a function with its argument where it holds up nobody: in a thread.
+    """
+
+    def __init__(self, beside: Beside) -> None:
+        self._beside = beside
+        self._names: tuple[str, ...] = ()
+
+    def look(self, broker: Broker) -> None:
+        """Ask which have something to do: in the batch of what is asked next, so that it costs a statement alone."""
+        broker.submit(ListDue(), self._found)
+
+    def _found(self, reply: Reply) -> None:
+        self._names = reply.names if isinstance(reply, DueNames) else ()
+
+    async def fire(self, do: Callable[[FireSchedule], Awaitable[Reply]]) -> None:
+        """Give each of those that were found its turn, one after the other."""
+        names, self._names = self._names, ()
+        for name in names:
+            _log(await turn(name, do, self._beside))
+
+
+async def turn(
+    name: str, do: Callable[[FireSchedule], Awaitable[Reply]], beside: Beside = asyncio.to_thread
+) -> Reply:
+    """Give a schedule its turn: work out the times that it asks for, as often as others change it meanwhile."""
+    reply = await do(FireSchedule(name))
+    for _ in range(TURNS):
+        if not isinstance(reply, TimesWanted):
+            break
+        reply = await do(FireSchedule(name, await _times(reply, beside)))
+    return reply
+
+
+async def _times(wanted: TimesWanted, beside: Beside) -> Times:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await beside(worked_out, wanted)
+    except Exception:  # the boundary of a calendar: the schedule is put off, and all else goes on
+        log.exception("schedule.calendar_failed", schedule=wanted.name)
+        return Times(wanted.revision, fault=FAULT)
+
+
+def worked_out(wanted: TimesWanted) -> Times:
+    """Return the times that a schedule asks for."""
+    line = wanted.cron, wanted.zone
+    found = cron_times.latest(*line, wanted.after, wanted.until, MOST_MISSED + 1)
+    pending = tuple(found[-MOST_MISSED:])
+    following = cron_times.following(*line, max(wanted.after, wanted.until))
+    return Times(wanted.revision, pending, len(found) > len(pending), following)
+
+
+def _log(reply: Reply) -> None:
+    if not isinstance(reply, Fired):
+        return  # logged where it failed
+    if reply.skipped:
+        log.warning("schedule.missed", schedule=reply.name)
+    if reply.id is not None:
+        log.info("schedule.fired", schedule=reply.name, item=reply.id)
+    if reply.error and reply.first:
+        log.warning("schedule.refused", schedule=reply.name, why=reply.error)

@@ -1,0 +1,133 @@
+"""What an operator hears of what has been committed: who comes and goes, and which items died of what.
+
+Names, addresses and reasons are told; payloads, headers and secrets never. Of many deaths at once only the sum is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.core.changes import (
+    AddSubscription,
+    EndSubscription,
+    EndSubscriptions,
+    GiveUp,
+    HearOf,
+    NoteResource,
+    Release,
+)
+from pubqueue.core.decision import Subscribed
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure, SetAffiliations
+from pubqueue.core.nodes.subscriptions.pending import Answer
+from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
+from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, Unsubscribe
+from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
+from pubqueue.core.queue.expire import Arrive, Bounce, Expire, FreeLeft, Leave
+from pubqueue.core.queue.force_unlock import Dismiss, FreeLocks
+from pubqueue.core.queue.settle import Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Decision
+
+log = structlog.get_logger(__name__)
+
+TOLD: Final[frozenset[type]] = frozenset(
+    {
+        *(Arrive, Leave, FreeLeft, Bounce, Expire),
+        *(Subscribe, Unsubscribe, Settle),
+        *(Configure, SetAffiliations, Declare, ReviewSubscribers),
+        *(Dismiss, FreeLocks),
+        *(Answer, SetSubscriptions),
+    }
+)
+"""Requests that may have something to tell; all others are passed over unread."""
+
+ONE_BY_ONE: Final = 5
+"""Deaths of one kind that are told each with its item; of more together only how many."""
+
+_CLOSED: Final = "the node was closed to it"
+
+_WHY: Final[dict[type, str]] = {
+    Bounce: "deliveries come back",
+    Leave: "it went away",
+    Configure: _CLOSED,
+    SetAffiliations: _CLOSED,
+    Declare: _CLOSED,
+    Dismiss: "an owner ended it",
+    Expire: "its lease is over",
+    Answer: "an owner has denied it",
+    SetSubscriptions: "an owner has ended it",
+}
+
+
+def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
+    """Log what these decisions have done; they are committed."""
+    deaths: list[GiveUp] = []
+    for request, decision in zip(requests, decisions, strict=True):
+        if type(request) is FreeLeft and decision.then is None:
+            locks = request.freed + _freed(decision)
+            log.info("worker.freed", jid=request.jid, locks=locks)
+        if type(request) in TOLD and any(type(change) is not HearOf for change in decision.changes):
+            _tell_of_people(request, decision)
+            deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
+    if deaths:
+        _tell_of_deaths(deaths)
+
+
+def _tell_of_people(request: Request, decision: Decision) -> None:
+    match request:
+        case Settle() | FreeLeft():
+            return
+        case Arrive():
+            log.info("worker.arrived", jid=request.jid)
+        case Leave():
+            more = {} if decision.then is None else {"more": True}  # told of when they are free
+            log.info("worker.left", jid=request.jid, locks=_freed(decision), **more)
+        case FreeLocks():
+            log.info(
+                "locks.ended", node=request.node, locks=len(request.ids), by=request.by.account
+            )
+        case _:
+            pass
+    for change in decision.changes:
+        if isinstance(change, EndSubscription):
+            why = _WHY.get(type(request), "it asked for it")
+            log.info("worker.unsubscribed", node=change.node, jid=change.jid, why=why)
+        elif isinstance(change, EndSubscriptions):
+            count = len(change.jids)
+            log.info("workers.unsubscribed", node=change.node, workers=count, why=_CLOSED)
+        elif isinstance(change, AddSubscription) and _is_of_a_queue(decision):
+            new = change.subscription
+            log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
+        elif isinstance(change, NoteResource) and not isinstance(request, Arrive):
+            log.info("worker.arrived", jid=change.jid)
+
+
+def _freed(decision: Decision) -> int:
+    """Return how many locks have ended."""
+    return sum(isinstance(change, Release | GiveUp) for change in decision.changes)
+
+
+def _is_of_a_queue(decision: Decision) -> bool:
+    return isinstance(decision.reply, Subscribed) and decision.reply.queueing
+
+
+def _tell_of_deaths(deaths: Iterable[GiveUp]) -> None:
+    alike: dict[tuple[str, str, str], list[GiveUp]] = {}
+    for death in deaths:
+        alike.setdefault((death.item.node, death.reason, death.to or ""), []).append(death)
+    for (node, reason, to), group in alike.items():
+        where = {"moved_to": to} if to else {}
+        if len(group) > ONE_BY_ONE:
+            log.info("items.dead", node=node, items=len(group), reason=reason, **where)
+            continue
+        for death in group:
+            item = death.item
+            more = {"failed": death.failed, "holder": item.holder or ""} | where
+            log.info("item.dead", node=node, item=item.id, reason=reason, **more)

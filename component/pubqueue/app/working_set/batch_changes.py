@@ -1,0 +1,262 @@
+"""What a batch has gathered: rows as they are by now, what they were, counters, the entries of logs.
+
+It is written before anything is read that has to show it, and at the end of the batch.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from pubqueue.app.store.listings import FreeSubscriptions
+from pubqueue.app.working_set.counters import Counters
+from pubqueue.app.working_set.crowd_windows import CROWD, CrowdWindows
+from pubqueue.app.working_set.free_windows import FreeWindows
+from pubqueue.app.working_set.held_back import HeldBack
+from pubqueue.app.working_set.pending_writes import Unwritten
+from pubqueue.app.working_set.rate_waits import RateWaits
+from pubqueue.app.working_set.row_cache import ABSENT
+from pubqueue.app.working_set.sequences import Numbers
+from pubqueue.core.addresses import account_of
+from pubqueue.core.event_log import EVENTS
+from pubqueue.core.model import Millis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.app.store.rows import Bulk
+    from pubqueue.app.working_set.working_set import WorkingSet
+    from pubqueue.core.changes import Change
+    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
+
+    Group = tuple[NodeName, str]
+
+NEVER: Final = Millis(1 << 62)
+
+
+class Gathered:
+    """The rows that a batch has changed; `touched` are the nodes to hand out items of."""
+
+    def __init__(self, rows: WorkingSet, reaches: Callable[[Jid], bool]) -> None:
+        self._rows = rows
+        self._reaches = reaches
+        self._cache = rows.cache
+        rows.flush, rows.is_unwritten = self.flush, self.is_unwritten
+        rows.next_token = self.next_token
+        self._tokens = Numbers("token")
+        self._numbers = Numbers("item")
+        self.now = Millis(0)
+        self.touched: dict[NodeName, None] = {}
+        self.soonest = NEVER
+        """When something ends next, of what this batch has changed."""
+        self.unsure = True
+        """Something may end sooner than this process knows of."""
+        self._forgot = False
+        self._unwritten = Unwritten()
+        self._counters = Counters()
+        self.groups: dict[Group, None] = {}
+        """Groups whose turn may have come."""
+        self.waits = RateWaits()
+        self.held_back = HeldBack()
+
+    def begin(self, now: Millis, *, foreign: bool) -> None:
+        """Begin a batch."""
+        self.now = now
+        self.touched = {}
+        self.groups = {}
+        self.waits.begin()
+        self.soonest = NEVER
+        self.unsure = foreign or self._forgot
+        self._forgot = False
+        if foreign:
+            self._tokens.forget()
+            self._numbers.forget()
+
+    def forget(self) -> None:
+        """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
+        self._cache.forget()
+        self._forgot = True
+        self.waits.undo()
+        self.held_back.undo()
+        self._unwritten = Unwritten()
+        self._counters = Counters()
+        self._tokens.forget()
+        self._numbers.forget()
+
+    def has_changed(self, seq: int) -> bool:
+        """Say whether this batch has changed the item and not written it yet."""
+        return seq in self._unwritten.items
+
+    def changed_items(self) -> Iterable[tuple[Item | None, Item | None]]:
+        """Return what items were that this batch has changed and not written yet, and what they are."""
+        numbered = self._cache.numbered
+        return ((before, numbered.get(seq)) for seq, before in self._unwritten.items.items())
+
+    def next_number(self) -> int:
+        """Return a number that no item has and no turn, higher than all that were given."""
+        return self._numbers.take(self._rows.tx)
+
+    def soonest_or_none(self) -> Millis | None:
+        """Return when something ends next, of what this batch has changed."""
+        return None if self.soonest == NEVER else self.soonest
+
+    def tokens(self, count: int) -> int:
+        """Return the first of so many lock tokens; those that are used are taken by their locks."""
+        return self._tokens.first(self._rows.tx, count)
+
+    def next_token(self) -> int:
+        """Return the token of the next lock, 0 if that is not known."""
+        return self._tokens.next
+
+    # --- rows that others depend on ---
+
+    def _count(self, node: NodeName, by: int, size: int) -> None:
+        """Count items of a node, and their bytes; at once where a bound is to be held, else with the others of the batch."""
+        row = self._cache.nodes.get(node)
+        if row is None:
+            self._counters.unpaid(node, by, size)
+        else:
+            self._hold(row.creator, 0, by, size)
+        if row is not None and row.config.max_items is not None:
+            now = replace(row, items=row.items + by, bytes=row.bytes + size)
+            self._put_node(node, now)
+        else:
+            self._counters.item(node, by, size)
+
+    def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
+        """Keep what an account has here in step, if that is known: the store adds it up from the nodes."""
+        holdings = self._cache.holdings
+        if (known := holdings.get(account)) is not None:
+            holdings[account] = known.more(nodes, items, size)
+
+    def resolve(self) -> None:
+        """Put what is counted into its rows, loading those that are not known."""
+        counters, cache = self._counters, self._cache
+        if not counters:
+            return
+        if (needs := counters.needs(cache)) is not None:
+            cache.fill(needs, self._rows.tx.load(needs))
+        for node, counted in counters.take_nodes(cache):
+            self._put_node(node.name, counted)
+        for payer, items, size in counters.take_unpaid(cache):
+            self._hold(payer, 0, items, size)
+        for before, now in counters.take_subscriptions(cache):
+            self._put_subscription(before, now)
+
+    def _put_node(self, name: NodeName, now: Node | None) -> None:
+        self._unwritten.nodes.setdefault(name, self._cache.nodes.get(name))
+        self._cache.nodes[name] = now
+
+    def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
+        row = now or before
+        assert row is not None
+        cache, node, jid = self._cache, row.node, row.jid
+        account = account_of(jid)
+        self._unwritten.subscriptions.setdefault((node, jid), before)
+        if now is not None and now.unanswered:
+            cache.silent[node, jid] = None
+        else:
+            cache.silent.pop((node, jid), None)
+        everybody = cache.in_node.get(node)
+        mine = cache.of_account.get((node, account))
+        if everybody is not None and mine is None:
+            mine = cache.of_account[node, account] = {}
+        for group in (everybody, mine):
+            if group is not None:
+                _set(group, jid, now)
+        if (everywhere := cache.everywhere.get(account)) is not None:
+            _set(everywhere, (node, jid), now)
+        if (of_jid := cache.of_jid.get(jid)) is not None:
+            _set(of_jid, node, now)
+        if (windows := cache.windows.get(node)) is not None:
+            windows.move(before, now)
+        if (
+            before is None
+            or now is None
+            or before.listens != now.listens
+            or before.several != now.several
+        ):
+            cache.audiences.pop(node, None)
+
+    def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:
+        """Return the free windows of the node's subscribers, None if these have to be loaded first."""
+        found = self._cache.windows.get(node)
+        if found is not None:
+            return found
+        reaches = self._reaches
+        if self.held_back.anybody_of(node):
+            reaches = partial(self._may_have, node)
+        if (everybody := self._cache.in_node.get(node)) is not None:
+            found = self._cache.windows[node] = FreeWindows(everybody, reaches)
+        elif (row := self._cache.nodes.get(node)) is not None and row.subscriptions > CROWD:
+            page = partial(self._rows.page_now, FreeSubscriptions(node))
+            found = self._cache.windows[node] = CrowdWindows(page, reaches)
+        return found
+
+    def _may_have(self, node: NodeName, jid: Jid) -> bool:
+        return not self.held_back.holds(node, jid) and self._reaches(jid)
+
+    def _hold_back(self, node: NodeName, jid: Jid, until: Millis) -> None:
+        """Hand nothing to the subscriber until then."""
+        self.held_back.set(node, jid, until)
+        self._cache.windows.pop(node, None)  # its room is counted in there
+        self.soonest = min(self.soonest, until)
+
+    def _hold_back_no_more(self, node: NodeName, jid: Jid) -> None:
+        if self.held_back.end(node, jid):
+            self._cache.windows.pop(node, None)
+            self.touched[node] = None
+
+    def no_longer_held_back(self) -> Iterable[NodeName]:
+        """Return the nodes of those that may be handed something again, for their time is over."""
+        nodes = self.held_back.over(self.now)
+        for node in nodes:
+            self._cache.windows.pop(node, None)
+        return nodes
+
+    # --- the event log ---
+
+    def _logs(self, name: NodeName) -> bool:
+        row = self._cache.nodes.get(name, ABSENT)
+        if row is ABSENT:
+            self._rows.needs.nodes.add(name)
+            self._rows.load()
+            row = self._cache.nodes[name]
+        return row is not None and row.config.event_log
+
+    def _tell(self, asked: object, change: Change, before: Item | None, now: Item | None) -> None:
+        """Keep what the change means for the logs of the nodes it is about."""
+        here = now or before
+        moved = before is not None and now is not None and before.node != now.node
+        if here is not None and not moved and not self._logs(here.node):
+            return
+        for entry in EVENTS[type(change)](asked, change, self.now):
+            if self._logs(entry.node):
+                self._unwritten.events.append(entry)
+
+    # --- writing ---
+
+    def is_unwritten(self) -> bool:
+        """Say whether the batch has done anything that is not written yet."""
+        return bool(self._counters) or not self._unwritten.is_empty()
+
+    def flush(self) -> None:
+        """Write what has gathered, so that what is read next shows it."""
+        self.resolve()
+        if not self._unwritten.is_empty():
+            self._write()
+
+    def _write(self, *bulk: Bulk) -> None:
+        writes = self._unwritten.writes(self._cache, self.now)
+        writes.bulk.extend(bulk)
+        self._unwritten = Unwritten()
+        self._rows.tx.write(writes)
+
+
+def _set(group: dict[Any, Subscription], key: object, row: Subscription | None) -> None:
+    if row is None:
+        group.pop(key, None)
+    else:
+        group[key] = row

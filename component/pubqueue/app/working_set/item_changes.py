@@ -1,0 +1,183 @@
+"""Changes of items in the working set: the rows, the groups they are in, and what depends on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec.structs import replace
+
+from pubqueue.app.store.ports import StaleError
+from pubqueue.app.store.rows import Finished
+from pubqueue.app.working_set.batch_changes import Gathered
+from pubqueue.core import changes as c
+from pubqueue.core.after import (
+    after,
+    begins_anew,
+    is_ready,
+    lost_by,
+)
+from pubqueue.core.model import State
+from pubqueue.core.queue.groups import in_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.changes import ItemChange
+    from pubqueue.core.model import Item
+
+    MovingChange = (
+        c.ReplacePayload
+        | c.Lock
+        | c.Release
+        | c.Postpone
+        | c.Extend
+        | c.SetLife
+        | c.Revive
+        | c.Ripen
+        | c.TakeTurn
+        | c.GiveUp
+        | c.RemoveItem
+    )
+
+
+class ItemChanges(Gathered):
+    """Makes changes of single items."""
+
+    def _add(self, asked: object, change: c.AddItem) -> None:
+        change = replace(change, seq=self._numbers.take(self._rows.tx))
+        self._cache.payloads[change.seq] = change.draft.payload
+        if change.instead:
+            chain = self._unwritten.overwritten
+            first = chain.pop(change.instead, (change.node, change.instead))
+            chain[change.seq] = first
+        self._put_item(asked, change, None)
+
+    def _replace(self, asked: object, change: c.ReplacePayload) -> None:
+        seq = change.item.seq
+        self._cache.payloads[seq] = change.payload
+        self._unwritten.replaced[seq] = None
+        self._item(asked, change)
+
+    def _lock(self, asked: object, change: c.Lock) -> None:
+        self._tokens.used(change.token)
+        self._item(asked, change)
+
+    def _give_up(self, asked: object, change: c.GiveUp) -> None:
+        self._item(asked, replace(change, number=self._tokens.take(self._rows.tx)))
+
+    def _remove(self, asked: object, change: c.RemoveItem) -> None:
+        if change.absorb_until is not None:
+            key = change.item.node, change.item.id
+            self._unwritten.finished.setdefault(key, self._cache.finished.get(key))
+            self._cache.finished[key] = Finished(*key, change.digest, change.absorb_until)
+        if not change.item.acquired:  # what was handed out is no plain node's
+            node = self._cache.nodes.get(change.item.node)
+            if node is not None and not node.config.queueing:
+                self._unwritten.placeless.append(change.item.seq)
+        self._item(asked, change)
+
+    def _item(self, asked: object, change: MovingChange) -> None:
+        before = change.item
+        found = self._cache.numbered.get(before.seq, before)
+        if found is not before and found != before:
+            raise StaleError(f"item {before.seq} is not what was believed")
+        self._put_item(asked, change, before)
+
+    def _put_item(self, asked: object, change: ItemChange, before: Item | None) -> None:
+        now = after(change)
+        self._tell(asked, change, before, now)
+        row = now or before
+        assert row is not None
+        if row.group:
+            self._call_group(before, now)
+        self._unwritten.items.setdefault(row.seq, before)
+        self._cache.numbered[row.seq] = now
+        moves = before is None or now is None or before.node != now.node
+        if before is not None:
+            self._take_out(before, now, gone=moves)
+        if now is not None:
+            self._put_in(before, now, new=moves)
+        if before is not None and now is not None and before.size != now.size and not moves:
+            self._count(now.node, 0, now.size - before.size)
+        if before is not None and now is not None:
+            self._note_receipts(before, now)
+
+    def _call_group(self, before: Item | None, now: Item | None) -> None:
+        """Note a group that an item has left whose turn it was, and one that an item is in line of since."""
+        if before is not None and before.turn and (now is None or not now.turn):
+            self.groups[before.node, before.group] = None
+        if now is not None and in_line(now):
+            self.groups[now.node, now.group] = None
+
+    def _take_out(self, before: Item, now: Item | None, *, gone: bool) -> None:
+        """Take an item out of the groups that it was in."""
+        cache, node, seq = self._cache, before.node, before.seq
+        if (ready := cache.ready.get(node)) is not None:
+            ready.pop(seq, None)
+        if gone:
+            cache.items[node, before.id] = None
+            cache.passing.append((node, before.id, seq))
+            self._count(node, -1, -before.size)
+        held = before.holder
+        if held is not None:
+            if (group := cache.held.get(held)) is not None:
+                group.pop(seq, None)
+            if now is None or now.holder != held:
+                self.touched[node] = None
+                self._counters.lock(node, held, -1, reached=now is None)
+
+    def _put_in(self, before: Item | None, now: Item, *, new: bool) -> None:
+        """Put an item into the groups that it is in."""
+        cache, node, seq = self._cache, now.node, now.seq
+        cache.items[node, now.id] = now
+        cache.passing.append((node, now.id, seq))
+        if new:
+            self._count(node, 1, now.size)
+        if is_ready(now):
+            cache.ready[node][seq] = now
+            self.touched[node] = None
+        holds = now.holder
+        if holds is not None:
+            if (group := cache.held.get(holds)) is not None:
+                group[seq] = now
+            if before is None or before.holder != holds:
+                self._counters.lock(node, holds, 1, token=now.token)
+        self._note_moment(now)
+
+    def _note_moment(self, now: Item) -> None:
+        moment = now.deadline if now.state is State.LOCKED else now.expires
+        if now.state is State.DELAYED and now.due is not None:
+            moment = now.due if moment is None else min(moment, now.due)
+        if moment is not None and moment < self.soonest and now.state is not State.DEAD:
+            self.soonest = moment
+
+    def _note_receipts(self, before: Item, now: Item) -> None:
+        if (loser := lost_by(before, now)) is not None:
+            self._unwritten.receipts[before.seq, loser] = None
+            if (group := self._cache.receipts.get(before.seq)) is not None:
+                group[loser] = None
+        elif begins_anew(before, now):
+            self._forget_receipts(before.seq)
+
+    def _forget_receipts(self, seq: int) -> None:
+        unwritten = self._unwritten
+        unwritten.anew[seq] = None
+        self._cache.receipts[seq] = {}
+        unwritten.receipts = {key: None for key in unwritten.receipts if key[0] != seq}
+
+    # fmt: off
+    OF_ITEMS: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
+        c.AddItem:         _add,
+        c.ReplacePayload:  _replace,
+        c.Lock:            _lock,
+        c.Release:         _item,
+        c.Postpone:        _item,
+        c.Extend:          _item,
+        c.SetLife:         _item,
+        c.Revive:          _item,
+        c.Ripen:           _item,
+        c.TakeTurn:        _item,
+        c.GiveUp:          _give_up,
+        c.RemoveItem:      _remove,
+    }
+    # fmt: on

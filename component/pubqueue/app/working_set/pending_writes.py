@@ -1,0 +1,134 @@
+"""What a batch has changed and not yet written: of each row what it was when the batch first met it.
+
+What it is stands in the row cache. A row that is again what it was needs no write, nor one that came and went.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pubqueue.app.store.rows import AffiliationRow, Finished, StagedRow, Write, Writes
+from pubqueue.core.addresses import account_of
+from pubqueue.core.after import is_ready
+from pubqueue.core.model import Affiliation
+
+if TYPE_CHECKING:
+    from pubqueue.app.working_set.row_cache import RowCache
+    from pubqueue.core.events import LogEntry
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
+    from pubqueue.core.schedules.model import Schedule
+
+
+class Unwritten:
+    """Tables of befores, by kind of row."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[NodeName, Node | None] = {}
+        self.telling: list[NodeName] = []
+        self.moved: dict[NodeName, str] = {}
+        self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
+        self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
+        self.resources: dict[Jid, bool] = {}
+        self.heard: dict[Jid, int] = {}
+        self.items: dict[int, Item | None] = {}
+        self.replaced: dict[int, None] = {}
+        """Items that have another payload than before."""
+        self.overwritten: dict[int, tuple[NodeName, int]] = {}
+        """By the number of an item that overwrites another: the node, and the number of the first of a chain."""
+        self.placeless: list[int] = []
+        self.anew: dict[int, None] = {}
+        self.receipts: dict[tuple[int, Jid], None] = {}
+        self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
+        self.staging: dict[tuple[str, Any], Any] = {}
+        """By the table's name and the key in it."""
+        self.staged: list[StagedRow] = []
+        self.schedules: dict[str, Schedule | None] = {}
+        self.events: list[LogEntry] = []
+
+    def is_empty(self) -> bool:
+        """Say whether there is nothing to write."""
+        return not (
+            self.items
+            or self.nodes
+            or self.subscriptions
+            or self.affiliations
+            or self.resources
+            or self.heard
+            or self.finished
+            or self.staging
+            or self.schedules
+            or self.events
+        )
+
+    def writes(self, cache: RowCache, at: Millis) -> Writes:
+        """Return what is to be written, and take note that it is."""
+        writes = Writes(at)
+        writes.nodes = _changed(self.nodes, cache.nodes)
+        writes.telling = self.telling
+        writes.moved = self.moved
+        writes.subscriptions = [
+            Write(before, now)
+            for (node, jid), before in self.subscriptions.items()
+            if (now := cache.subscription(node, jid)) != before
+        ]
+        self._add_items(writes, cache)
+        if self.placeless:
+            writes.placeless = self.placeless
+            known = self.overwritten.items()
+            writes.overwritten = [(node, old, new) for new, (node, old) in known]
+        if self.affiliations:
+            writes.affiliations = self._affiliation_writes(cache)
+        if self.resources:
+            writes.resources = self._resource_writes(cache)
+        writes.heard = list(self.heard.items())
+        if self.finished:
+            writes.finished = _changed(self.finished, cache.finished)
+        if self.schedules:
+            writes.schedules = _changed(self.schedules, cache.schedules)
+        for (table, key), before in self.staging.items():
+            getattr(writes, table).append(Write(before, getattr(cache, table)[key]))
+        writes.staged = self.staged
+        writes.events = self.events
+        return writes
+
+    def _add_items(self, writes: Writes, cache: RowCache) -> None:
+        numbered, items, payloads = cache.numbered, writes.items, cache.payloads
+        for seq, before in self.items.items():
+            now = numbered.get(seq)
+            if now is before:
+                continue
+            items.append(Write(before, now))
+            if now is not None:
+                if is_ready(now):
+                    cache.note_ready(now)
+                if before is None or seq in self.replaced:
+                    writes.payloads[seq] = payloads[seq]
+        cache.ready.clear()
+        if self.anew:
+            writes.anew = [seq for seq in self.anew if numbered.get(seq) is not None]
+        if self.receipts:
+            writes.receipts = [key for key in self.receipts if numbered.get(key[0]) is not None]
+
+    def _affiliation_writes(self, cache: RowCache) -> list[Write[AffiliationRow]]:
+        return [
+            Write(_row(key, before), _row(key, now))
+            for key, before in self.affiliations.items()
+            if (now := cache.affiliations[key]) is not before
+        ]
+
+    def _resource_writes(self, cache: RowCache) -> list[Write[Jid]]:
+        return [
+            Write(jid if was else None, jid if now else None)
+            for jid, was in self.resources.items()
+            if (now := jid in cache.resources.get(account_of(jid), ())) is not was
+        ]
+
+
+def _changed(befores: dict[Any, Any], rows: dict[Any, Any]) -> list[Any]:
+    return [
+        Write(before, now) for key, before in befores.items() if (now := rows.get(key)) != before
+    ]
+
+
+def _row(key: tuple[NodeName, Jid], affiliation: Affiliation) -> AffiliationRow | None:
+    return None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)

@@ -1,0 +1,51 @@
+"""Numbers of a sequence, reserved in blocks: most batches have no statement for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pubqueue.app.store.ports import Transaction
+
+BLOCK: Final = 1000
+"""Numbers that are reserved at once. Those that a process does not use are never used."""
+
+
+def told(instance: int) -> str:
+    """Return the sequence whose next number is the first lock token that the process does not know to be told."""
+    return f"told-{instance}" if instance else "told"
+
+
+class Numbers:
+    """A block of one sequence. It holds only while nobody else numbers, so that numbers rise with commits."""
+
+    def __init__(self, sequence: str) -> None:
+        self._sequence = sequence
+        self._next = self._end = 0
+
+    def forget(self) -> None:
+        """Let the block go: somebody else has numbered since, or its reservation was undone."""
+        self._next = self._end = 0
+
+    def first(self, tx: Transaction, count: int) -> int:
+        """Return the first of so many numbers in a row, none of which is used yet."""
+        if self._end - self._next < count:
+            size = max(BLOCK, count)
+            self._next = tx.number(self._sequence, size)
+            self._end = self._next + size
+        return self._next
+
+    @property
+    def next(self) -> int:
+        """The next number of the block, 0 if there is none: all that are lower are used, or never will be."""
+        return self._next
+
+    def used(self, number: int) -> None:
+        """Take note that a number was given."""
+        self._next = max(self._next, number + 1)
+
+    def take(self, tx: Transaction) -> int:
+        """Return a number that nobody has."""
+        number = self.first(tx, 1)
+        self._next = number + 1
+        return number

@@ -1,0 +1,244 @@
+"""`pubqueue pause`, `resume`, `purge`, `cancel`, `redrive`, `discard`, `release`, `end-subscription`: commands that change something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pubqueue.app.management.deaths import DISCARD, REDRIVE
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.items import CANCEL, PURGE, RELEASE
+from pubqueue.app.management.service import END_SUBSCRIPTION
+from pubqueue.app.management.table import OPERATIONS
+from pubqueue.cli.exit_codes import FAILED
+from pubqueue.cli.management import output
+from pubqueue.cli.management.options import NODE, answering, confirm, run, sure, words
+from pubqueue.core.decision import Cancelled
+from pubqueue.core.limits.request_sizes import MOST_NAMED
+from pubqueue.core.model import ItemId, NodeName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.app.management.model import Operation
+    from pubqueue.cli.management.session import Link
+
+
+def do(
+    url: str | None,
+    operation: Operation,
+    given: dict[str, tuple[str, ...]],
+    *,
+    for_programs: bool,
+) -> None:
+    """Have it done, and say so."""
+
+    async def work(link: Link) -> None:
+        page = await link.perform(operation, given)
+        output.done(operation, page, for_programs=for_programs)
+
+    run(url, work)
+
+
+def _switching(name: str, about: str) -> click.Command:
+    """Return a command that turns a setting of a queue on or off."""
+
+    @click.command(name, help=about)
+    @click.argument("node", type=NODE)
+    @answering
+    def switch(url: str | None, node: str, *, as_json: bool) -> None:
+        do(url, OPERATIONS[name], words(node=node), for_programs=as_json)
+
+    return switch
+
+
+# fmt: off
+pause: Final = _switching("pause", """\
+    Hand out nothing more from a queue.
+
+    What workers hold they may finish, and publishers go on.""")
+resume: Final = _switching("resume", "Hand out again from a queue that is paused.")
+pause_publishing: Final = _switching("pause-publishing", """\
+    Take nothing more in to a queue.
+
+    Publishers are told to wait and to try again later. Workers go on with what is there.""")
+resume_publishing: Final = _switching("resume-publishing", "Take in again to a queue.")
+# fmt: on
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@sure
+@answering
+def purge(url: str | None, node: str, *, yes: bool, as_json: bool) -> None:
+    """Delete all items of a node.
+
+    Those that workers hold go too. You are asked once more, unless you say --yes.
+    """
+    confirm(PURGE.sure.format(node), yes=yes)
+    do(url, PURGE, words(node=node), for_programs=as_json)
+
+
+REASON: Final = click.option(
+    "--reason",
+    help="Only those that died of this, as `pubqueue dead --reasons` has it; * stands for any text.",
+)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("items", nargs=-1, metavar="[ITEM]...")
+@REASON
+@click.option("--to", type=NODE, help="To this node, instead of where they came from.")
+@sure
+@answering
+def redrive(
+    url: str | None,
+    node: str,
+    items: tuple[str, ...],
+    reason: str | None,
+    to: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Give dead items another life.
+
+    All of a node, those that died of a reason, or those you name: they go back to where they died, and
+    count as never having failed. Of named items all go or none; else those go that can.
+    """
+    if not items:
+        confirm(f"All dead items of {node}{_of(reason)} will live again.", yes=yes)
+    given = words(node=node, item=items, reason=reason, to=to)
+
+    async def work(link: Link) -> None:
+        count = (await _to_the_end(link, REDRIVE, given))["count"]
+        if as_json:
+            note = f"{count} dead items of {node} live again."
+            output.write_json({"done": REDRIVE.name, "count": count, "note": note})
+        else:
+            click.echo(f"{count} dead item{'' if count == 1 else 's'} of {node} live again.")
+
+    run(url, work)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("items", nargs=-1, metavar="[ITEM]...")
+@REASON
+@sure
+@answering
+def discard(
+    url: str | None,
+    node: str,
+    items: tuple[str, ...],
+    reason: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Delete dead items.
+
+    All of a node, those that died of a reason, or those you name; you are asked once more, unless you say --yes.
+    Exits with 1 if one that you name is not among the dead.
+    """
+    which = f"{len(items)} named dead items" if items else "All dead items"
+    confirm(f"{which} of {node}{_of(reason)} will be deleted.", yes=yes)
+    _take_out(url, DISCARD, node, items, reason, as_json=as_json)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("items", nargs=-1, required=True, metavar="ITEM...")
+@answering
+def cancel(url: str | None, node: str, items: tuple[str, ...], *, as_json: bool) -> None:
+    """Take items out of a queue before they are done.
+
+    In whatever state: waiting, delayed, dead, or in flight, and then the worker is told. A publisher may
+    cancel its own items, an owner all. Exits with 1 if one was not there, which may be done already.
+    """
+    _take_out(url, CANCEL, node, items, None, as_json=as_json)
+
+
+def _of(reason: str | None) -> str:
+    return f" that died of {reason!r}" if reason else ""
+
+
+def _take_out(
+    url: str | None,
+    operation: Operation,
+    node: str,
+    items: tuple[str, ...],
+    reason: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Have items taken out, any number, and say how many went and which were not there."""
+    parts = [items[at : at + MOST_NAMED] for at in range(0, len(items), MOST_NAMED)] or [()]
+    missing: list[str] = []
+
+    async def work(link: Link) -> None:
+        sums = {"count": 0, "in_flight": 0}
+        for part in parts:
+            given = words(node=node, item=tuple(dict.fromkeys(part)), reason=reason)
+            found = await _to_the_end(link, operation, given)
+            sums = {name: sums[name] + found[name] for name in sums}
+            missing.extend(found["missing"])
+        reply = Cancelled(
+            NodeName(node), sums["count"], sums["in_flight"], tuple(map(ItemId, missing))
+        )
+        answer = operation.answer(reply, Given())
+        if as_json:
+            told = {"done": operation.name, **sums, "missing": missing, "note": answer.note}
+            output.write_json(told)
+        else:
+            click.echo(output.plain(answer.note))
+
+    run(url, work)
+    if missing:
+        raise SystemExit(FAILED)
+
+
+async def _to_the_end(
+    link: Link, operation: Operation, given: Mapping[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    """Have an operation done part by part, and return its row with all that was counted."""
+    words_now = dict(given)
+    found: dict[str, Any] = {"count": 0, "in_flight": 0, "missing": ()}
+    while True:
+        page = await link.perform(operation, words_now)
+        (row,) = page.rows
+        found = {name: value + (row.get(name) or type(value)()) for name, value in found.items()}
+        if not page.more:
+            return found
+        if page.through:
+            words_now["after"] = (page.through,)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("items", nargs=-1, required=True, metavar="ITEM...")
+@answering
+def release(url: str | None, node: str, items: tuple[str, ...], *, as_json: bool) -> None:
+    """Take items away from those that hold them.
+
+    All that you name or none. Others get them at once, and it counts as nobody's failure.
+    """
+    do(url, RELEASE, words(node=node, item=items), for_programs=as_json)
+
+
+@click.command("end-subscription")
+@click.argument("node", type=NODE)
+@click.argument("worker", metavar="JID")
+@click.option("--keep-locks", is_flag=True, help="Let it finish what it holds.")
+@answering
+def end_subscription(
+    url: str | None, node: str, worker: str, *, keep_locks: bool, as_json: bool
+) -> None:
+    """End the subscription of a worker.
+
+    What it holds is taken away, unless you say --keep-locks. It may subscribe again, unless it is made an outcast (`pubqueue node members`).
+    """
+    given = words(node=node, worker=worker, release=not keep_locks)
+    do(url, END_SUBSCRIPTION, given, for_programs=as_json)

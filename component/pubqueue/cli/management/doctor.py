@@ -1,0 +1,84 @@
+"""`pubqueue doctor`: look at the running service, and say what is good, what to look at, and what is bad."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.management import output, remote_checks
+from pubqueue.cli.management.options import answering
+from pubqueue.cli.management.report import Level, bad, good
+from pubqueue.cli.management.session import linked
+from pubqueue_xeps.errors import ConfigurationError, PubqueueError
+
+if TYPE_CHECKING:
+    from pubqueue.cli.management.report import Finding
+
+COLOURS: Final = {Level.GOOD: "green", Level.LOOK: "yellow", Level.BAD: "red"}
+
+
+class Visit:
+    """Says findings as they come, and knows whether one was bad."""
+
+    def __init__(self, *, for_programs: bool) -> None:
+        self._for_programs = for_programs
+        self.failed = False
+
+    def say(self, finding: Finding) -> None:
+        """Write one line."""
+        self.failed = self.failed or finding.level is Level.BAD
+        if self._for_programs:
+            level = finding.level.name.lower()
+            output.write_json({"level": level, "about": finding.about, "says": finding.says})
+            return
+        word = click.style(f"{finding.level.value:<12}", fg=COLOURS[finding.level])
+        click.echo(f"{word}  {finding.about}: {output.plain(finding.says)}")
+
+
+@click.command()
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The service's own file, on its host: looks at its store and disk as well.",
+)
+@answering
+def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
+    """Look at the running service, and say what is wrong.
+
+    From anywhere: the way to it, server limits, TLS, clocks, queues without workers, dead items,
+    dead-letter nodes that do not exist, the event log. With --config, on its host: configuration, store
+    and disk. Exits with 1 if anything is bad.
+    """
+    visit = Visit(for_programs=as_json)
+    if config is not None:
+        _look_inside(config, visit)
+    try:
+        asyncio.run(_look_outside(url, visit))
+    except ConfigurationError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except ValueError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except PubqueueError as problem:
+        visit.say(bad("service", str(problem)))
+    if visit.failed:
+        raise SystemExit(FAILED)
+
+
+def _look_inside(config: Path, visit: Visit) -> None:
+    try:
+        from pubqueue.cli.management import local_checks  # noqa: PLC0415  # its libraries are an extra
+    except ImportError as problem:
+        stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
+    for finding in local_checks.findings(config):
+        visit.say(finding)
+
+
+async def _look_outside(url: str | None, visit: Visit) -> None:
+    async with linked(url) as link:
+        visit.say(good("login", f"{link.about.account} is let in"))
+        async for finding in remote_checks.findings(link):
+            visit.say(finding)

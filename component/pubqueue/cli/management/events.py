@@ -1,0 +1,122 @@
+"""`pubqueue events`: the event log, up to now or as it grows.
+
+Nobody is told of an event, for the log is read by number: so `--follow` asks again. It asks at once as long as there is more,
+and else after a second, up to every five while nothing happens; a question that finds nothing reads an index alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pubqueue.app.management.items import EVENTS
+from pubqueue.app.management.nodes import SETTINGS
+from pubqueue.cli.management import output
+from pubqueue.cli.management.options import NODE, answering, run, words
+from pubqueue.cli.management.session import RefusedError
+
+if TYPE_CHECKING:
+    from pubqueue.cli.management.session import Link, Page
+
+SHORTEST: Final = 1.0
+LONGEST: Final = 5.0
+"""Seconds between two questions."""
+
+OFF: Final = "{0} keeps no event log. Switch it on with: pubqueue node set {0} event_log=1"
+NONE: Final = (
+    "There are no such events. A node keeps a log once it is on: pubqueue node set NODE event_log=1"
+)
+
+LAST: Final = 20
+"""Events that are shown where nobody says from where."""
+
+
+@click.command()
+@click.argument("node", type=NODE, required=False)
+@click.option("--after", type=click.IntRange(0), help="Those behind this number; 0 for all.")
+@click.option("--max", "most", type=click.IntRange(1), help="So many at most.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on.")
+@answering
+def events(
+    url: str | None,
+    node: str | None,
+    after: int | None,
+    most: int | None,
+    *,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Read the event log.
+
+    Of one node, or of all that you may read. Only nodes whose event_log is on keep one. Without --after the last 20 numbers of the log are read.
+    """
+
+    async def work(link: Link) -> None:
+        begin = after
+        if begin is None:
+            page = await link.perform(EVENTS, words(node=node, max=1))
+            begin = max(0, (page.newest or 0) - LAST)
+        through, shown = await _read(link, node, begin, most, for_programs=as_json)
+        await _say_if_it_is_off(link, node, shown, aside=follow or as_json)
+        if follow:
+            await _follow(link, node, through, most, shown, for_programs=as_json)
+
+    try:
+        run(url, work)
+    except KeyboardInterrupt:  # the way to end --follow
+        return
+
+
+async def _say_if_it_is_off(link: Link, node: str | None, shown: int, *, aside: bool) -> None:
+    """Say how the log of a node is switched on, or that there is nothing; aside where programs read the rest."""
+    if node is not None and await _is_off(link, node):
+        click.echo(OFF.format(output.plain(node)), err=aside)
+        return
+    if not shown and not aside:
+        click.echo("There are no such events." if node else NONE)
+
+
+async def _is_off(link: Link, node: str) -> bool:
+    """Ask for the setting; publishers may read the log of a node and not its settings, and are not told."""
+    try:
+        page = await link.perform(SETTINGS, words(node=node))
+    except RefusedError:
+        return False
+    return any(row["setting"] == "event_log" and row["value"] == "0" for row in page.rows)
+
+
+async def _read(
+    link: Link, node: str | None, after: int, most: int | None, *, for_programs: bool
+) -> tuple[int, int]:
+    """Write what there is by now; return up to which number, and how many events that are."""
+    shown = 0
+    async for page in link.pages(EVENTS, words(node=node, after=after), most):
+        _write(page, for_programs=for_programs)
+        after, shown = int(page.through), shown + len(page.rows)
+    return after, shown
+
+
+def _write(page: Page, *, for_programs: bool) -> None:
+    """Write events line by line: a table would wait for its end."""
+    for row in page.rows:
+        if for_programs:
+            output.write_json(output.as_json(row, EVENTS.columns))
+        else:
+            at = output.as_json(row, EVENTS.columns)["at"]
+            known = (row["node"], row["item"], row["type"], row["worker"], row["detail"])
+            said = "  ".join(output.plain(str(value)) for value in known if value is not None)
+            click.echo(f"{row['seq']}  {at}  {said}")
+
+
+async def _follow(
+    link: Link, node: str | None, after: int, most: int | None, shown: int, *, for_programs: bool
+) -> None:
+    pause = SHORTEST
+    while most is None or shown < most:
+        await asyncio.sleep(pause)
+        left = None if most is None else most - shown
+        after, found = await _read(link, node, after, left, for_programs=for_programs)
+        shown += found
+        pause = SHORTEST if found else min(LONGEST, pause * 1.5)

@@ -1,0 +1,202 @@
+"""`pubqueue queues`, `items`, `dead`, `workers`, `peek` and `service`: look, and change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pubqueue.app.management.deaths import DEAD, REASONS
+from pubqueue.app.management.items import CHOICES, ITEMS, PEEK
+from pubqueue.app.management.nodes import QUEUES
+from pubqueue.app.management.overview import OVERVIEW, SORTS
+from pubqueue.app.management.service import SERVICE, WORKERS
+from pubqueue.cli.management import output
+from pubqueue.cli.management.options import NODE, answering, run, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.management.model import Operation
+    from pubqueue.cli.management.session import Link
+
+FOR_PEOPLE: Final = 100
+"""Rows that people are shown where they do not say how many."""
+
+
+def paging(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that long lists have."""
+    most = click.option(
+        *("--max", "most"),
+        type=click.IntRange(1),
+        help=f"So many at most; {FOR_PEOPLE} unless told, and with --json all.",
+    )
+    after = click.option("--after", help="Go on behind this one, as the line below a list says.")
+    return most(after(command))
+
+
+def write_list(
+    url: str | None,
+    operation: Operation,
+    given: dict[str, tuple[str, ...]],
+    *,
+    most: int | None,
+    for_programs: bool,
+    head: bool = False,
+) -> None:
+    """Write a list page by page, and how to go on if that was not all; with `head` the sentence about it goes first."""
+    limit = most if for_programs or most is not None else FOR_PEOPLE
+
+    async def work(link: Link) -> None:
+        left, any_rows = limit, False
+        async for page in link.pages(operation, given, limit):
+            if head and not any_rows and page.rows and not for_programs:
+                click.echo(output.plain(page.note))
+            any_rows = any_rows or bool(page.rows)
+            output.rows(operation, page, for_programs=for_programs)
+            left = None if left is None else left - len(page.rows)
+        if for_programs:
+            return
+        if not any_rows:
+            click.echo(page.note)
+        elif page.more:
+            click.echo(f"There are more: go on with --after {page.through}", err=True)
+
+    run(url, work)
+
+
+@click.command()
+@click.option(
+    "--sort",
+    type=click.Choice([value for value, _ in SORTS]),
+    metavar="COLUMN",
+    default="problems",
+    show_default=True,
+    help=f"What comes first: {', '.join(value for value, _ in SORTS)}.",
+)
+@click.option("--plain", is_flag=True, help="The nodes that are no queues instead.")
+@click.option("--containing", help="Only those with this in their names.")
+@paging
+@answering
+def overview(
+    url: str | None,
+    sort: str,
+    containing: str | None,
+    after: str | None,
+    most: int | None,
+    *,
+    plain: bool,
+    as_json: bool,
+) -> None:
+    """Look at all queues, problems first.
+
+    What there is in all; then the queues, those first that somebody should look at: without workers, failing,
+    with an item that waits for more than a quarter of an hour, with dead items, paused.
+    """
+    given = words(sort=sort, plain=plain, containing=containing, after=after)
+    write_list(url, OVERVIEW, given, most=most, for_programs=as_json, head=True)
+
+
+@click.command()
+@paging
+@answering
+def queues(url: str | None, after: str | None, most: int | None, *, as_json: bool) -> None:
+    """List the nodes that you manage.
+
+    Each with what waits, is delayed, in flight and dead, for how long the oldest waits, and how many
+    items were done in a minute of late.
+    """
+    write_list(url, QUEUES, words(after=after), most=most, for_programs=as_json)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.option(
+    "--state",
+    type=click.Choice([value for value, _ in CHOICES]),
+    default="all",
+    show_default=True,
+    help="Only items in this state.",
+)
+@paging
+@answering
+def items(
+    url: str | None, node: str, state: str, after: str | None, most: int | None, *, as_json: bool
+) -> None:
+    """List the items of a node.
+
+    They come in the order of their publish; of dead ones, in the order of their deaths.
+    """
+    write_list(
+        url, ITEMS, words(node=node, state=state, after=after), most=most, for_programs=as_json
+    )
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.option("--reason", help="Only those that died of this; * stands for any text.")
+@click.option("--reasons", is_flag=True, help="Count them by their reasons instead.")
+@paging
+@answering
+def dead(
+    url: str | None,
+    node: str,
+    reason: str | None,
+    after: str | None,
+    most: int | None,
+    *,
+    reasons: bool,
+    as_json: bool,
+) -> None:
+    """List the dead items of a node.
+
+    Those that died here and those that came here dead, in the order of their deaths, each with its
+    last error; or with --reasons why they died, the commonest reason first. `pubqueue redrive` and
+    `pubqueue discard` take a reason too.
+    """
+    operation = REASONS if reasons else DEAD
+    given = words(node=node, after=after, reason=None if reasons else reason)
+    write_list(url, operation, given, most=most, for_programs=as_json)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@paging
+@answering
+def workers(
+    url: str | None, node: str, after: str | None, most: int | None, *, as_json: bool
+) -> None:
+    """List the workers of a queue, and what each holds."""
+    write_list(url, WORKERS, words(node=node, after=after), most=most, for_programs=as_json)
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("item")
+@answering
+def peek(url: str | None, node: str, item: str, *, as_json: bool) -> None:
+    """Look at an item, its last error and its payload.
+
+    Looking takes nothing from anybody. Of a payload the first 48 KiB are shown.
+    """
+
+    async def work(link: Link) -> None:
+        page = await link.perform(PEEK, words(node=node, item=item))
+        output.facts(PEEK, page, for_programs=as_json)
+
+    run(url, work)
+
+
+@click.command()
+@answering
+def service(url: str | None, *, as_json: bool) -> None:
+    """Say what runs there.
+
+    Its version, since when it runs, and where it keeps items; for administrators.
+    """
+
+    async def work(link: Link) -> None:
+        page = await link.perform(SERVICE, {})
+        output.facts(SERVICE, page, for_programs=as_json)
+
+    run(url, work)

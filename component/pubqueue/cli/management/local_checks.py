@@ -1,0 +1,126 @@
+"""What `pubqueue doctor --config` sees on the host of the service: its configuration, its store, its disk.
+
+The store is only read, beside the service that uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from pubqueue.cli.management.report import bad, good, look
+from pubqueue.config.settings import ConfigError, load
+from pubqueue.stores import shown
+from pubqueue.stores.unreadable import in_the_way
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pubqueue.cli.management.report import Finding
+    from pubqueue.config.settings import Settings
+
+LITTLE: Final = 1 << 30
+TOO_LITTLE: Final = 100 << 20
+"""Bytes that are free."""
+
+
+def findings(config: Path) -> Iterator[Finding]:
+    """Look at everything, and say each as it is found."""
+    try:
+        settings = load(config, {}, with_secret=False)
+    except ConfigError as problem:
+        yield bad("configuration", str(problem))
+        return
+    yield good("configuration", f"{config} can be read, {len(settings.node)} declared nodes")
+    try:
+        settings.shared_secret()
+    except ConfigError as problem:  # the service may have it all the same: systemd hands it over
+        yield look("secret", str(problem))
+    yield from _declared(settings)
+    yield from _port(settings)
+    address = urlsplit(settings.store)
+    if address.scheme == "sqlite":
+        yield from _file(Path(unquote(address.path).replace("//", "/", 1)))
+    elif address.scheme == "postgresql":
+        yield from _database(settings.store)
+    kept = (
+        f"events are kept for {settings.event_log_days:g} days, {settings.event_log_size} at most"
+    )
+    yield good("event log", kept)
+
+
+def _declared(settings: Settings) -> Iterator[Finding]:
+    """Say which declared queues send their dead to a node that nobody declares; it may have been made otherwise."""
+    names = {node.name for node in settings.node}
+    for node in settings.node:
+        target = node.options.get("x-queueing#dead_letter_node")
+        if target and target not in names:
+            says = f"dead items of {node.name} go to {target}, which the file does not declare"
+            yield look("configuration", says)
+
+
+def _port(settings: Settings) -> Iterator[Finding]:
+    try:
+        with closing(socket.create_connection(settings.address(), 5)):
+            yield good("component port", f"{settings.server} can be reached")
+    except OSError as problem:
+        why = problem.strerror or str(problem)
+        yield bad("component port", f"{settings.server} cannot be reached: {why}")
+
+
+def _file(path: Path) -> Iterator[Finding]:
+    """Look at a store of SQLite: its disk, and its pages."""
+    if not os.path.exists(path):  # false as well where this user may not look
+        why = in_the_way(path)
+        yield bad(
+            "store",
+            f"{path} cannot be seen{why}"
+            if why
+            else f"{path} is not there; `pubqueue serve` makes it",
+        )
+        return
+    free = shutil.disk_usage(path.parent).free
+    says = f"{free >> 20} MiB are free where {path} is"
+    if free < TOO_LITTLE:
+        yield bad("disk", says)
+    else:
+        yield look("disk", says) if free < LITTLE else good("disk", says)
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as store:
+            (result,) = store.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as problem:
+        yield bad("store", f"{path} cannot be read: {problem}{in_the_way(path)}")
+        return
+    size = path.stat().st_size
+    if result == "ok":
+        yield good("store", f"{path} is sound, {size >> 10} KiB")
+    else:
+        yield bad("store", f"{path} is damaged: {result}")
+
+
+def _database(address: str) -> Iterator[Finding]:
+    """Look at a store of PostgreSQL: whether it answers, and what its settings may lose."""
+    try:
+        import psycopg  # noqa: PLC0415  # an extra
+
+        from pubqueue.stores.postgres.durability_warnings import doubts  # noqa: PLC0415
+    except ImportError:
+        yield bad("store", "postgresql:// needs psycopg: install pubqueue[postgres]")
+        return
+    try:
+        with psycopg.connect(address, connect_timeout=5, cursor_factory=psycopg.RawCursor) as store:
+            size = store.execute("SELECT pg_database_size(current_database())").fetchone()
+            said = doubts(store)
+    except psycopg.Error as problem:
+        why = str(problem).strip().splitlines()[0] if str(problem).strip() else "no answer"
+        yield bad("store", f"{shown(address)} cannot be used: {why}")
+        return
+    yield good("store", f"{shown(address)} answers, {(size or (0,))[0] >> 20} MiB")
+    for sentence in said:
+        yield look("store", sentence)

@@ -1,0 +1,123 @@
+"""What all commands that run queues have in common: where the service is, how they say what it answers, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pubqueue.app.management.model import UnfitError
+from pubqueue.app.management.nodes import QUEUES
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.management.session import RefusedError, linked
+from pubqueue_xeps.errors import ConfigurationError, PubqueueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from pubqueue.cli.management.session import Link
+
+QUICK: Final = 2.0
+"""Seconds that completion may take."""
+
+Work = "Callable[[Link], Coroutine[Any, Any, None]]"
+
+
+def connecting(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option that says where the service is."""
+    return click.option(
+        "--url",
+        metavar="URL",
+        help="Who you are and where the service is: xmpp://admin@example.org/queue.example.org. Else it is"
+        " in PUBQUEUE_URL; the password is in PUBQUEUE_PASSWORD, or in the file of PUBQUEUE_PASSWORD_FILE.",
+    )(command)
+
+
+def answering(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that option, and the one for programs."""
+    json = click.option("--json", "as_json", is_flag=True, help="Write JSON, an object a line.")
+    return json(connecting(command))
+
+
+def run(url: str | None, work: Callable[[Link], Coroutine[Any, Any, None]]) -> None:
+    """Do the work over a link; what fails is one sentence on standard error, and an exit code."""
+
+    async def linking() -> None:
+        async with linked(url) as link:
+            await work(link)
+
+    try:
+        asyncio.run(linking())
+    except ConfigurationError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except (RefusedError, PubqueueError) as problem:
+        wrongly = isinstance(problem, RefusedError) and problem.wrongly
+        stop(ASKED_WRONGLY if wrongly else FAILED, problem)
+    except UnfitError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except ValueError as problem:  # of the address of the server, or of what XML cannot carry
+        stop(ASKED_WRONGLY, problem)
+
+
+def confirm(sentence: str, *, yes: bool) -> None:
+    """Ask before what cannot be undone; who is no terminal has to say --yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        stop(ASKED_WRONGLY, f"{sentence} Nothing is done without --yes.")
+    if not click.confirm(f"{sentence} Go on?", err=True):
+        stop(FAILED, "nothing was done, for it was not confirmed")
+
+
+def sure(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option that answers the question before it is asked."""
+    return click.option("--yes", "-y", is_flag=True, help="Ask nothing: for scripts.")(command)
+
+
+class NodeName(click.ParamType[str]):
+    """The name of a node; completed where the service answers quickly."""
+
+    name = "node"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,
+        param: click.Parameter,  # noqa: ARG002  # click's signature
+        incomplete: str,
+    ) -> list[click.shell_completion.CompletionItem]:
+        """Return the first nodes that begin so; none if anything is in the way, for nobody reads errors there."""
+        url = ctx.params.get("url")
+
+        async def names() -> list[str]:
+            async with asyncio.timeout(QUICK), linked(url, timeout=QUICK) as link:
+                words = {"after": (incomplete[:-1],)} if incomplete else {}
+                found = await link.perform(QUEUES, words)
+                return [str(row["node"]) for row in found.rows]
+
+        try:
+            found = asyncio.run(names())
+        except (PubqueueError, RefusedError, ValueError, OSError, TimeoutError):
+            return []
+        return [
+            click.shell_completion.CompletionItem(name)
+            for name in found
+            if name.startswith(incomplete)
+        ]
+
+
+NODE: Final = NodeName()
+
+
+def words(**given: str | int | bool | tuple[str, ...] | None) -> dict[str, tuple[str, ...]]:
+    """Return what was given as an operation takes it; what is None was not given."""
+    return {name: _texts(value) for name, value in given.items() if value not in {None, ()}}
+
+
+def _texts(value: str | int | bool | tuple[str, ...] | None) -> tuple[str, ...]:  # noqa: FBT001  # a value
+    if isinstance(value, tuple):
+        return value
+    if isinstance(value, bool):
+        return ("1" if value else "0",)
+    return (str(value),)

@@ -1,0 +1,300 @@
+"""`pubqueue publish`: items from a shell, each confirmed by the service before the command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from xml.etree import ElementTree as ET
+
+import click
+import msgspec
+
+from pubqueue.app.management.words import count
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.management import output
+from pubqueue.cli.management.options import NODE, answering
+from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
+from pubqueue_xeps.publisher.publisher import Publisher
+from pubqueue_xeps.wire.published import NewItem, Published
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 500
+"""Lines that are published before the next are read: so much is in memory, and so much more may have come at most than is
+reported."""
+
+INTERRUPTED: Final = 130
+
+
+class BadPayloadError(ValueError):
+    """A text is no payload; the message is a sentence."""
+
+
+def payload_of(text: str) -> object:
+    """Return what a text means: an XML element, or a JSON value.
+
+    Raises:
+        BadPayloadError: it is neither.
+
+    """
+    try:
+        if text.lstrip().startswith("<"):
+            return ET.fromstring(text)  # noqa: S314  # of who publishes it
+        return msgspec.json.decode(text)
+    except ET.ParseError as problem:
+        raise BadPayloadError(f"no XML element: {problem}") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
+        raise BadPayloadError(
+            f"""neither JSON nor an XML element ({problem}); a text has quotes: '"text"'"""
+        ) from None
+
+
+def headers_of(lines: Iterable[str]) -> dict[str, str] | None:
+    """Return headers from lines `NAME: VALUE`.
+
+    Raises:
+        ValueError: a line has no colon.
+
+    """
+    found = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise ValueError(f"--header takes 'NAME: VALUE', not {line!r}")
+        found[name.strip()] = value.strip()
+    return found or None
+
+
+@click.command()
+@click.argument("node", type=NODE)
+@click.argument("payload", metavar="JSON|XML|@FILE|-")
+@click.option(
+    "--lines", is_flag=True, help="Each line of the payload is an item; empty ones are left out."
+)
+@click.option(
+    "--id", "name", metavar="ID", help="The item's id; published again under it, it is there once."
+)
+@click.option(
+    "--id-prefix", metavar="PREFIX", help="With --lines: ids are this and the number of the line."
+)
+@click.option("--priority", type=int, help="The higher goes first.")
+@click.option(
+    "--delay", type=click.FloatRange(0), metavar="SECONDS", help="Not to be handed out before."
+)
+@click.option(
+    "--ttl",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="How long it may wait; it is dead then.",
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="What workers get beside the payload; repeatable.",
+)
+@click.option("--group", help="The group that it is of.")
+@answering
+def publish(
+    url: str | None,
+    node: str,
+    payload: str,
+    *,
+    lines: bool,
+    name: str | None,
+    id_prefix: str | None,
+    priority: int | None,
+    delay: float | None,
+    ttl: float | None,
+    headers: tuple[str, ...],
+    group: str | None,
+    as_json: bool,
+) -> None:
+    """Publish to a node, as any publisher does.
+
+    The payload is JSON or an XML element, from the command, from a @FILE or from standard input (-). The command
+    ends when the service has it on disk. With --lines and --id-prefix a file may be published again after whatever went
+    wrong: what is there stays as it is.
+    """
+    if lines and name is not None:
+        stop(ASKED_WRONGLY, "--id names one item; with --lines it is --id-prefix")
+    if name == "":
+        stop(ASKED_WRONGLY, "--id is empty; without it the item gets one")
+    if id_prefix is not None and not lines:
+        stop(ASKED_WRONGLY, "--id-prefix is for --lines; the id of one item is --id")
+    try:
+        beside = headers_of(headers)
+    except ValueError as problem:
+        stop(ASKED_WRONGLY, problem)
+
+    def item(text: str, name: str | None) -> NewItem:
+        return NewItem(
+            payload=payload_of(text),
+            id=name,
+            priority=priority,
+            delay=delay,
+            ttl=ttl,
+            headers=beside,
+            group=group,
+        )
+
+    def item_of_line(number: int, line: str) -> NewItem:
+        return item(line, None if id_prefix is None else f"{id_prefix}{number}")
+
+    with _source(payload) as source:
+        if lines:
+            _publish_all(url, node, source, item_of_line, as_json=as_json)
+        else:
+            try:
+                new = item("".join(source), name)
+            except BadPayloadError as problem:
+                stop(ASKED_WRONGLY, f"the payload is {problem}")
+            _publish_one(url, node, new, as_json=as_json)
+
+
+@contextmanager
+def _source(payload: str) -> Iterator[Iterable[str]]:
+    """Have the lines of what is published; a file that cannot be read is one sentence."""
+    if payload == "-":
+        yield sys.stdin
+    elif payload.startswith("@"):
+        try:
+            with Path(payload[1:]).open(encoding="utf-8") as file:
+                yield file
+        except (OSError, UnicodeDecodeError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            stop(ASKED_WRONGLY, f"{payload[1:]} cannot be read: {why}")
+    else:
+        yield payload.splitlines(keepends=True)
+
+
+def _publish_one(url: str | None, node: str, new: NewItem, *, as_json: bool) -> None:
+    tally = Tally(node)
+
+    async def work() -> list[Published]:
+        async with Publisher(url=url) as publisher:
+            return await publisher.publish_many(node, [new])
+
+    try:
+        (one,) = _run(work(), tally)
+    except NotAllPublished as problem:
+        (why,) = problem.results
+        stop(_code(why), why)
+    if as_json:
+        known = {"node": one.node, "id": one.id, "duplicate": one.duplicate}
+        output.write_json({"done": "publish", **known})
+    else:
+        where = f"was in {one.node} already" if one.duplicate else f"is in {one.node}"
+        click.echo(output.plain(f"{one.id} {where}."))
+
+
+class Tally:
+    """How many items are confirmed by now, and how many of them were there before."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.confirmed = self.known = 0
+
+    def add(self, results: Iterable[object]) -> None:
+        """Take note of what became of some items."""
+        for one in results:
+            if isinstance(one, Published):
+                self.confirmed += 1
+                self.known += bool(one.duplicate)
+
+    def __str__(self) -> str:
+        known = f", {self.known} of them were there already" if self.known else ""
+        return f"{count(self.confirmed, 'item')} of {self.node} confirmed{known}"
+
+
+def _publish_all(
+    url: str | None,
+    node: str,
+    source: Iterable[str],
+    item: Callable[[int, str], NewItem],
+    *,
+    as_json: bool,
+) -> None:
+    tally = Tally(node)
+    lines = ((number, line) for number, line in enumerate(source, 1) if line.strip())
+
+    async def work() -> None:
+        async with Publisher(url=url) as publisher:
+            while some := list(itertools.islice(lines, AT_ONCE)):
+                await _publish_some(publisher, some, item, tally)
+
+    _run(work(), tally)
+    if as_json:
+        known = {"node": node, "count": tally.confirmed, "duplicates": tally.known}
+        output.write_json({"done": "publish", **known})
+    else:
+        click.echo(output.plain(f"{tally}."))
+
+
+async def _publish_some(
+    publisher: Publisher,
+    some: Sequence[tuple[int, str]],
+    item: Callable[[int, str], NewItem],
+    tally: Tally,
+) -> None:
+    """Publish these lines, up to the first that is none; raises BadLineError for that and for what was refused."""
+    new: list[NewItem] = []
+    bad = None
+    for number, line in some:
+        try:
+            new.append(item(number, line))
+        except BadPayloadError as problem:
+            bad = BadLineError(ASKED_WRONGLY, f"line {number} is {problem}")
+            break
+    try:
+        tally.add(await publisher.publish_many(tally.node, new))
+    except NotAllPublished as problem:
+        tally.add(problem.results)
+        at, why = next(
+            (at, one) for at, one in enumerate(problem.results) if isinstance(one, Exception)
+        )
+        raise BadLineError(_code(why), f"line {some[at][0]}: {why}") from None
+    if bad is not None:
+        raise bad
+
+
+class BadLineError(Exception):
+    """A line could not be published: the exit code, and a sentence."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence.rstrip("."))
+        self.code = code
+
+
+def _code(why: object) -> int:
+    return ASKED_WRONGLY if isinstance(why, (ValueError, TypeError)) else FAILED
+
+
+def _run(work: Coroutine[Any, Any, T], tally: Tally) -> T:
+    """Do it; what fails is one sentence, with how many items are confirmed where that matters."""
+    logging.getLogger("slixmpp").setLevel(
+        logging.CRITICAL
+    )  # what it warns of, we say in a sentence
+    try:
+        return asyncio.run(work)
+    except NotAllPublished:
+        raise
+    except BadLineError as problem:
+        stop(problem.code, output.plain(f"{problem}. {tally}."))
+    except ConfigurationError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except PubqueueError as problem:
+        stop(FAILED, problem)
+    except ValueError as problem:  # of the address of the server, or of what is read
+        stop(ASKED_WRONGLY, problem)
+    except KeyboardInterrupt:
+        stop(INTERRUPTED, f"interrupted. {tally}.")

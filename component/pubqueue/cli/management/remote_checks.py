@@ -1,0 +1,260 @@
+"""What `pubqueue doctor` sees over XMPP: the way to the service, its clock, its queues, its log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from slixmpp.exceptions import IqError
+
+from pubqueue.app.management.cells import moment, stamp
+from pubqueue.app.management.items import EVENTS
+from pubqueue.app.management.nodes import NO_QUEUE, PAUSED, QUEUES
+from pubqueue.app.management.service import SERVICE
+from pubqueue.app.management.words import count, span
+from pubqueue.cli.management.report import bad, good, look
+from pubqueue.cli.management.session import RefusedError
+from pubqueue_xeps.client.ask import ask
+from pubqueue_xeps.errors import ServiceUnavailable
+from pubqueue_xeps.wire.ns import PING, TIME
+from pubqueue_xeps.wire.requests.iq import IqRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pubqueue.app.management.cells import Value
+    from pubqueue.cli.management.report import Finding
+    from pubqueue.cli.management.session import Link
+
+BURST: Final = 40
+PADDING: Final = 2_048
+"""So many pings of so many bytes at once: more than a server lets through in a second that limits a session to 10 KB/s."""
+
+THROTTLED: Final = 4.0
+"""Seconds; a burst that takes longer is being held back."""
+
+PATIENCE: Final = 60.0
+"""Seconds for which an answer is waited for."""
+
+LARGE: Final = 230_000
+"""Bytes of a stanza that a service of this kind may have to send: servers relay 256 KiB unless they are told otherwise."""
+
+SKEW: Final = 2_000
+"""Milliseconds of difference between clocks that nobody need care about."""
+
+WRONG_CLOCK: Final = 60_000
+"""And above which leases and deadlines are not what they seem."""
+
+STANDS_STILL: Final = "should have come round since; its log says what it waits for"
+
+NAMED: Final = 5
+"""Queues that are named in one sentence."""
+
+MOST: Final = 10_000
+"""Nodes that are looked at."""
+
+
+async def findings(link: Link) -> AsyncIterator[Finding]:
+    """Look at everything, and say each as it is found."""
+    yield _tls(link)
+    async for finding in _service(link):
+        yield finding
+    yield await _clock(link, link.about.service, "service clock")
+    yield await _clock(link, link.client.boundjid.domain, "server clock")
+    async for finding in _queues(link):
+        yield finding
+    yield await _log(link)
+    held_back = await _burst(link)
+    yield held_back
+    if held_back.level == "good":
+        yield await _large(link)
+
+
+def _tls(link: Link) -> Finding:
+    transport = link.client.transport
+    secured = transport.get_extra_info("ssl_object") if transport else None
+    if secured is None:
+        return look("TLS", "the connection is not encrypted, which only a loopback address allows")
+    name, _, bits = secured.cipher()
+    return good("TLS", f"{secured.version()}, {name} with {bits} bits")
+
+
+async def _service(link: Link) -> AsyncIterator[Finding]:
+    try:
+        page = await link.perform(SERVICE, {})
+    except RefusedError as problem:
+        yield look("service", f"{problem} So not everything can be looked at.")
+        return
+    (row,) = page.rows
+    since = row["uptime"]
+    runs = span(page.now - since) if isinstance(since, int) and page.now else "an unknown time"
+    nodes = row["nodes"] if isinstance(row["nodes"], int) else 0
+    yield _alive(row.get("late")) or good(
+        "service", f"pubqueue {row['version']} for {runs}, {count(nodes, 'node')} in {row['store']}"
+    )
+    yield store_clock(row["clock_ahead"])
+    limits = row["limits"]
+    for sentence in limits if isinstance(limits, tuple) else ():
+        yield good("limits", sentence)
+    yield kept(row)
+
+
+def _alive(late: Value) -> Finding | None:
+    """Say which tasks of the service stand still, if any do; an older service does not tell."""
+    if not late:
+        return None
+    names = ", ".join(late) if isinstance(late, tuple) else late
+    return bad("service", f"stands still: {names} {STANDS_STILL}")
+
+
+def store_clock(ahead: Value) -> Finding:
+    """Compare the clock of the store with that of the instance that has answered; deadlines go by the store's."""
+    about = "store clock"
+    if not isinstance(ahead, int):
+        return good(about, "the store goes by the clock of the service's machine")
+    if abs(ahead) <= SKEW:
+        return good(about, f"the service's machine has the store's time to {max(1, abs(ahead))} ms")
+    side = "behind" if ahead > 0 else "ahead of"
+    says = f"the service's machine is {span(abs(ahead))} {side} its store, whose clock deadlines go by; its log has other times"
+    return look(about, says)
+
+
+def kept(row: dict[str, Value]) -> Finding:
+    """Return what an account may keep, and who is near to it."""
+    bounds = [
+        f"{row[f'{what}_limit'] or 'any number of'} {what}" for what in ("nodes", "items", "bytes")
+    ]
+    says = f"an account may have {', '.join(bounds)}"
+    nearest = row["nearest"]
+    names = [str(name) for name in nearest] if isinstance(nearest, (list, tuple)) else []
+    says += f"; nearest to that: {', '.join(names)}" if names else ""
+    return look("quotas", says) if row["near"] else good("quotas", says)
+
+
+async def _clock(link: Link, who: str, about: str) -> Finding:
+    """Compare a clock with ours (XEP-0202), as it was half-way between the question and the answer."""
+    asked = time.time()
+    try:
+        answer = await ask(
+            link.client, who, IqRequest("get", "the time", f"<time xmlns='{TIME}'/>"), 10
+        )
+        utc = answer.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or ""
+        theirs = moment(utc.strip())
+    except IqError:
+        return good(about, f"{who} does not tell its time (XEP-0202)")
+    except (ValueError, ServiceUnavailable):
+        return look(about, f"{who} does not answer what time it is")
+    skew = round(theirs - (asked + time.time()) * 500)
+    if abs(skew) <= SKEW:
+        return good(about, f"{who} has our time to {max(1, abs(skew))} ms")
+    says = f"{who} is {span(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine"
+    return bad(about, says) if abs(skew) > WRONG_CLOCK else look(about, says)
+
+
+# --- queues -------------------------------------------------------------------------------------
+
+
+async def _queues(link: Link) -> AsyncIterator[Finding]:
+    nodes: dict[str, dict[str, Value]] = {}
+    more = False
+    try:
+        async for page in link.pages(QUEUES, {}, MOST):
+            nodes |= {str(row["node"]): row for row in page.rows}
+            more = page.more
+    except RefusedError as problem:
+        yield bad("queues", str(problem))
+        return
+    queues = [row for row in nodes.values() if row["state"] != NO_QUEUE]
+    yield good("queues", count(len(queues), "queue") + (" and more" if more else ""))
+    missing = {
+        f"{name} of {row['node']}"
+        for row in queues
+        if (name := row["dead_letter_node"]) and name not in nodes and not more
+    }
+    if missing:
+        yield bad("dead-letter nodes", f"not there: {_named(sorted(missing))}")
+    yield _about(
+        "dead items", queues, "dead", "nothing is dead", "dead items wait for somebody to look"
+    )
+    alone = [row for row in queues if row["depth"] and not row["workers"]]
+    yield _about(
+        "workers",
+        alone,
+        "depth",
+        "every queue with work has one",
+        "work waits and nobody subscribes",
+    )
+    if paused := [str(row["node"]) for row in queues if row["state"] != "running"]:
+        yield look(PAUSED, f"these are paused: {_named(paused)}")
+
+
+def _about(
+    about: str, rows: list[dict[str, Value]], counted: str, fine: str, otherwise: str
+) -> Finding:
+    """Return a finding about the rows in which something is counted, those with most of it first."""
+    found = [(n, str(row["node"])) for row in rows if isinstance(n := row[counted], int) and n]
+    if not found:
+        return good(about, fine)
+    names = [f"{name} ({n})" for n, name in sorted(found, key=lambda one: (-one[0], one[1]))]
+    return look(about, f"{otherwise}: {_named(names)}")
+
+
+def _named(names: list[str]) -> str:
+    left = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {left} more" if left > 0 else "")
+
+
+async def _log(link: Link) -> Finding:
+    try:
+        page = await link.perform(EVENTS, {"max": ("1",)})
+    except RefusedError as problem:
+        return look("event log", str(problem))
+    if not page.newest or page.oldest is None:
+        return good("event log", "no event has been logged; a node keeps a log if event_log is on")
+    kept = count(page.newest - page.oldest + 1, "event")
+    at = page.rows[0]["at"] if page.rows else None
+    since = f", the oldest of {stamp(at)}" if isinstance(at, int) else ""
+    return good("event log", f"{kept} kept{since}")
+
+
+# --- the way ------------------------------------------------------------------------------------
+
+
+async def _burst(link: Link) -> Finding:
+    """Send pings that together are more than a throttled session may say at once (XEP-0199)."""
+    begun = time.monotonic()
+    pings = [
+        _ping(link, PADDING, PATIENCE) for _ in range(BURST)
+    ]  # all are written before the first is answered
+    try:
+        await asyncio.gather(*pings)
+    except (IqError, ServiceUnavailable) as problem:
+        return bad("rate", f"the service does not answer pings: {problem}")
+    took = time.monotonic() - begun
+    rate = BURST * PADDING / took / 1000
+    if took > THROTTLED:
+        return look(
+            "rate",
+            f"about {rate:.0f} KB/s reach the service: the server holds this account back (its rate limits)",
+        )
+    return good("rate", f"{BURST} pings of 2 KB took {took * 1000:.0f} ms")
+
+
+async def _large(link: Link) -> Finding:
+    """Send a stanza about as large as they come; last of all, for a server that minds ends the stream."""
+    try:
+        await _ping(link, LARGE, PATIENCE)
+    except IqError:
+        pass  # it has arrived, and that is what matters
+    except ServiceUnavailable:
+        says = (
+            f"a stanza of {LARGE} bytes does not arrive: large payloads and pages will not either"
+        )
+        return look("stanza size", says)
+    return good("stanza size", f"a stanza of {LARGE} bytes arrives")
+
+
+async def _ping(link: Link, size: int, patience: float) -> None:
+    inner = f"<ping xmlns='{PING}'>{' ' * size}</ping>"
+    await ask(link.client, link.about.service, IqRequest("get", "a ping", inner), patience)

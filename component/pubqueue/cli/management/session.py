@@ -1,0 +1,195 @@
+"""The way to the service: log in, have operations done, read what they answer."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from slixmpp.exceptions import IqError
+
+from pubqueue.app.management.cells import moment, value_of
+from pubqueue.core.reading.summaries import Power
+from pubqueue_xeps.client.ask import ask
+from pubqueue_xeps.client.connection import PartialConnection, connection
+from pubqueue_xeps.client.xmpp_client import login, logout
+from pubqueue_xeps.wire import refusals
+from pubqueue_xeps.wire.ns import COMMANDS, DATA, PUBQUEUE
+from pubqueue_xeps.wire.requests.iq import IqRequest
+from pubqueue_xeps.wire.xml_escape import content, quote
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from xml.etree.ElementTree import Element
+
+    from pubqueue.app.management.cells import Value
+    from pubqueue.app.management.model import Operation
+    from pubqueue_xeps.client.connection import Connection
+    from pubqueue_xeps.client.xmpp_client import Client
+    from pubqueue_xeps.wire.refusals import Refusal
+
+FORM_TYPE: Final = f"{PUBQUEUE}#operation"
+
+Words = dict[str, "tuple[str, ...]"]
+"""What an operation is given."""
+
+WRONG: Final = frozenset({"bad-request", "jid-malformed", "not-acceptable"})
+"""Conditions of what was asked wrongly."""
+
+
+class RefusedError(Exception):
+    """The service refuses an operation; the message is a sentence. `wrongly`: it was asked wrongly."""
+
+    def __init__(self, message: str, *, wrongly: bool = False) -> None:
+        super().__init__(message)
+        self.wrongly = wrongly
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What an operation has answered: rows by the names of their columns, and where to go on."""
+
+    note: str
+    rows: tuple[dict[str, Value], ...]
+    through: str
+    more: bool
+    now: int | None
+    oldest: int | None = None
+    newest: int | None = None
+    warns: bool = False
+
+
+class Link:
+    """A session with the service."""
+
+    def __init__(self, client: Client, about: Connection, timeout: float) -> None:
+        self.client = client
+        self.about = about
+        self._timeout = timeout
+
+    async def perform(self, operation: Operation, words: Mapping[str, tuple[str, ...]]) -> Page:
+        """Have an operation done, or its next page read.
+
+        Raises:
+            RefusedError: the service does not do it.
+            ServiceUnavailable: no answer can come.
+
+        """
+        question = IqRequest("set", operation.label, _command(operation, words))
+        try:
+            answer = await ask(self.client, self.about.service, question, self._timeout)
+        except IqError as error:
+            raise self._refused(refusals.read(error.iq.xml), operation, words) from None
+        return self._read(operation, answer)
+
+    async def pages(
+        self, operation: Operation, words: Mapping[str, tuple[str, ...]], most: int | None = None
+    ) -> AsyncIterator[Page]:
+        """Go through an answer page by page; of more than `most` rows only these."""
+        given = dict(words)
+        left = most
+        while True:
+            if left is not None and any(one.name == "max" for one in operation.parameters):
+                given["max"] = (str(left),)
+            page = await self.perform(operation, given)
+            left = None if left is None else left - len(page.rows)
+            yield page
+            if not page.more or (left is not None and left <= 0):
+                return
+            given["after"] = (page.through,)
+
+    def _read(self, operation: Operation, answer: Element) -> Page:
+        command = answer.find(f"{{{COMMANDS}}}command")
+        form = None if command is None else command.find(f"{{{DATA}}}x")
+        known = {} if form is None else _fields(form)
+        if command is None or form is None or known.get("FORM_TYPE") != (FORM_TYPE,):
+            raise RefusedError(
+                f"{self.about.service} is of a version that knows nothing of {operation.name} for programs."
+            )
+        note = command.find(f"{{{COMMANDS}}}note")
+        now = known.get("now", ())
+        ends = {name: int(known[name][0]) for name in ("oldest", "newest") if known.get(name)}
+        return Page(
+            note="" if note is None else note.text or "",
+            rows=tuple(_row(operation, item) for item in form.iterfind(f"{{{DATA}}}item")),
+            through="".join(known.get("through", ())),
+            more=known.get("more") == ("1",),
+            now=moment(now[0]) if now else None,
+            warns=note is not None and note.get("type") == "warn",
+            **ends,
+        )
+
+    def _refused(
+        self, refusal: Refusal, operation: Operation, words: Mapping[str, tuple[str, ...]]
+    ) -> RefusedError:
+        """Return a sentence about a refusal."""
+        service, node = self.about.service, "".join(words.get("node", ()))
+        said = refusal.text.strip().rstrip(".")
+        match refusal.condition:
+            case "forbidden":
+                who = f"{self.about.account} is no administrator of {service}"
+                owners_may = node and operation.power is not Power.SERVICE
+                who += f", and does not own {node}" if owners_may else ""
+                return RefusedError(f"{who} ({said})." if said else f"{who}.")
+            case "item-not-found":
+                where = f"{service} has no node {node}" if node else f"{service} has no such thing"
+                where += ", or not all of these items" if words.get("item") else ""
+                return RefusedError(f"{said or where}.")
+            case "service-unavailable" | "remote-server-not-found" | "remote-server-timeout":
+                return RefusedError(f"{service} is not there: {refusal.summary}.")
+            case condition:
+                sentence = f"{service} refuses: {said or refusal.name}."
+                return RefusedError(sentence, wrongly=condition in WRONG)
+
+
+def _command(operation: Operation, words: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the command that has it done in one step."""
+    fields = _field("FORM_TYPE", (FORM_TYPE,)) + "".join(_field(*each) for each in words.items())
+    node = quote(f"{PUBQUEUE}#{operation.name}")
+    x = f"<x xmlns='{DATA}' type='submit'>{fields}</x>"
+    return f"<command xmlns='{COMMANDS}' node={node} action='execute'>{x}</command>"
+
+
+def _field(var: str, values: tuple[str, ...]) -> str:
+    inner = "".join(f"<value>{content(value)}</value>" for value in values)
+    return f"<field var={quote(var)}>{inner}</field>"
+
+
+def _fields(element: Element) -> dict[str, tuple[str, ...]]:
+    return {
+        field.get("var", ""): tuple(
+            value.text or "" for value in field.iterfind(f"{{{DATA}}}value")
+        )
+        for field in element.iterfind(f"{{{DATA}}}field")
+    }
+
+
+def _row(operation: Operation, item: Element) -> dict[str, Value]:
+    """Return the cells of the columns that we know; a later version may have others."""
+    values = _fields(item)
+    return {
+        column.name: value_of(column.cell, values.get(column.name, ()))
+        for column in operation.columns
+    }
+
+
+@asynccontextmanager
+async def linked(url: str | None, *, timeout: float = 30.0) -> AsyncIterator[Link]:  # noqa: ASYNC109  # a promise
+    """Log in as the URL, or the environment, says, and out again at the end.
+
+    Raises:
+        ConfigurationError: it is not said who and where, or without a password.
+        LoginFailed: the server does not let us in.
+
+    """
+    logging.getLogger("slixmpp").setLevel(
+        logging.CRITICAL
+    )  # what it warns of, we say in a sentence
+    about = connection(PartialConnection(), role="operator", url=url)
+    client = about.client()
+    await login(client, timeout=timeout)
+    try:
+        yield Link(client, about, timeout)
+    finally:
+        await logout(client)

@@ -1,0 +1,145 @@
+"""`pubqueue top`: the busiest queues, on a screen that is kept up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import termios
+import tty
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from pubqueue.app.management.nodes import NO_QUEUE, QUEUES
+from pubqueue.app.management.words import count
+from pubqueue.cli.management import output
+from pubqueue.cli.management.options import answering, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from pubqueue.app.management.cells import Value
+    from pubqueue.cli.management.session import Link
+
+MOST: Final = 1_000
+"""Nodes that are looked at for one screen."""
+
+KEYS: Final = {"q", "Q", "\x03", "\x1b"}
+"""What ends it: q, Ctrl-C, Esc."""
+
+AROUND: Final = 4
+"""Lines of the screen that are no queues."""
+
+Rows = "list[dict[str, Value]]"
+
+
+@click.command()
+@click.option(
+    "--every",
+    type=click.FloatRange(0.2, 3600),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@click.option(
+    "--once", is_flag=True, help="Look once, and end; so it is where there is no terminal."
+)
+@answering
+def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
+    """Watch the busiest queues.
+
+    Those with most work come first; q ends it.
+    """
+    live = sys.stdout.isatty() and sys.stdin.isatty() and not once and not as_json
+
+    async def work(link: Link) -> None:
+        if live:
+            await _watch(link, every)
+            return
+        found, now, more = await _look(link)
+        if as_json:
+            for row in found:
+                output.write_json(output.as_json(row, QUEUES.columns))
+        else:
+            click.echo(_head(link, found, more=more))
+            where = output.console()
+            where.print(output.table(QUEUES.columns, found, now, where.width))
+
+    run(url, work)
+
+
+async def _look(link: Link) -> tuple[list[dict[str, Value]], int | None, bool]:
+    """Return the queues, those with most work first; whether there are more than were looked at."""
+    found: list[dict[str, Value]] = []
+    now, more = None, False
+    async for page in link.pages(QUEUES, {}, MOST):
+        found += [row for row in page.rows if row["state"] != NO_QUEUE]
+        now, more = page.now, page.more
+    return sorted(found, key=lambda row: (-_work(row), str(row["node"]))), now, more
+
+
+def _number(row: dict[str, Value], name: str) -> int:
+    value = row[name]
+    return value if isinstance(value, int) else 0
+
+
+def _work(row: dict[str, Value]) -> int:
+    return sum(_number(row, name) for name in ("depth", "in_flight", "delayed"))
+
+
+def _head(link: Link, found: list[dict[str, Value]], *, more: bool) -> str:
+    """Return the line that sums up."""
+    sums = {
+        name: sum(_number(row, name) for row in found)
+        for name in ("depth", "delayed", "in_flight", "dead")
+    }
+    rate = sum(value for row in found if isinstance(value := row["rate"], float))
+    queues = count(len(found), "queue") + (" and more" if more else "")
+    return (
+        f"{link.about.service}: {queues}, {sums['depth']} waiting, {sums['delayed']} delayed,"
+        f" {sums['in_flight']} in flight, {sums['dead']} dead, {rate:.1f} done per minute"
+    )
+
+
+async def _watch(link: Link, every: float) -> None:
+    """Keep a screen up to date until a key ends it."""
+    ended = asyncio.Event()
+    console = output.console()
+    with _keys(ended), Live(console=console, screen=True, auto_refresh=False) as live:
+        while not ended.is_set():
+            found, now, more = await _look(link)
+            room = max(1, console.size.height - AROUND)
+            parts: list[RenderableType] = [
+                Text(_head(link, found, more=more), style="bold", overflow="ellipsis"),
+                output.table(QUEUES.columns, found[:room], now, console.width),
+                Text("q ends it", style="dim"),
+            ]
+            live.update(Group(*parts), refresh=True)
+            lost = asyncio.ensure_future(ended.wait())
+            await asyncio.wait({lost}, timeout=every)
+            lost.cancel()
+
+
+@contextmanager
+def _keys(ended: asyncio.Event) -> Iterator[None]:
+    """Hear keys as they are pressed."""
+    loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+
+    def hear() -> None:
+        if sys.stdin.read(1) in KEYS:
+            ended.set()
+
+    tty.setcbreak(keyboard)
+    loop.add_reader(keyboard, hear)
+    try:
+        yield
+    finally:
+        loop.remove_reader(keyboard)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)

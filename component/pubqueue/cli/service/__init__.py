@@ -1,0 +1,1 @@
+"""The commands that are the service, or take its place: serve, check, backup, restore, migrate."""

@@ -1,0 +1,54 @@
+"""`pubqueue backup`, and what it has in common with `pubqueue restore`: whose store it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import click
+
+from pubqueue.app.store.ports import StoreError
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.service import progress
+from pubqueue.config.settings import ConfigError, store_address
+from pubqueue.stores import WANTED
+from pubqueue.stores.copying import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def store_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Give a command the flags that say whose store it is, and the file of the backup."""
+    file = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+    config = click.option(
+        "--config", type=click.Path(path_type=Path), help="The service's TOML file."
+    )
+    store = click.option("--store", help=f"Where items are kept: {WANTED}.")
+    return file(config(store(command)))
+
+
+def told(work: Callable[[str], list[str]], config: Path | None, store: str | None) -> None:
+    """Do this with the store's address, and print what there is to say; a refusal is one sentence."""
+    try:
+        for line in work(store_address(config, store)):
+            click.echo(line)
+    except (ConfigError, RefusedError) as problem:
+        stop(ASKED_WRONGLY, problem)
+    except StoreError as problem:
+        stop(FAILED, problem)
+
+
+@click.command()
+@store_options
+def backup(file: Path, config: Path | None, store: str | None) -> None:
+    """Write a backup of the store, while the service runs.
+
+    FILE is made, and must not be there yet. It holds all of the store as it was at one moment, whether
+    that is a file or in PostgreSQL; each table is read back and compared. Nobody waits for it. FILE appears
+    once it is complete and on the disk; if the backup ends before, nothing is there. Only its owner can read it.
+    """
+    told(lambda address: progress.backup(address, file), config, store)

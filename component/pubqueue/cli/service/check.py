@@ -1,0 +1,96 @@
+"""`pubqueue check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pubqueue import logs, wiring
+from pubqueue.app.store.ports import StoreError
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.service.settings import refused, run, settings_options, with_settings
+from pubqueue.config.settings import ConfigError
+from pubqueue.faces.xmpp.stream.component import RefusedByServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from pubqueue.config.settings import Settings
+
+
+@click.command()
+@click.option(
+    "--offline",
+    is_flag=True,
+    help="Only the configuration; beside a running service, and before it is reloaded or upgraded.",
+)
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="Make the store first, or bring it to the schema of this version: for a role that owns it, while nobody serves.",
+)
+@settings_options
+@click.pass_context
+def check(
+    ctx: click.Context,
+    /,
+    *,
+    offline: bool,
+    prepare: bool,
+    **flags: Any,  # noqa: ANN401  # click's values
+) -> None:
+    """Check configuration, store and server.
+
+    Says of each whether it is good, or in one sentence what is wrong. It makes and changes nothing: a store
+    that is not there yet is made by the start of the service. It connects as the component, so
+    it is for before `serve`, not beside it; with --offline it touches neither the store nor a port.
+    """
+    if offline and prepare:
+        stop(ASKED_WRONGLY, "--offline and --prepare contradict each other")
+    work = _offline if offline else _prepared if prepare else _online
+    ctx.invoke(with_settings(work), **flags)
+
+
+def _prepared(settings: Settings, again: Callable[[], Settings]) -> None:
+    try:
+        run(wiring.prepare(settings))
+    except StoreError as problem:
+        stop(FAILED, f"the store cannot be used: {problem}")
+    _online(settings, again)
+
+
+def _offline(settings: Settings, _again: Callable[[], Settings]) -> None:
+    _say(settings, wiring.check_offline(settings))
+
+
+def _online(settings: Settings, _again: Callable[[], Settings]) -> None:
+    try:
+        _say(settings, wiring.check(settings))
+    except StoreError as problem:
+        stop(FAILED, f"the store cannot be used: {problem}")
+    except RefusedByServerError as problem:
+        stop(FAILED, refused(settings, problem))
+    except TimeoutError as problem:
+        stop(FAILED, f"{settings.server} does not accept {settings.jid}{_reason(problem)}")
+
+
+def _say(settings: Settings, lines: Coroutine[Any, Any, list[str]]) -> None:
+    """Write what is found, line by line."""
+    logs.configure("error")
+    click.echo(f"configuration: good, {len(settings.node)} declared nodes")
+    try:
+        for line in run(lines):
+            click.echo(line)
+    except ConfigError as problem:
+        stop(ASKED_WRONGLY, problem)
+
+
+def _reason(problem: TimeoutError) -> str:
+    match problem.args:
+        case ("conflict",):
+            return " (conflict): another component is connected under this name"
+        case (str(condition),):
+            return f" ({condition})"
+        case _:
+            return "; is the server running, and is this its component port?"

@@ -1,0 +1,30 @@
+"""`pubqueue migrate`."""
+
+from __future__ import annotations
+
+import click
+
+from pubqueue.app.store.ports import StoreError
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.service import progress
+from pubqueue.stores.copying import RefusedError
+
+
+@click.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def migrate(source: str, target: str) -> None:
+    """Copy a stopped service's store into another one.
+
+    FROM and TO are addresses as --store takes them: sqlite:///path/to/file or
+    postgresql://role@host/database. Everything is copied, whatever its state; each
+    table is read back and compared. TO has to be empty. A copy that was interrupted
+    is begun again by the same command; until it is complete nobody serves from TO.
+    """
+    try:
+        for line in progress.migrate(source, target):
+            click.echo(line)
+    except RefusedError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except StoreError as problem:
+        stop(FAILED, problem)

@@ -1,0 +1,26 @@
+"""`pubqueue restore`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pubqueue.cli.service import progress
+from pubqueue.cli.service.backup import store_options, told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@click.command()
+@store_options
+def restore(file: Path, config: Path | None, store: str | None) -> None:
+    """Fill an empty store from a backup.
+
+    FILE is what `pubqueue backup` has written. The store may be of the other kind; it has to be empty, and
+    nobody may serve from it. The backup is checked before anything is written, and each table is read back and
+    compared. A restore that was interrupted is begun again by the same command; until it is complete nobody
+    serves from the store.
+    """
+    told(lambda address: progress.restore(file, address), config, store)

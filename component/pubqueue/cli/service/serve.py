@@ -1,0 +1,80 @@
+"""`pubqueue serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+import click
+import structlog
+
+from pubqueue import logs, wiring
+from pubqueue.app.store.ports import StoreError
+from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
+from pubqueue.cli.service.settings import refused, run, settings_options, with_settings
+from pubqueue.cli.service.unread import unread
+from pubqueue.config.reloading import Reloader
+from pubqueue.config.settings import ConfigError
+from pubqueue.faces.xmpp.stream.component import RefusedByServerError
+from pubqueue.stores import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.config.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+
+@click.command()
+@settings_options
+@with_settings
+def serve(settings: Settings, again: Callable[[], Settings]) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Prints one line when the server has accepted the component, and logs to standard error. While another
+    instance has its place, on a server that admits one, it says so and waits until that is gone. At the end
+    it hands out nothing more, answers what was asked, and exits with 0. SIGHUP has it read its
+    configuration again, and log what it took over.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    for sentence in unread():
+        log.warning("config.unread", why=sentence)
+    try:
+        run(_serve(settings, again))
+    except ConfigError as problem:
+        stop(ASKED_WRONGLY, problem)
+    except StoreError as problem:
+        stop(FAILED, f"the store cannot be used: {problem}")
+    except RefusedByServerError as problem:
+        stop(FAILED, refused(settings, problem))
+
+
+async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
+    ending, reload = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload.set)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ending.set)
+    said = asyncio.Event()
+
+    def ready() -> None:
+        if not said.is_set():
+            said.set()
+            click.echo(
+                f"ready: {settings.jid} on {settings.server}, items in {shown(settings.store)}"
+            )
+
+    def waiting() -> None:
+        said.clear()
+        click.echo(
+            f"waiting: another instance is {settings.jid} on {settings.server}; this one takes over when it is gone"
+        )
+
+    await wiring.serve(
+        settings,
+        stop=ending,
+        on_ready=ready,
+        on_waiting=waiting,
+        reloader=Reloader(reload, again),
+    )

@@ -1,0 +1,1 @@
+"""`pubqueue worker`: handlers of a module, run in one process or in several."""

@@ -1,0 +1,69 @@
+"""Settings from environment variables: `PUBQUEUE_` and the key in capitals, of a table with the table's name before it.
+
+A list is written with commas, the nodes as JSON. A variable that is empty counts as not there; one that is no
+key of ours is reported (`cli.unread`) and then passed over, for container managers set some of their own under a
+service's name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import ValidationError
+
+from pubqueue.config.errors import explained
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PREFIX: Final = "PUBQUEUE_"
+
+Path = tuple[str, ...]
+
+
+class BadVariableError(Exception):
+    """A variable has a value that its key cannot take; the message is one sentence for the operator."""
+
+
+def variables(kind: type[msgspec.Struct], within: Path = ()) -> Iterator[tuple[str, Path, Any]]:
+    """Name each variable, the path of its key, and the key's type."""
+    for field in msgspec.structs.fields(kind):
+        path = (*within, field.name)
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from variables(field.type, path)
+        else:
+            yield PREFIX + "_".join(path).upper(), path, field.type
+
+
+def given(kind: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings that the environment has, tables within tables as in a file.
+
+    Raises:
+        BadVariableError: a value does not fit its key.
+
+    """
+    found: dict[str, Any] = {}
+    for name, path, key_type in variables(kind):
+        text = environment.get(name)
+        if not text:
+            continue
+        table = found
+        for step in path[:-1]:
+            table = table.setdefault(step, {})
+        try:
+            table[path[-1]] = _value(text, key_type)
+        except (ValidationError, msgspec.DecodeError) as problem:
+            words = (
+                explained(problem, key_type) if isinstance(problem, ValidationError) else problem
+            )
+            raise BadVariableError(f"{name}: {words}") from None
+    return found
+
+
+def _value(text: str, key_type: Any) -> Any:  # noqa: ANN401  # a type, and what is of it
+    if key_type == tuple[str, ...]:
+        return [name for part in text.split(",") if (name := part.strip())]
+    if getattr(key_type, "__origin__", None) in {tuple, dict}:
+        return msgspec.to_builtins(msgspec.json.decode(text, type=key_type))
+    return msgspec.to_builtins(msgspec.convert(text, key_type, strict=False))

@@ -1,0 +1,167 @@
+"""The nodes of the configuration file: brought to what the file says, and where that cannot be, told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.store.listings import AffiliationsOf, Nodes
+from pubqueue.config.settings import ConfigError
+from pubqueue.core.decision import Declared, Refused
+from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
+from pubqueue.core.nodes.declare import Declare, declare
+from pubqueue.core.nodes.manage import NodeFacts
+from pubqueue.faces.xmpp.parse.iq import jid_of
+from pubqueue.faces.xmpp.settings import field_name, sentence, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.config.settings import NodeSettings
+    from pubqueue.core.decision import Difference, Reply
+    from pubqueue.core.model import Asker, Node
+
+log = structlog.get_logger(__name__)
+
+ALL: Final = 1 << 30
+
+
+def read(node: NodeSettings, by: Asker) -> Declare:
+    """Return the request that a node of the file stands for.
+
+    Raises:
+        ConfigError: a name in it is no JID.
+
+    """
+    words = {"x-queueing#enabled": node.queueing} | node.options
+    return Declare(
+        by=by,
+        node=NodeName(node.name),
+        settings=wanted({var: [_form_value(value)] for var, value in words.items()}),
+        owners=_jids(node, node.owners),
+        publishers=_jids(node, node.publishers),
+        members=_jids(node, node.members),
+        outcasts=_jids(node, node.outcasts),
+    )
+
+
+def _jids(node: NodeSettings, names: Iterable[str]) -> tuple[Jid, ...]:
+    found: list[Jid] = []
+    for name in names:
+        jid = jid_of(name)
+        if jid is None:
+            raise ConfigError(f"node {node.name!r}: {name!r} is no JID")
+        found.append(jid)
+    return tuple(found)
+
+
+def _form_value(value: str | float | bool) -> str:  # noqa: FBT001  # what TOML may hold
+    return ("1" if value else "0") if isinstance(value, bool) else str(value)
+
+
+async def bring(broker: Broker, store: Store, nodes: Iterable[NodeSettings], by: Asker) -> None:
+    """Make the nodes that are not there, bring the others to what is declared, and log what was found.
+
+    Raises:
+        ConfigError: a node does not fit. Those before it are as they were declared.
+
+    """
+    for node in nodes:
+        declared = _accepted(node.name, await broker.handle(read(node, by)))
+        for level, event, words in _told(declared):
+            getattr(log, level)(event, node=node.name, **words)
+    for name, place in missing_dead_letter_nodes(await store.read(_all_nodes)):
+        log.warning("node.dead_letter_node_missing", node=name, dead_letter_node=place)
+
+
+def _accepted(name: str, reply: Reply) -> Declared:
+    if isinstance(reply, Declared):
+        return reply
+    assert isinstance(reply, Refused)
+    raise ConfigError(f"node {name!r}: {sentence(reply) or reply.refusal.name.lower()}")
+
+
+def _told(declared: Declared) -> Iterator[tuple[str, str, dict[str, str | int]]]:
+    """Name level, event and keys of each log line about a node."""
+    if declared.made:
+        yield "info", "node.made", {}
+    for one in declared.changed:
+        yield "info", "node.changed", _words(one)
+    for one in declared.kept:
+        yield "warning", "node.differs", _words(one) | {"why": one.reason}
+    if unnamed := declared.unnamed:
+        yield "info", "node.others", {"accounts": len(unnamed), "first": unnamed[0]}
+
+
+def _words(one: Difference) -> dict[str, str | int]:
+    return {"what": field_name(one.name), "stored": one.stored, "declared": one.declared}
+
+
+def missing_dead_letter_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """Name each node whose dead-letter node is not there, with that: their dead items stay where they are."""
+    places = {node.name: node.config.dead_letter_node for node in nodes}
+    return [(name, place) for name, place in places.items() if place and place not in places]
+
+
+def _all_nodes(tx: Transaction) -> list[Node]:
+    return list(tx.page(Nodes(), None, ALL))
+
+
+class Comparison:
+    """What `serve` would make of the declared nodes, found without changing any."""
+
+    def __init__(self, declared: Iterable[NodeSettings], by: Asker) -> None:
+        self._declared = {node.name: read(node, by) for node in declared}
+
+    def lines(self, tx: Transaction) -> tuple[int, list[str]]:
+        """Return how many nodes are stored, and a line for each thing that is worth a look.
+
+        Raises:
+            ConfigError: a declared node does not fit.
+
+        """
+        stored = {node.name: node for node in _all_nodes(tx)}
+        places = {name: node.config.dead_letter_node for name, node in stored.items()}
+        lines: list[str] = []
+        for name, request in self._declared.items():
+            facts = _facts(tx, request, stored.get(request.node))
+            lines += _lines(_accepted(name, declare(request, facts).reply))
+            place = request.settings.values.get("dead_letter_node", places.get(request.node, ""))
+            places[request.node] = str(place or "")
+        lines += [
+            f"node {name!r}: its dead-letter node {place!r} does not exist; dead items stay where they are"
+            for name, place in places.items()
+            if place and place not in places
+        ]
+        return len(stored), lines
+
+
+def _facts(tx: Transaction, request: Declare, node: Node | None) -> NodeFacts:
+    people = () if node is None else tx.page(AffiliationsOf(request.node), None, ALL)
+    return NodeFacts(
+        now=Millis(0),
+        node=node,
+        affiliation=Affiliation.NONE,
+        affiliations=tuple((row.account, row.affiliation) for row in people),
+    )
+
+
+def _lines(declared: Declared) -> Iterator[str]:
+    name = declared.node
+    if declared.made:
+        yield f"node {name!r}: will be made"
+    for one in declared.changed:
+        words = _words(one)
+        yield f"node {name!r}: {words['what']} is {one.stored or 'empty'}, will be {one.declared or 'empty'}"
+    for one in declared.kept:
+        stays = f"node {name!r}: {field_name(one.name)} stays {one.stored}"
+        yield (
+            f"{stays}, {one.declared} is declared: {one.reason}"
+            if one.declared
+            else f"{stays}: {one.reason}"
+        )
+    if declared.unnamed:
+        yield f"node {name!r}: {len(declared.unnamed)} accounts that the file does not name keep their rights"

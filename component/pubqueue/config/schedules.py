@@ -1,0 +1,136 @@
+"""The schedules of the configuration file: brought to what the file says, and shown by `pubqueue check`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.facts.schedules import cron_times
+from pubqueue.app.store.listings import Nodes
+from pubqueue.config.settings import ConfigError
+from pubqueue.core.decision import Refused
+from pubqueue.core.model import NodeName, seconds
+from pubqueue.core.schedules.admin import DeclareSchedules, fault_of
+from pubqueue.core.schedules.model import (
+    MOST_SCHEDULES,
+    Definition,
+    Missed,
+    SchedulesDeclared,
+    stamp,
+)
+from pubqueue.faces.xmpp.settings import sentence
+from pubqueue.faces.xmpp.xml.payload_text import UnfitPayloadError, from_json, from_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.config.settings import ScheduleSettings
+    from pubqueue.core.model import Asker, Millis
+
+log = structlog.get_logger(__name__)
+
+ALL: Final = 1 << 30
+
+SHOWN: Final = 3
+"""How many of its next times `check` says of a schedule."""
+
+
+def read(one: ScheduleSettings) -> Definition:
+    """Return the definition that a schedule of the file stands for.
+
+    Raises:
+        ConfigError: it cannot be meant.
+
+    """
+    try:
+        if one.payload is not None and one.json is None:
+            payload, space = from_xml(one.payload)
+        elif one.payload is None and one.json is not None:
+            payload, space = from_json(one.json)
+        else:
+            raise ConfigError(f"schedule {one.name!r}: either payload or json is needed, not both")
+    except UnfitPayloadError as problem:
+        raise ConfigError(f"schedule {one.name!r}: {problem}") from None
+    definition = Definition(
+        name=one.name,
+        cron=" ".join(one.cron.split()),
+        zone=one.zone,
+        node=NodeName(one.node),
+        payload=payload,
+        type=space,
+        priority=one.priority,
+        ttl=None if one.ttl is None else seconds(one.ttl),
+        headers=tuple(one.headers.items()),
+        missed=Missed(one.missed),
+        enabled=one.enabled,
+        group=one.group,
+    )
+    if unfit := fault_of(definition) or cron_times.unfit(definition.cron, definition.zone):
+        raise ConfigError(f"schedule {one.name!r}: {unfit}")
+    return definition
+
+
+def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
+    """Return the definitions of all schedules of the file.
+
+    Raises:
+        ConfigError: one of them cannot be meant.
+
+    """
+    found = tuple(map(read, schedules))
+    if len(found) > MOST_SCHEDULES:
+        raise ConfigError(f"there are {len(found)} schedules, and {MOST_SCHEDULES} are the most")
+    return found
+
+
+async def bring(broker: Broker, schedules: Iterable[ScheduleSettings], by: Asker) -> None:
+    """Let the file's schedules be these, end those that have left it, and log what was done.
+
+    Raises:
+        ConfigError: one of them cannot be meant, and nothing is changed; or the store cannot take them.
+
+    """
+    definitions = read_all(schedules)
+    following = await asyncio.to_thread(_following, definitions, broker.now())
+    reply = await broker.handle(DeclareSchedules(by, definitions, following))
+    if isinstance(reply, Refused):
+        raise ConfigError(f"schedules: {sentence(reply) or reply.refusal.name.lower()}")
+    assert isinstance(reply, SchedulesDeclared)
+    for event, names in (
+        ("schedule.made", reply.made),
+        ("schedule.changed", reply.changed),
+        ("schedule.ended", reply.ended),
+    ):
+        for name in names:
+            log.info(event, schedule=name)
+
+
+def _following(definitions: Iterable[Definition], now: Millis) -> tuple[Millis | None, ...]:
+    return tuple(cron_times.following(one.cron, one.zone, now) for one in definitions)
+
+
+class Preview:
+    """What `pubqueue check` says of the schedules of the file. Raises ConfigError when one cannot be meant."""
+
+    def __init__(
+        self, schedules: Iterable[ScheduleSettings], declared: Collection[str], now: Millis
+    ) -> None:
+        self._definitions = read_all(schedules)
+        self._declared = declared
+        self._now = now
+
+    def lines(self, tx: Transaction) -> list[str]:
+        """Return a line for each schedule, and one more where its node is neither declared nor there."""
+        there = {node.name for node in tx.page(Nodes(), None, ALL)} if self._definitions else set()
+        return [line for one in self._definitions for line in self._about(one, there)]
+
+    def _about(self, one: Definition, there: Collection[str]) -> Iterator[str]:
+        times = cron_times.times(one.cron, one.zone, self._now, SHOWN)
+        when = f"next {', '.join(map(stamp, times))}" if one.enabled else "not enabled"
+        yield f"schedule {one.name!r}: {when}"
+        if one.node not in there and one.node not in self._declared:
+            yield f"schedule {one.name!r}: its node {one.node!r} does not exist; it waits for it"

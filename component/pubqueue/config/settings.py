@@ -1,0 +1,461 @@
+"""The configuration: one frozen object from a TOML file, environment variables and flags.
+
+Flags outrank the environment, and the environment outranks the file. Unknown keys refuse to start.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+from slixmpp.jid import JID, InvalidJID
+
+from pubqueue.config import environment
+from pubqueue.config.errors import explained
+from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
+from pubqueue.core.model import LONGEST_ID, seconds
+from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
+from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.schedules.model import LONGEST_NAME
+from pubqueue.core.transactions.model import DEFAULTS, Limits
+from pubqueue.stores import WANTED, store_at
+from pubqueue.stores import shown as shown_address
+from pubqueue.stores.unreadable import why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pubqueue.app.store.ports import Store
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message is one sentence for the operator."""
+
+
+class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node that is made at start, or brought to what is declared; what is not named stays as its owners left it."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
+    """The NodeID."""
+    queueing: bool = False
+    """Whether it is a work queue (`x-queueing#enabled`)."""
+    owners: tuple[str, ...] = ()
+    """Bare JIDs that own it, and if any are named nobody else does; administrators may do everything anyway."""
+    publishers: tuple[str, ...] = ()
+    """Bare JIDs that may publish to it."""
+    members: tuple[str, ...] = ()
+    """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` say otherwise."""
+    outcasts: tuple[str, ...] = ()
+    """Bare JIDs that may do nothing with it."""
+    options: dict[str, str | int | float | bool] = {}
+    """Further fields of its configuration form, by their names."""
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """All that are named, as they stand."""
+        return (*self.owners, *self.publishers, *self.members, *self.outcasts)
+
+
+class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that is published at set times."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+    """Its name, unique in the file; the ids of its items begin with it."""
+    cron: str
+    """When: minute, hour, day of the month, month and day of the week, as cron has them."""
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
+    """The node that is published to, a queue or not."""
+    payload: str | None = None
+    """What is published: an XML element in a namespace. Either this or `json`."""
+    json: Any = None
+    """What is published: a value that goes as JSON (XEP-0335)."""
+    zone: str = "UTC"
+    """The time zone that the times are in, as the IANA calls it: Europe/Berlin."""
+    missed: Literal["once", "skip", "all"] = "once"
+    """What becomes of times that were missed: one item for all of them, none, or one for each of the last hundred."""
+    priority: int = 0
+    """The items' priority in a queue; the higher goes first."""
+    ttl: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Seconds that an item may wait; without it as long as the node says."""
+    headers: dict[str, str] = {}
+    """What workers are told beside the payload (XEP-0131)."""
+    group: str = ""
+    """The group that its items are of in a queue: of one group so many are in flight at a time as the node is set to, in their order."""
+    enabled: bool = True
+    """Whether it publishes. Times while it does not are not missed."""
+
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What may wait for the commits of publishers. Beyond it a publish is refused with `resource-constraint` of type `wait`."""
+
+    items_per_account: _Count = DEFAULTS.items_per_account
+    """Staged items of one account."""
+    bytes_per_account: _Count = DEFAULTS.bytes_per_account
+    """Bytes of payloads and headers that are staged by one account."""
+    items: _Count = DEFAULTS.items
+    """Staged items in all."""
+    bytes: _Count = DEFAULTS.bytes
+    """Bytes of payloads and headers that are staged in all."""
+    staged_for: _Count = DEFAULTS.staged_for // 1000
+    """Seconds after which what nobody has committed is dropped; each publish begins the time anew."""
+    kept_for: _Count = DEFAULTS.kept_for // 1000
+    """Seconds after its last commit for which an app's version is remembered, and each record after its own: so long a
+    publisher may repeat itself."""
+
+    def limits(self) -> Limits:
+        """Return these as the rules take them."""
+        return Limits(
+            *(self.items_per_account, self.bytes_per_account, self.items, self.bytes),
+            staged_for=seconds(self.staged_for),
+            kept_for=seconds(self.kept_for),
+        )
+
+
+_Bound = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of one account, or of each account of a domain; what is not named is as for all."""
+
+    nodes: _Bound | None = None
+    """Nodes that it may have made."""
+    items: _Bound | None = None
+    """Items in all of these."""
+    bytes: _Bound | None = None
+    """Bytes of payloads and headers in all of these."""
+
+
+class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What each account may keep here, in the nodes that it has made; 0 is no bound.
+
+    Administrators and the service itself, which makes the declared nodes, have none.
+    """
+
+    nodes: _Bound = USUAL.nodes
+    """Nodes that an account may have made. One more is refused with `policy-violation` of type `wait`."""
+    items: _Bound = USUAL.items
+    """Items in all the nodes that an account has made. One more is refused with `resource-constraint` of type `wait`."""
+    bytes: _Bound = USUAL.bytes
+    """Bytes of payloads and headers in all the nodes that an account has made; refused in the same way."""
+    accounts: dict[str, AccountLimits] = {}
+    """Other limits for some: tables `[limits.accounts."importer@example.org"]`, or `[limits.accounts."example.org"]` for each account
+    of a domain, with `nodes`, `items` and `bytes`; JSON in the variable."""
+
+    def quotas(self) -> Quotas:
+        """Return these as the rules take them."""
+        usual = Quota(self.nodes, self.items, self.bytes)
+        others = {JID(name).bare: _quota(usual, mine) for name, mine in self.accounts.items()}
+        return Quotas(usual, others)
+
+
+def _quota(usual: Quota, mine: AccountLimits) -> Quota:
+    named = {key: value for key, value in msgspec.structs.asdict(mine).items() if value is not None}
+    return msgspec.structs.replace(usual, **named)
+
+
+USUAL_STORE: Final = "sqlite:///var/lib/pubqueue/pubqueue.db"
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything an operator can set."""
+
+    jid: str
+    """The component's address, a domain: queue.example.org."""
+    secret: str | None = None
+    """The secret itself; better is `secret_file`."""
+    secret_file: str | None = None
+    """A file with the secret, which the server knows for the component, in its first line. Where nothing says otherwise it is
+    the credential `secret` that systemd hands over (`LoadCredential=`), or else `/etc/pubqueue/secret`, if one is there."""
+    server: str = "127.0.0.1:5347"
+    """The server's component port, as host:port."""
+    store: str = USUAL_STORE
+    """Where items are kept: `sqlite:///path/to/file` (`sqlite:path` is relative), for its owner alone (mode 0600),
+    `postgresql://role@host/database`, or `memory:`, for trials."""
+    admins: tuple[str, ...] = ()
+    """Bare JIDs that may do everything on every node."""
+    node_creation: CreationPolicy = CreationPolicy.LOCAL
+    """Who may create nodes: `anyone`, `local` (accounts of the domain above the component's), `admins`."""
+    auto_creation: AutoCreation = AutoCreation.WITH_OPTIONS
+    """When a publish makes the node that it names, for who may create nodes: `always`, `with-options` (when it says by
+    publish-options what node that is, so that a mistyped name makes none), `never`."""
+    subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
+    """Subscriptions that the JIDs of one account may have to one node, together."""
+    anonymous_domains: tuple[str, ...] = ()
+    """Domains whose accounts nobody stands behind: they subscribe to nothing."""
+    settle_by_get: bool = True
+    """Whether an IQ of type `get` retracts and unlocks on queues, as XEP-0254 prints it; `set` always does."""
+    log_level: str = "info"
+    """The least urgent log lines to write: `debug`, `info`, `warning`, `error`."""
+    log_format: str = "logfmt"
+    """How log lines are written: `logfmt` (key=value) or `json` (an object)."""
+    http: str = ""
+    """Where metrics, health and readiness are told over HTTP, as host:port or a port of the loopback
+    interface; empty: nowhere."""
+    http_token_file: str | None = None
+    """A file with a token in its first line, of at least 20 characters: who logs in with it sees the page of the queues, and
+    changes nothing. Without this one and the next there is no page."""
+    http_admin_token_file: str | None = None
+    """A file with another such token: who logs in with it may redrive, release, pause and purge on the page, and sees
+    payloads."""
+    event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
+    """Days after which the events of nodes that keep a log (`x-queueing#event_log`) are forgotten."""
+    event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
+    """Events that are kept at most, of all nodes together; each needs some 200 bytes of disk."""
+    transactions: TransactionSettings = TransactionSettings()
+    """How much may wait for the commits of its publishers, and for how long; the table `[transactions]`."""
+    limits: LimitSettings = LimitSettings()
+    """What each account may keep here; the table `[limits]`."""
+    node: tuple[NodeSettings, ...] = ()
+    """Nodes that are made at start, or brought to what is declared; tables `[[node]]` in the file, JSON in the
+    variable."""
+    schedule: tuple[ScheduleSettings, ...] = ()
+    """What is published at set times; tables `[[schedule]]` in the file, JSON in the variable. One that leaves the
+    file is ended."""
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return every setting to show; of a secret or password only that there is one."""
+        shown = {field: getattr(self, field) for field in self.__struct_fields__}
+        hidden = {"secret": "..." if self.secret else None, "store": shown_address(self.store)}
+        return list((shown | hidden).items())
+
+    def __repr__(self) -> str:
+        """Show the settings without the secret, for they may end up in a traceback."""
+        shown = ", ".join(f"{field}={value!r}" for field, value in self.__rich_repr__())
+        return f"{type(self).__name__}({shown})"
+
+    @property
+    def auto_creates(self) -> bool:
+        """Whether any publish makes a node."""
+        return self.auto_creation is not AutoCreation.NEVER
+
+    def address(self) -> tuple[str, int]:
+        """Return the server's host and port.
+
+        Raises:
+            ConfigError: `server` is not host:port.
+
+        """
+        host, _, port = self.server.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004
+            raise ConfigError(f"server has to be host:port, not {self.server!r}")
+        return host.strip("[]"), int(port)
+
+    def http_address(self) -> tuple[str, int] | None:
+        """Return where to listen for HTTP: a port alone is one of the loopback interface; None: nowhere.
+
+        Raises:
+            ConfigError: `http` is neither host:port nor a port.
+
+        """
+        if not self.http:
+            return None
+        host, _, port = self.http.rpartition(":")
+        if not port.isascii() or not port.isdigit() or not int(port) < 65536:  # noqa: PLR2004
+            raise ConfigError(f"http has to be host:port or a port, not {self.http!r}")
+        return host.strip("[]") or "127.0.0.1", int(port)
+
+    def http_tokens(self) -> tuple[str | None, str | None]:
+        """Return the tokens for the page, that of those who look and that of those who change; None: there is none.
+
+        Raises:
+            ConfigError: a file cannot be read, or what is in it is no token.
+
+        """
+        return (
+            _token("http_token_file", self.http_token_file),
+            _token("http_admin_token_file", self.http_admin_token_file),
+        )
+
+    def shared_secret(self) -> str:
+        """Return the secret, from the setting or from its file.
+
+        Raises:
+            ConfigError: there is none, or the file cannot be read.
+
+        """
+        if self.secret:
+            return self.secret
+        if not self.secret_file:
+            raise ConfigError("a secret is needed: secret_file, or PUBQUEUE_SECRET")
+        secret = _first_line("secret_file", self.secret_file)
+        if not secret:
+            raise ConfigError(f"secret_file {self.secret_file} has no secret in its first line")
+        return secret
+
+    def make_store(self) -> Store:
+        """Return the store that is configured, not opened yet.
+
+        Raises:
+            ConfigError: `store` is no address that this program knows.
+
+        """
+        try:
+            return store_at(self.store)
+        except ValueError as problem:
+            raise ConfigError(str(problem)) from None
+
+
+SHORTEST_TOKEN: Final = 20
+"""Characters: nobody guesses so many, if they come from `openssl rand -base64 24` or the like."""
+
+
+def _token(key: str, file: str | None) -> str | None:
+    if not file:
+        return None
+    token = _first_line(key, file)
+    if len(token) < SHORTEST_TOKEN:
+        raise ConfigError(f"{key} {file} needs a token of {SHORTEST_TOKEN} characters at least")
+    return token
+
+
+def _first_line(key: str, file: str) -> str:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except OSError as problem:
+        raise ConfigError(f"{key} {file} cannot be read: {why(Path(file), problem)}") from None
+    except UnicodeDecodeError as problem:
+        raise ConfigError(f"{key} {file} cannot be read: {problem}") from None
+    return lines[0].strip() if lines else ""
+
+
+ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Settings)}
+"""Every key, by the variable that it can come from."""
+
+
+USUAL_SECRET: Final = Path("/etc/pubqueue/secret")
+"""Where the unit of the Debian package has the secret from; it is root's, so who checks by hand is root as well."""
+
+
+def _usual_secret(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting that nobody made, if there is a secret where the unit of systemd has it."""
+    places = [USUAL_SECRET]
+    if folder := variables.get("CREDENTIALS_DIRECTORY"):
+        places.insert(0, Path(folder, "secret"))
+    found = (place for place in places if os.path.exists(place))  # false where nobody may look
+    return next(({"secret_file": str(place)} for place in found), {})
+
+
+def load(
+    file: Path | None,
+    flags: Mapping[str, Any],
+    variables: Mapping[str, str] = os.environ,
+    *,
+    with_secret: bool = True,
+) -> Settings:
+    """Return the settings of the file, changed by the environment, changed by the flags.
+
+    Who only looks at the rest does not need to be able to read the secret: `with_secret`.
+
+    Raises:
+        ConfigError: a key is unknown, a value does not fit, or the file cannot be read.
+
+    """
+    found: dict[str, Any] = {} if file is None else _read(file)
+    try:
+        _outrank(found, environment.given(Settings, variables))
+    except environment.BadVariableError as problem:
+        raise ConfigError(str(problem)) from None
+    _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
+    if not found.get("secret") and not found.get("secret_file"):
+        found |= _usual_secret(variables)
+    if "jid" not in found:
+        raise ConfigError("jid is needed: the component's address, such as queue.example.org")
+    try:
+        settings = msgspec.convert(found, Settings)
+    except msgspec.ValidationError as problem:
+        where = f"{file}: " if file else ""
+        raise ConfigError(where + explained(problem, Settings)) from None
+    _check(settings)
+    if with_secret:
+        settings.shared_secret()
+    jid, *admins = (JID(text).full for text in (settings.jid, *settings.admins))
+    return msgspec.structs.replace(settings, jid=jid, admins=tuple(admins))
+
+
+def store_address(
+    file: Path | None, flag: str | None, variables: Mapping[str, str] = os.environ
+) -> str:
+    """Return the address of the store alone, by the same ranks: who copies it needs no secret.
+
+    Raises:
+        ConfigError: the file cannot be read, or has no address there.
+
+    """
+    found = {} if file is None else _read(file)
+    address = flag or variables.get("PUBQUEUE_STORE") or found.get("store", USUAL_STORE)
+    if not isinstance(address, str):
+        raise ConfigError(f"{file}: store has to be {WANTED}")
+    return address
+
+
+def _outrank(found: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Let what is given take the place of what was found; one way to the secret replaces the other."""
+    for mine, other in (("secret", "secret_file"), ("secret_file", "secret")):
+        if given.get(mine):
+            found.pop(other, None)
+    for key, value in given.items():
+        table = found.get(key)
+        found[key] = table | value if isinstance(table, dict) and isinstance(value, dict) else value
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise ConfigError(f"{file} cannot be read: {why(file, problem)}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{file} is no TOML: {problem}") from None
+
+
+def _check(settings: Settings) -> None:
+    """Find what the types alone do not show, before anything starts."""
+    settings.address()
+    settings.http_address()
+    _check_tokens(settings)
+    settings.make_store()
+    if settings.secret and settings.secret_file:
+        raise ConfigError("secret and secret_file are both there; one of them has to go")
+    if "@" in settings.jid or "/" in settings.jid or not _is_jid(settings.jid):
+        raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
+    if settings.log_level not in {"debug", "info", "warning", "error"}:
+        raise ConfigError("log_level has to be debug, info, warning or error")
+    if settings.log_format not in {"logfmt", "json"}:
+        raise ConfigError("log_format has to be logfmt or json")
+    people = [*settings.admins, *(jid for n in settings.node for jid in n.people)]
+    for jid in (*people, *settings.limits.accounts):
+        if "/" in jid or not _is_jid(jid):
+            raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
+    _check_names("node", [node.name for node in settings.node])
+    _check_names("schedule", [schedule.name for schedule in settings.schedule])
+    for node in settings.node:
+        friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
+        if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
+            raise ConfigError(f"node {node.name!r}: {torn[0]!r} is an outcast and something else")
+
+
+def _check_tokens(settings: Settings) -> None:
+    look, change = settings.http_tokens()
+    if look is None and change is None:
+        return
+    if not settings.http:
+        raise ConfigError("http_token_file and http_admin_token_file need http, which says where")
+    if look == change:
+        raise ConfigError("http_token_file and http_admin_token_file have to hold different tokens")
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"{kind} {twice[0]!r} is there twice")
+
+
+def _is_jid(text: str) -> bool:
+    try:
+        return bool(JID(text).domain)
+    except InvalidJID:
+        return False

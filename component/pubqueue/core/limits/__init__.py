@@ -1,0 +1,1 @@
+"""What an account, a request and the service are held to."""

@@ -1,0 +1,84 @@
+"""What the service holds an account to, all of it in one table, for whoever asks what it allows.
+
+The table only states the limits: each is kept where it is judged.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.limits import budgets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.core.limits.budgets import Budget
+    from pubqueue.core.transactions.model import Limits
+
+
+@unique
+class Whose(StrEnum):
+    """Who is held to a limit."""
+
+    ACCOUNT = "an account"
+    DOMAIN = "all accounts of a foreign server"
+    EVERYBODY = "all together"
+
+
+@unique
+class Unit(StrEnum):
+    """What a limit counts."""
+
+    NUMBER = ""
+    BYTES = "bytes"
+    SECONDS = "s"
+
+
+class Limit(Struct, frozen=True, gc=False):
+    """At most so much of something, of each `whose`."""
+
+    whose: Whose
+    what: str
+    most: float
+    unit: Unit = Unit.NUMBER
+
+
+BUDGETS: Final = (
+    (Whose.ACCOUNT, budgets.ACCOUNT),
+    (Whose.DOMAIN, budgets.DOMAIN),
+    (Whose.EVERYBODY, budgets.EVERYBODY),
+)
+
+
+def limits(staged: Limits, subscriptions: int) -> tuple[Limit, ...]:
+    """Return every limit; `staged` is what may wait for commits, `subscriptions` how many an account may have."""
+    under_way = (limit for whose, budget in BUDGETS for limit in _under_way(whose, budget))
+    kept = (
+        Limit(Whose.ACCOUNT, "subscriptions", subscriptions),
+        Limit(Whose.ACCOUNT, "items that wait for a commit", staged.items_per_account),
+        Limit(Whose.ACCOUNT, "bytes that wait for a commit", staged.bytes_per_account, Unit.BYTES),
+        Limit(Whose.EVERYBODY, "items that wait for a commit", staged.items),
+        Limit(Whose.EVERYBODY, "bytes that wait for a commit", staged.bytes, Unit.BYTES),
+    )
+    return (*under_way, *kept)
+
+
+def _under_way(whose: Whose, budget: Budget) -> Iterator[Limit]:
+    """Yield what a budget bounds; nobody is held to a time of 0."""
+    yield Limit(whose, "requests under way", budget.requests)
+    yield Limit(whose, "bytes under way", budget.octets, Unit.BYTES)
+    yield Limit(whose, "items under way", budget.items)
+    yield Limit(whose, "reads under way", budget.reads)
+    if budget.refused:
+        yield Limit(whose, "processor time of refused requests", budget.refused, Unit.SECONDS)
+
+
+def by_whose(found: Iterable[Limit]) -> dict[Whose, list[Limit]]:
+    """Return the limits by who is held to them, in the order of the table."""
+    grouped: dict[Whose, list[Limit]] = {}
+    for limit in found:
+        grouped.setdefault(limit.whose, []).append(limit)
+    return grouped

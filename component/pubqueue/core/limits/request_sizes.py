@@ -1,0 +1,68 @@
+"""How much one request may name: its batch takes it whole, and all others wait for that.
+
+Judged by the request alone, before anything of it is loaded. More than that goes into several requests, each of which is
+done whole or not at all, and has an answer of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.nodes.manage import SetAffiliations
+from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
+from pubqueue.core.queue.cancel import Cancel
+from pubqueue.core.queue.force_unlock import FreeLocks
+from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.queue.settle import Settle
+from pubqueue.core.queue.touch import Touch
+from pubqueue.core.transactions.staging import StagePublish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sized
+
+MOST_PUBLISHED: Final = 1_000
+"""Items of one publish, staged or not."""
+
+MOST_NAMED: Final = 500
+"""Items that one request names by their ids: those of a retract, an unlock, a touch, and of what operators do."""
+
+MOST_ENTRIES: Final = 500
+"""Affiliations or subscriptions that one request changes."""
+
+_OF_ITEMS: Final = MOST_NAMED, lambda request: request.ids
+_TOO_MANY_ENTRIES: Final = Refused(
+    Refusal.BAD_REQUEST, f"a request changes {MOST_ENTRIES} entries at most"
+)
+
+# fmt: off
+SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
+    Publish:          (MOST_PUBLISHED, lambda request: request.drafts),
+    StagePublish:     (MOST_PUBLISHED, lambda request: request.publish.drafts),
+    Settle:           _OF_ITEMS,
+    Touch:            _OF_ITEMS,
+    Cancel:           _OF_ITEMS,
+    FreeLocks:        _OF_ITEMS,
+    Redrive:          (MOST_NAMED, lambda request: request.ids or ()),
+    SetAffiliations:  (MOST_ENTRIES, lambda request: request.entries),
+    SetSubscriptions: (MOST_ENTRIES, lambda request: request.wishes),
+}
+# fmt: on
+"""Of each kind of request that names many: how many at most, and what it names."""
+
+
+def size_of(request: object) -> int:
+    """Return how many items or entries the request names, 1 where it is not about many."""
+    row = SIZES.get(type(request))
+    return 1 if row is None else len(row[1](request))
+
+
+def too_many(request: object) -> Refused | None:
+    """Refuse a request that names more than one batch shall take."""
+    row = SIZES.get(type(request))
+    if row is None or len(row[1](request)) <= row[0]:
+        return None
+    if isinstance(request, SetAffiliations | SetSubscriptions):
+        return _TOO_MANY_ENTRIES
+    return Refused(Refusal.TOO_MANY_ITEMS, limit=row[0])

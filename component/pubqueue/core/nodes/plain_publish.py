@@ -1,0 +1,82 @@
+"""What becomes of items that are published to a plain node (XEP-0060 4.3, 7.1).
+
+A persistent node keeps its newest items, as many as it may hold; one that is full drops its oldest, or takes no more. A
+transient node keeps the last one alone, for those who ask or subscribe later (12.10). One that is transient and delivers
+no payloads keeps nothing: that something has happened is all that is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pubqueue.core.changes import AddItem, RemoveItem
+from pubqueue.core.decision import Decision, Published
+from pubqueue.core.model import NodeFull
+from pubqueue.core.nodes.notifications import announce, tell
+from pubqueue.core.notices import NOBODY, Retracted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.changes import Change
+    from pubqueue.core.model import Item, Node
+    from pubqueue.core.queue.publication import Publish, PublishFacts
+
+
+def publish(request: Publish, facts: PublishFacts, node: Node, adds: Sequence[AddItem]) -> Decision:
+    """Decide what becomes of the items, which may come to this node."""
+    changes, dropped = _changes(facts, node, adds)
+    ids = tuple([draft.id for draft in request.drafts])
+    by, heard = request.by.account, facts.audience
+    told = [news for draft in request.drafts for news in announce(node, heard, draft, by)]
+    if not request.drafts:
+        told += announce(node, heard, None, by)
+    if dropped and drops_loudly(node):
+        gone = tuple(item.id for item in dropped)
+        told += tell(node, heard, Retracted(NOBODY, node.name, gone))
+    return Decision(Published(node.name, ids), tuple(changes), tuple(told))
+
+
+def _changes(
+    facts: PublishFacts, node: Node, adds: Sequence[AddItem]
+) -> tuple[list[Change], Sequence[Item]]:
+    """Return the changes, and which items have to go for want of room."""
+    if not node.config.persist_items:
+        kept = adds[-1:] if node.config.keeps else ()
+        last = {item.seq: item for item in facts.oldest}
+        last |= {item.seq: item for _, item in facts.existing if item is not None}
+        return [*map(RemoveItem, last.values()), *kept], ()
+    replaced = [item for _, item in facts.existing if item is not None]
+    dropped = _for_want_of_room(facts, node, adds, replaced)
+    # XEP-0060 7.1.2: an item that is overwritten is the newest in the order
+    pairs = zip(adds, facts.existing, strict=True)
+    comes = [replace(add, instead=item.seq) if item else add for add, (_, item) in pairs]
+    return [*map(RemoveItem, (*replaced, *dropped)), *comes], dropped
+
+
+def _for_want_of_room(
+    facts: PublishFacts, node: Node, adds: Sequence[AddItem], replaced: Sequence[Item]
+) -> Sequence[Item]:
+    limit = node.config.max_items
+    more = len(adds) - len(replaced)
+    if limit is None or more <= 0 or node.items + more <= limit:
+        return ()
+    stay = {item.seq for item in replaced}
+    others = [item for item in facts.oldest if item.seq not in stay]
+    return others[: min(len(adds), node.items + more - limit)]
+
+
+def drops_loudly(node: Node) -> bool:
+    """Say whether subscribers are told of items that go for want of room (XEP-0060 7.1.2.5)."""
+    config = node.config
+    return config.notify_retract and config.publish_node_full is NodeFull.RETRACT_OLDEST
+
+
+def room_for(node: Node) -> int | None:
+    """Return how many items a plain node keeps at most, None for any number."""
+    config = node.config
+    if config.persist_items:
+        return None if config.publish_node_full is NodeFull.REJECT else config.max_items
+    return 1 if config.keeps else 0

@@ -1,0 +1,161 @@
+"""Subscriptions that wait for an owner's word (XEP-0060 8.6, 8.7): who waits, and what an owner answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.addresses import account_of
+from pubqueue.core.changes import Approve, Change, EndSubscription
+from pubqueue.core.decision import Decision, Done, Listed, NodeSubscriptions, Refusal, refuse
+from pubqueue.core.model import Affiliation, Asker, Item, Jid, Node, NodeName, SubscriptionState
+from pubqueue.core.multi_subscription import apart
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.subscriptions.subscribe import last_item, told_owners
+from pubqueue.core.notices import ApprovalWanted, SubscriptionChanged
+from pubqueue.core.reading.listing import WHOLE, Page, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pubqueue.core.model import Subscription
+
+AT_ONCE: Final = 100
+"""Requests for approval that an owner is sent at once at most; the others come as these are answered and more are asked for."""
+
+
+class Answer(Struct, frozen=True, gc=False):
+    """An owner's word on who waits: to `allow` the subscription or to deny it (XEP-0060 8.6)."""
+
+    by: Asker
+    node: NodeName
+    jid: Jid
+    allow: bool
+    subid: str | None = None
+
+
+class AnswerFacts(Struct, frozen=True, gc=False):
+    """The node, what the asker is to it, and the subscription; `owners` are to hear who subscribes.
+
+    `last` is the newest item of a node that sends it to whoever subscribes.
+    """
+
+    node: Node | None
+    affiliation: Affiliation
+    subscription: Subscription | None
+    owners: tuple[Jid, ...] = ()
+    last: tuple[Item, bytes] | None = None
+
+
+class ReadPending(Struct, frozen=True, gc=False):
+    """Ask for the nodes whose subscriptions the asker approves, or for those of one node that wait for it."""
+
+    by: Asker
+    node: NodeName | None = None
+    page: Page | None = None
+
+
+class SendPending(Struct, frozen=True, gc=False):
+    """Have those who wait at the node sent to the asker, a request for each of them (XEP-0060 8.7.4)."""
+
+    by: Asker
+    node: NodeName
+
+
+class PendingFacts(Struct, frozen=True, gc=False):
+    """A node with those who wait, by JID; or, where none was named, names of nodes."""
+
+    node: Node | None
+    affiliation: Affiliation
+    waiting: tuple[Subscription, ...] = ()
+    names: tuple[tuple[NodeName, str], ...] = ()
+    part: Part = WHOLE
+
+
+def answer(request: Answer, facts: AnswerFacts) -> Decision:
+    """Decide what an owner's word does: nothing where it is no owner's, or nobody waits."""
+    node, waiting = facts.node, facts.subscription
+    if node is None or waiting is None or waiting.state is not SubscriptionState.PENDING:
+        return Decision(Done())
+    if not access.may(access.standing(request.by, facts.affiliation), Action.MANAGE, node):
+        return Decision(Done())
+    if request.subid not in {None, waiting.subid}:
+        return Decision(Done())
+    if not request.allow:
+        return Decision(Done(), *settled(node, [], [waiting]))
+    changes, told = settled(node, [waiting], [])
+    stands = replace(waiting, state=SubscriptionState.SUBSCRIBED)
+    others = told_owners(node, waiting, facts.owners)
+    return Decision(Done(), changes, (*told, *others, *last_item(node, stands, facts.last)))
+
+
+def settled(
+    node: Node, approved: Iterable[Subscription], ended: Iterable[Subscription]
+) -> tuple[tuple[Change, ...], tuple[SubscriptionChanged, ...]]:
+    """Let subscriptions stand, or end, and tell whose they are (XEP-0060 12.14)."""
+    stand, end = tuple(approved), tuple(ended)
+    changes: tuple[Change, ...] = tuple(Approve(node.name, one.jid) for one in stand)
+    changes += tuple(EndSubscription(node.name, one.jid) for one in end)
+    told = [changed(one, SubscriptionState.SUBSCRIBED) for row in stand for one in apart(row)]
+    told += [changed(one, SubscriptionState.NONE) for row in end for one in apart(row)]
+    return changes, tuple(told)
+
+
+def changed(one: Subscription, state: SubscriptionState) -> SubscriptionChanged:
+    """Tell a subscriber how its subscription stands from now on."""
+    return SubscriptionChanged(one.jid, one.node, state, one.subid)
+
+
+def reconsidered(
+    node: Node, subscriptions: Iterable[Subscription], affiliations: Mapping[Jid, Affiliation]
+) -> tuple[tuple[Change, ...], tuple[SubscriptionChanged, ...]]:
+    """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3), and let those stand that need wait no more.
+
+    What they hold stays theirs until settled or timed out, as after an unsubscription.
+    """
+    ended: list[Subscription] = []
+    approved: list[Subscription] = []
+    for one in subscriptions:
+        is_a = affiliations.get(account_of(one.jid), Affiliation.NONE)
+        if not access.may(is_a, Action.SUBSCRIBE, node):
+            ended.append(one)
+        elif stands_now(one.state, is_a, node):
+            approved.append(one)
+    return settled(node, approved, ended)
+
+
+def stands_now(state: SubscriptionState, affiliation: Affiliation, node: Node) -> bool:
+    """Say whether a subscription was pending and need not be any more (XEP-0060 8.7.4)."""
+    return state is SubscriptionState.PENDING and not access.needs_approval(affiliation, node)
+
+
+def read_pending(request: ReadPending, facts: PendingFacts) -> Decision:
+    """Tell an owner what waits."""
+    if request.node is None:
+        return Decision(Listed(facts.names, None, facts.part))
+    node = _approved_by(request, facts)
+    if isinstance(node, Decision):
+        return node
+    return Decision(NodeSubscriptions(node.name, facts.waiting, facts.part))
+
+
+def send_pending(request: SendPending, facts: PendingFacts) -> Decision:
+    """Send an owner what waits, as much as is sent at once."""
+    node = _approved_by(request, facts)
+    if isinstance(node, Decision):
+        return node
+    by = request.by.jid
+    notices = tuple(ApprovalWanted(by, node.name, one.jid, one.subid) for one in facts.waiting)
+    return Decision(Done(), (), notices)
+
+
+def _approved_by(request: ReadPending | SendPending, facts: PendingFacts) -> Node | Decision:
+    """Return the node if the asker approves its subscriptions (XEP-0060 8.7.3)."""
+    if facts.node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if not access.may(access.standing(request.by, facts.affiliation), Action.MANAGE, facts.node):
+        return refuse(Refusal.FORBIDDEN)
+    return facts.node

@@ -1,0 +1,84 @@
+"""Who may no longer subscribe when a node is closed to them, where very many do: they are looked through page by page.
+
+The settings hold at once, so nobody comes anew who may not. That the others are still to be looked through is noted with
+them, and whatever happens they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.changes import Approve, EndReview, EndSubscriptions
+from pubqueue.core.decision import Decision, Done
+from pubqueue.core.model import SubscriptionState
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.large_audience import PAGE
+from pubqueue.core.nodes.subscriptions.pending import stands_now
+from pubqueue.core.notices import NOBODY, SubscriptionChanged, to_each
+
+if TYPE_CHECKING:
+    from pubqueue.core.changes import Change
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Affiliation, Jid, Node, NodeName
+    from pubqueue.core.notices import News
+
+
+class ReviewSubscribers(Struct, frozen=True, gc=False):
+    """Look through the subscribers of the node behind `after`; `reply` is for who waits for the last one."""
+
+    node: NodeName
+    reply: Reply | None = None
+    after: Jid | None = None
+
+
+class ReviewFacts(Struct, frozen=True, gc=False):
+    """The next of them by JID, each with what its account is to the node, and how its subscription stands."""
+
+    node: Node | None
+    page: tuple[tuple[Jid, Affiliation, SubscriptionState], ...]
+
+
+class ResumeReviews(Struct, frozen=True, gc=False):
+    """Go on with what was not looked through when the process ended."""
+
+
+class ResumeReviewFacts(Struct, frozen=True, gc=False):
+    """A node whose subscribers are still to be looked through."""
+
+    node: NodeName | None
+
+
+def review(request: ReviewSubscribers, facts: ReviewFacts) -> Decision:
+    """End the subscriptions on this page of those who could not make them now, and let stand what need wait no more."""
+    node, reply = facts.node, request.reply or Done()
+    if node is None:
+        return Decision(reply)
+    ended = tuple(
+        jid for jid, is_a, _ in facts.page if not access.may(is_a, Action.SUBSCRIBE, node)
+    )
+    stand = tuple(
+        jid
+        for jid, is_a, state in facts.page
+        if access.may(is_a, Action.SUBSCRIBE, node) and stands_now(state, is_a, node)
+    )
+    changes: tuple[Change, ...] = tuple(Approve(node.name, jid) for jid in stand)
+    changes += (EndSubscriptions(node.name, ended),) if ended else ()
+    told = _told(node, ended, SubscriptionState.NONE)
+    told += _told(node, stand, SubscriptionState.SUBSCRIBED)
+    if len(facts.page) < PAGE:
+        return Decision(reply, (*changes, EndReview(node.name)), told)
+    return Decision(reply, changes, told, then=replace(request, after=facts.page[-1][0]))
+
+
+def _told(node: Node, jids: tuple[Jid, ...], state: SubscriptionState) -> tuple[News, ...]:
+    return to_each(jids, SubscriptionChanged(NOBODY, node.name, state))
+
+
+def resume(_request: ResumeReviews, facts: ResumeReviewFacts) -> Decision:
+    """Go on with a node whose subscribers are still to be looked through."""
+    then = None if facts.node is None else ReviewSubscribers(facts.node)
+    return Decision(Done(), then=then)

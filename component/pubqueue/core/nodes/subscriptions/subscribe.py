@@ -1,0 +1,367 @@
+"""Subscribe and unsubscribe (XEP-0060 6.1, 6.2), and the options of a subscription (6.3, 6.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.addresses import account_of
+from pubqueue.core.changes import (
+    AddAnother,
+    AddSubscription,
+    Approve,
+    Change,
+    EndSubscription,
+    SetTerms,
+    SetWindow,
+)
+from pubqueue.core.decision import (
+    Decision,
+    DefaultOptions,
+    Refusal,
+    Refused,
+    Subscribed,
+    Unsubscribed,
+    refuse,
+)
+from pubqueue.core.model import (
+    Affiliation,
+    Draft,
+    SendLast,
+    Subscription,
+    SubscriptionState,
+    Terms,
+)
+from pubqueue.core.multi_subscription import MOST_OF_JID, apart, find, named, terms_of, together
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.notifications import announcement, tell
+from pubqueue.core.nodes.subscriptions.options import Granted, Options, grant
+from pubqueue.core.notices import ApprovalWanted, Several, SubscriptionChanged
+from pubqueue.core.queue.expire import note_here, shows_itself
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.core.model import Asker, Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.notices import News
+
+MOST_SUBSCRIPTIONS: Final = 1_000
+"""Of one account to one node, unless an operator says otherwise."""
+
+
+class Subscribe(Struct, frozen=True, gc=False):
+    """Subscribe `jid`, with these options if there are any.
+
+    `subid` is the id for the subscription, should it be a new one.
+    """
+
+    by: Asker
+    node: NodeName
+    jid: Jid
+    subid: str
+    options: Options | None = None
+
+
+class SetOptions(Struct, frozen=True, gc=False):
+    """Change the options of a subscription (XEP-0060 6.3.5), or only ask for them: None."""
+
+    by: Asker
+    node: NodeName
+    jid: Jid
+    subid: str | None
+    options: Options | None = None
+
+
+class GetDefaultOptions(Struct, frozen=True, gc=False):
+    """Ask for the options that a subscription has if none are asked for, to a node or to any (XEP-0060 6.4)."""
+
+    by: Asker
+    node: NodeName | None = None
+
+
+class Unsubscribe(Struct, frozen=True, gc=False):
+    """End the subscription of `jid`."""
+
+    by: Asker
+    node: NodeName
+    jid: Jid
+    subid: str | None = None
+
+
+class SubscribeFacts(Struct, frozen=True, gc=False):
+    """The node, the asker's affiliation, `jid`'s subscription, and what `jid` still holds.
+
+    `of_account` counts the subscriptions of the account to the node, of which it may have `most`. `owners` are those of
+    the node's owners who are to hear of it.
+    """
+
+    now: Millis
+    node: Node | None
+    affiliation: Affiliation
+    subscription: Subscription | None
+    held: int = 0
+    of_account: int = 0
+    most: int = MOST_SUBSCRIPTIONS
+    last: tuple[Item, bytes] | None = None
+    """The newest item of a node that sends it to whoever subscribes."""
+    owners: tuple[Jid, ...] = ()
+    came: tuple[Jid, ...] = ()
+    """Full JIDs of the account that sent presence a moment ago, when it may have been a stranger."""
+    here: tuple[Jid, ...] = ()
+    """Full JIDs of the account that are known to be here."""
+
+
+class DefaultFacts(Struct, frozen=True, gc=False):
+    """The node that was asked about, and what the asker is to it."""
+
+    node: Node | None
+    affiliation: Affiliation
+
+
+def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
+    """Decide a subscription; on a queue it needs a window, asked for last (XEP-0254 row 33).
+
+    Who subscribes already has one more of it where the node allows that, and else the one that it has (XEP-0060 6.1.6).
+    """
+    node, before = facts.node, facts.subscription
+    if account_of(request.jid) != request.by.account:
+        return refuse(Refusal.FOREIGN_JID)
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if (no := _objection(request, facts, node)) is not None:
+        return no
+    if before is not None:
+        before = apart(before)[0]
+    further = _has_further(node, facts.subscription)
+    granted = grant(request.options, node, None if further else before, facts.now)
+    if isinstance(granted, Refused):
+        return Decision(granted)
+    if facts.subscription is not None and further:
+        decision = _another(request, facts, node, facts.subscription, granted)
+    elif before is not None:
+        decision = _again(node, before, granted, facts.owners)
+    else:
+        waits = access.needs_approval(access.standing(request.by, facts.affiliation), node)
+        decision = _anew(request, facts, node, granted, waits=waits)
+    return _is_here(request, facts, node, decision)
+
+
+def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: Decision) -> Decision:
+    """Note with a subscription who of the account is here: what a stranger says of its presence is not kept.
+
+    A worker that subscribes its very full JID to a queue is here, whether its presence came before, or comes behind.
+    """
+    if not isinstance(decision.reply, Subscribed):
+        return decision
+    itself = (request.by.jid,) if node.config.queueing and request.jid == request.by.jid else ()
+    noted = [*note_here((*facts.came, *itself), facts.here)]
+    noted += [shown for jid in itself for shown in shows_itself(jid)]
+    return replace(decision, changes=(*decision.changes, *noted)) if noted else decision
+
+
+def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decision | None:
+    """Say why the asker may not subscribe, whatever options it wants."""
+    affiliation = access.standing(request.by, facts.affiliation)
+    if (closed := access.barred(affiliation, node)) is not None:
+        return refuse(closed)
+    if request.by.anonymous:  # XEP-0060 6.1.3.6
+        return refuse(Refusal.FORBIDDEN, "anonymous users subscribe to nothing here")
+    if not access.may(affiliation, Action.SUBSCRIBE, node):
+        no = (
+            access.stranger(request.by, node, facts.owners)
+            if affiliation is Affiliation.NONE
+            else Refusal.FORBIDDEN
+        )
+        if no is not None:
+            return refuse(no) if isinstance(no, Refusal) else Decision(no)
+    if not node.config.subscribe:  # XEP-0060 6.1.3.10
+        return Decision(Refused(Refusal.UNSUPPORTED, setting="subscribe"))
+    before = facts.subscription
+    pending = before is not None and before.state is SubscriptionState.PENDING
+    if pending and access.needs_approval(affiliation, node):
+        return refuse(Refusal.PENDING_SUBSCRIPTION)  # XEP-0060 6.1.3.7
+    return None
+
+
+def _anew(
+    request: Subscribe, facts: SubscribeFacts, node: Node, granted: Granted, *, waits: bool
+) -> Decision:
+    """Make a subscription, if the account has not too many; one that has to be approved waits (XEP-0060 6.1.4)."""
+    if node.config.queueing and granted.queue_requests is None:
+        return refuse(Refusal.CONFIGURATION_REQUIRED, limit=node.config.max_queue_requests)
+    if facts.of_account >= facts.most:  # XEP-0060 6.1.3.9
+        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=facts.most)
+    new = Subscription(
+        node=node.name,
+        jid=request.jid,
+        subid=request.subid,
+        queue_requests=granted.queue_requests or 1,
+        in_flight=facts.held,
+        available=granted.deliver and not waits,
+        state=SubscriptionState.PENDING if waits else SubscriptionState.SUBSCRIBED,
+        deliver=granted.deliver,
+        expire=granted.expire,
+        remind=granted.remind,
+        temporary=granted.temporary,
+    )
+    reply = Subscribed(new, node.config.queueing, granted.configured)
+    if waits:
+        return Decision(reply, (AddSubscription(new),), tuple(wanted(new, facts.owners)))
+    told = (*told_owners(node, new, facts.owners), *last_item(node, new, facts.last))
+    return Decision(reply, (AddSubscription(new),), told)
+
+
+def _has_further(node: Node, before: Subscription | None) -> bool:
+    """Say whether who subscribes again has another subscription of it; one that waits for an owner has not."""
+    stands = before is not None and before.state is SubscriptionState.SUBSCRIBED
+    return stands and node.config.multi_subscribe and not node.config.queueing
+
+
+def _another(
+    request: Subscribe, facts: SubscribeFacts, node: Node, before: Subscription, granted: Granted
+) -> Decision:
+    """Make one more subscription of a JID, whose first an owner has approved if that was needed."""
+    if facts.of_account >= facts.most:
+        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=facts.most)
+    if len(terms_of(before)) >= MOST_OF_JID:
+        reason = f"a JID has at most {MOST_OF_JID} subscriptions to a node"
+        return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, reason)
+    terms = Terms(request.subid, granted.deliver, granted.expire, granted.remind, granted.temporary)
+    new = apart(together(before, (*terms_of(before), terms)))[-1]
+    reply = Subscribed(new, queueing=False, configured=granted.configured)
+    told = (*told_owners(node, new, facts.owners), *last_item(node, new, facts.last))
+    return Decision(reply, (AddAnother(node.name, request.jid, terms),), told)
+
+
+def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) -> tuple[News, ...]:
+    """Send the last item to one who subscribes from now on, if the node does so (XEP-0060 6.1.7, 12.10)."""
+    if (
+        last is None
+        or not new.listens
+        or node.config.send_last_published_item is not SendLast.ON_SUB
+    ):
+        return ()
+    item, payload = last
+    draft = Draft(item.id, payload, headers=item.headers)
+    told = announcement(node, draft, item.publisher, item.published)
+    if new.several:
+        return tell(node, Several((new.jid,), {new.jid: (new.subid,)}), told)
+    return tell(node, (new.jid,), told)
+
+
+def wanted(pending: Subscription, owners: Iterable[Jid]) -> Iterator[ApprovalWanted]:
+    """Ask the owners to approve a subscription; whoever answers first has decided it (XEP-0060 12.13)."""
+    return (ApprovalWanted(owner, pending.node, pending.jid, pending.subid) for owner in owners)
+
+
+def told_owners(
+    node: Node,
+    one: Subscription,
+    owners: Iterable[Jid],
+    state: SubscriptionState = SubscriptionState.SUBSCRIBED,
+) -> Iterator[SubscriptionChanged]:
+    """Tell the owners who has come or gone, if they want to know (XEP-0060 16.4.4, notify_sub)."""
+    if node.config.notify_sub:
+        for owner in owners:
+            yield SubscriptionChanged(owner, one.node, state, one.subid, about=one.jid)
+
+
+def _again(node: Node, held: Subscription, granted: Granted, owners: tuple[Jid, ...]) -> Decision:
+    """Answer one who subscribes already: the state as it is, with other options if they are asked for.
+
+    One that was pending stands now, for nobody needs to approve it any more.
+    """
+    changes: list[Change] = []
+    notices: tuple[SubscriptionChanged, ...] = ()
+    before = held
+    if held.state is SubscriptionState.PENDING:
+        changes.append(Approve(node.name, held.jid))
+        held = replace(held, state=SubscriptionState.SUBSCRIBED, available=held.deliver)
+        notices = tuple(told_owners(node, held, owners))
+    after, others = _with(node, held, granted)
+    if node.config.queueing and not after.available and after.listens:
+        after = replace(after, available=True)
+        others = [SetWindow(node.name, held.jid, after.queue_requests), *others]
+    changes += others
+    reply = Subscribed(after, node.config.queueing, granted.configured)
+    return Decision(reply, () if after == before else tuple(changes), notices)
+
+
+def _with(node: Node, held: Subscription, granted: Granted) -> tuple[Subscription, list[Change]]:
+    """Return the subscription with these options, and the changes that make it so."""
+    changes: list[Change] = []
+    after = held
+    window = granted.queue_requests
+    if window is not None and (window != held.queue_requests or not held.available):
+        changes.append(SetWindow(node.name, held.jid, window))
+        after = replace(after, queue_requests=window, available=held.listens)
+    terms = granted.deliver, granted.expire, granted.remind, granted.temporary
+    if terms != (held.deliver, held.expire, held.remind, held.temporary):
+        changes.append(SetTerms(node.name, held.jid, *terms, named(held)))
+        deliver, expire, remind, temporary = terms
+        told = {"expire": expire, "remind": remind, "temporary": temporary}
+        after = replace(after, deliver=deliver, **told)
+        if after.listens != held.listens:
+            after = replace(after, available=after.listens)
+    return after, changes
+
+
+def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
+    """Decide about the options of a subscription. Lowering the window recalls nothing (row 23)."""
+    found = _own(request, facts)
+    if isinstance(found, Decision):
+        return found
+    node, subscription = found
+    if request.options is None:
+        return Decision(Subscribed(subscription, node.config.queueing))
+    granted = grant(request.options, node, subscription, facts.now)
+    if isinstance(granted, Refused):
+        return Decision(granted)
+    after, changes = _with(node, subscription, granted)
+    return Decision(Subscribed(after, node.config.queueing, granted.configured), tuple(changes))
+
+
+def get_default_options(request: GetDefaultOptions, facts: DefaultFacts) -> Decision:
+    """Tell what a new subscription would be."""
+    node = facts.node
+    if request.node is None:
+        return Decision(DefaultOptions(None))
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    standing = access.standing(request.by, facts.affiliation)
+    if (closed := access.barred(standing, node)) is not None:
+        return refuse(closed)
+    limit = node.config.max_queue_requests if node.config.queueing else None
+    return Decision(DefaultOptions(node.name, node.config.tempsub, limit))
+
+
+def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
+    """Decide an unsubscription. Locks stay with the JID until settled or timed out (row 19)."""
+    found = _own(request, facts)
+    if isinstance(found, Decision):
+        return found
+    node, subscription = found
+    told = told_owners(node, subscription, facts.owners, SubscriptionState.NONE)
+    pending = subscription.state is SubscriptionState.PENDING
+    change = EndSubscription(subscription.node, subscription.jid, named(subscription))
+    return Decision(Unsubscribed(subscription), (change,), () if pending else tuple(told))
+
+
+def _own(
+    request: SetOptions | Unsubscribe, facts: SubscribeFacts
+) -> tuple[Node, Subscription] | Decision:
+    """Find the subscription that the request is about, or say why not (XEP-0060 6.2.3, 6.3.4).
+
+    An id is needed only where the JID has several; one that is given has to be right.
+    """
+    if facts.node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if account_of(request.jid) != request.by.account:
+        return refuse(Refusal.FORBIDDEN)
+    if facts.subscription is None:
+        return refuse(Refusal.NOT_SUBSCRIBED)
+    found = find(facts.subscription, request.subid)
+    return refuse(found) if isinstance(found, Refusal) else (facts.node, found)

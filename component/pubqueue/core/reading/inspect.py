@@ -1,0 +1,193 @@
+"""For those who run queues: what they may do, who works on a queue, one of its items, and the service itself.
+
+It is for owners of the node that is asked about, and for administrators of the service; all others are refused.
+"""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Decision, Done, Refusal, refuse
+from pubqueue.core.limits.allowance import Allowance
+from pubqueue.core.limits.quotas import DEFAULTS
+from pubqueue.core.nodes import access
+from pubqueue.core.nodes.access import Action
+from pubqueue.core.reading.summaries import Kept, Peeked, Power, Powers, WorkerPage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.limits.quotas import Holding, Quotas
+    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Node, NodeName
+    from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.core.reading.summaries import ServiceState, Worker
+
+FOR: Final = {
+    Power.SERVICE: "this is for administrators of the service",
+    Power.NODES: "this is for owners of nodes and administrators of the service",
+    Power.CREATE: "this is for those who own nodes here and may create others",
+}
+"""Whom each power is for, in words."""
+
+NEAREST: Final = 5
+"""Accounts that are named which have most of what they may."""
+
+NEAR: Final = 0.9
+"""From this share on an account is near what it may have."""
+
+OWNERS: Final = "this is for the node's owners and administrators of the service"
+
+
+class AskPowers(Struct, frozen=True, gc=False):
+    """Ask what the asker may do; with `needed`, only if that is among it."""
+
+    by: Asker
+    needed: Power | None = None
+
+
+class PowersFacts(Struct, frozen=True, gc=False):
+    """The first nodes that the asker manages, by name, and who may create any."""
+
+    policy: CreationPolicy
+    nodes: tuple[Node, ...]
+    more: bool
+
+
+class ReadWorkers(Struct, frozen=True, gc=False):
+    """Ask for those who subscribe to the node behind the JID `after`, and what they hold."""
+
+    by: Asker
+    node: NodeName
+    after: Jid | None = None
+
+
+class WorkersFacts(Struct, frozen=True, gc=False):
+    """The node, and some of those who subscribe to it."""
+
+    node: Node | None
+    affiliation: Affiliation
+    workers: tuple[Worker, ...] = ()
+    more: bool = False
+
+
+class Peek(Struct, frozen=True, gc=False):
+    """Look at one item of the node. That takes nothing and extends nothing."""
+
+    by: Asker
+    node: NodeName
+    id: ItemId
+
+
+class PeekFacts(Struct, frozen=True, gc=False):
+    """The node and the item."""
+
+    node: Node | None
+    affiliation: Affiliation
+    item: Item | None = None
+    payload: bytes = b""
+
+
+class AskService(Struct, frozen=True, gc=False):
+    """Ask for the state of the service.
+
+    What accounts keep is added up in slices: behind `after`, an account and a number of a node, with `known` of those before, and
+    `going_on` what the last account has so far.
+    """
+
+    by: Asker
+    summing: bool = True
+    """Whether to add up at all: who looks after this every few seconds need not."""
+    after: tuple[Jid, int] | None = None
+    known: Kept = Kept()
+    going_on: Holding | None = None
+
+
+class ServiceFacts(Struct, frozen=True, gc=False):
+    """That state, with the next accounts: what these have made, those first of whom more may be behind `after`; None at the end.
+
+    `quotas` says what they may have, but for `exempt`, who may have any number.
+    """
+
+    state: ServiceState
+    holdings: tuple[Holding, ...] = ()
+    after: tuple[Jid, int] | None = None
+    quotas: Quotas = DEFAULTS
+    exempt: frozenset[Jid] = frozenset()
+
+
+def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal | None:
+    """Return why the asker may not oversee the node, or None."""
+    if node is None:
+        return Refusal.NODE_NOT_FOUND
+    manages = access.may(access.standing(by, affiliation), Action.MANAGE, node)
+    return None if manages else Refusal.FORBIDDEN
+
+
+def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
+    """Say what the asker may do: to run nodes one has to own one, or to administer the service."""
+    by = request.by
+    runs = by.admin or bool(facts.nodes)
+    held = {
+        Power.SERVICE: by.admin,
+        Power.NODES: runs,
+        Power.CREATE: runs and access.may_create(by, facts.policy),
+    }
+    if request.needed is not None and not held[request.needed]:
+        return refuse(Refusal.FORBIDDEN, FOR[request.needed])
+    powers = tuple(power for power, has in held.items() if has)
+    return Decision(Powers(powers, facts.nodes, facts.more))
+
+
+def read_workers(request: ReadWorkers, facts: WorkersFacts) -> Decision:
+    """Decide whether the asker may see who works on the node."""
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
+    return Decision(WorkerPage(facts.node, facts.workers, facts.more))
+
+
+def peek(request: Peek, facts: PeekFacts) -> Decision:
+    """Decide whether the asker may see the item."""
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
+    if facts.item is None:
+        return refuse(Refusal.ITEM_NOT_FOUND, f"there is no item {request.id} in {request.node}")
+    return Decision(Peeked(facts.node.name, facts.item, facts.payload))
+
+
+def ask_service(request: AskService, facts: ServiceFacts) -> Decision:
+    """Decide whether the asker may know of the service."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
+    whole = [request.going_on] if request.going_on is not None else []
+    for holding in facts.holdings:
+        if whole and whole[-1].account == holding.account:
+            whole[-1] = whole[-1].more(holding.nodes, holding.items, holding.bytes)
+        else:
+            whole.append(holding)
+    going_on = whole.pop() if whole and facts.after is not None else None
+    known = _with(request.known, whole, facts)
+    if facts.after is not None:
+        return Decision(Done(), then=AskService(request.by, True, facts.after, known, going_on))  # noqa: FBT003  # it goes on
+    return Decision(replace(facts.state, quota=facts.quotas.usual, kept=known))
+
+
+def _with(known: Kept, holdings: Sequence[Holding], facts: ServiceFacts) -> Kept:
+    """Return what is kept with these accounts."""
+    full = [
+        Allowance(holding, facts.quotas.of(holding.account)).fullness()
+        for holding in holdings
+        if holding.account not in facts.exempt
+    ]
+    return Kept(
+        known.accounts + len(holdings),
+        known.items + sum(one.items for one in holdings),
+        known.bytes + sum(one.bytes for one in holdings),
+        known.near + sum(one.share >= NEAR for one in full),
+        tuple(nlargest(NEAREST, (*known.nearest, *full), key=lambda one: one.share)),
+    )

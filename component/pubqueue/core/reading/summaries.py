@@ -1,0 +1,145 @@
+"""What those who run queues are shown of them: what they may do, who works on what, one item, the service itself."""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.limits.quotas import USUAL
+
+if TYPE_CHECKING:
+    from pubqueue.core.limits.limits import Limit
+    from pubqueue.core.limits.quotas import Holding, Quota
+    from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+
+
+@unique
+class Power(Enum):
+    """What somebody may do here beyond what everybody may."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    SERVICE = auto()
+    """Administer the service."""
+    NODES = auto()
+    """Manage a node at least."""
+    CREATE = auto()
+    """Create nodes, and one of the two above."""
+
+
+class Powers(Struct, frozen=True, gc=False):
+    """What the asker may do, and the first of the nodes that it manages, by name; `more` are behind them."""
+
+    held: tuple[Power, ...]
+    nodes: tuple[Node, ...] = ()
+    more: bool = False
+
+
+class Worker(Struct, frozen=True, gc=False):
+    """A subscription to a queue, and the first of the items that it holds of it, the oldest first.
+
+    `holds` is None where so much is held that it was not looked up.
+    """
+
+    subscription: Subscription
+    holds: tuple[ItemId, ...] | None
+
+
+class WorkerPage(Struct, frozen=True, gc=False):
+    """Those who subscribe to a node, by JID; `more` are behind them."""
+
+    node: Node
+    workers: tuple[Worker, ...]
+    more: bool
+
+
+class Peeked(Struct, frozen=True, gc=False):
+    """One item of a node, with its payload."""
+
+    node: NodeName
+    item: Item
+    payload: bytes
+
+
+class ReasonCount(Struct, frozen=True, gc=False):
+    """So many items have died of this, the first and the last of them then. In the reason `*` stands for what varies."""
+
+    reason: str
+    count: int
+    first: Millis
+    last: Millis
+
+
+class ReasonPage(Struct, frozen=True, gc=False):
+    """Reasons of deaths in a node, the commonest first; `more` are behind them. Of `whole`: all dead items were looked at."""
+
+    node: NodeName
+    reasons: tuple[ReasonCount, ...]
+    looked: int
+    more: bool
+    whole: bool
+
+
+class Freed(Struct, frozen=True, gc=False):
+    """So many locks of the node have ended."""
+
+    node: NodeName
+    count: int
+
+
+class About(Struct, frozen=True, gc=False):
+    """What process this is: its version, where it keeps items, and since when it runs.
+
+    `ahead` is how many milliseconds the clock of the store is ahead of this machine's, None where a store has no clock of its own.
+    """
+
+    version: str = ""
+    store: str = ""
+    since: Millis | None = None
+    ahead: int | None = None
+
+
+UNKNOWN: Final = About()
+
+
+class Round(Struct, frozen=True, gc=False):
+    """When a task of the service last came round, in seconds ago; it is `late` if that is longer than it may take."""
+
+    task: str
+    ago: float
+    late: bool
+
+
+class Fullness(Struct, frozen=True, gc=False):
+    """How much an account has of what it may have: the largest share, and of what that is."""
+
+    share: float
+    what: str
+    holding: Holding
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """What is kept here in all, by how many accounts; how many of these have nearly as much as they may, and the nearest, first."""
+
+    accounts: int = 0
+    items: int = 0
+    bytes: int = 0
+    near: int = 0
+    nearest: tuple[Fullness, ...] = ()
+
+
+class ServiceState(Struct, frozen=True, gc=False):
+    """The service at this moment: its nodes, what it holds an account to, how its tasks are, and what is kept."""
+
+    about: About
+    now: Millis
+    nodes: int
+    limits: tuple[Limit, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    quota: Quota = USUAL
+    kept: Kept = Kept()
+
+
+Reply = Powers | WorkerPage | Peeked | ReasonPage | Freed | ServiceState

@@ -1,0 +1,308 @@
+"""Make, change, pause and end schedules: those of the file by the file, the others by administrators.
+
+A schedule publishes in the name of the service, past what a node's publish model says: so it is for administrators alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
+from pubqueue.core.headers import excess
+from pubqueue.core.schedules.model import (
+    LONGEST_NAME,
+    MOST_SCHEDULES,
+    DropSchedule,
+    PutSchedule,
+    Schedule,
+    SchedulePage,
+    SchedulesDeclared,
+    Source,
+)
+from pubqueue.core.validity import (
+    HIGHEST_PRIORITY,
+    LONGEST_GROUP,
+    LONGEST_SPAN,
+    is_group,
+    is_node,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.core.model import Asker, Jid, Millis, NodeName
+    from pubqueue.core.schedules.model import Change, Definition
+
+FOR: Final = "this is for administrators of the service"
+OF_THE_FILE: Final = (
+    "the configuration file declares the schedule {!r}: it is changed and ended there"
+)
+
+
+class ListSchedules(Struct, frozen=True, gc=False):
+    """Ask for schedules by name, behind the name `after` and `max` at most; or for the one called `name`."""
+
+    by: Asker
+    after: str | None = None
+    name: str | None = None
+    max: int | None = None
+
+
+class SchedulesFacts(Struct, frozen=True, gc=False):
+    """Some of them."""
+
+    now: Millis
+    schedules: tuple[Schedule, ...]
+    more: bool = False
+
+
+class AddSchedule(Struct, frozen=True, gc=False):
+    """Make a schedule of a name that is not taken."""
+
+    by: Asker
+    definition: Definition
+
+    @property
+    def node(self) -> NodeName:
+        """The node that it publishes to."""
+        return self.definition.node
+
+
+class ChangeSchedule(Struct, frozen=True, gc=False):
+    """Let the schedule of this name be otherwise. If its times change, they count from now on."""
+
+    by: Asker
+    definition: Definition
+
+    @property
+    def node(self) -> NodeName:
+        """The node that it publishes to."""
+        return self.definition.node
+
+
+class KeepFacts(Struct, frozen=True, gc=False):
+    """The schedule that is there under the name, and what is known of the wanted one.
+
+    `unfit` says what is wrong with its times, empty where nothing is. `following` is its first time behind `now`, None
+    where nobody has worked it out: then its turn comes at once, and finds it. `full` says that there are as many
+    schedules as there may be.
+    """
+
+    now: Millis
+    schedule: Schedule | None
+    unfit: str = ""
+    following: Millis | None = None
+    has_node: bool = True
+    full: bool = False
+
+
+class RemoveSchedule(Struct, frozen=True, gc=False):
+    """End the schedule. What it has published stays."""
+
+    by: Asker
+    name: str
+
+
+class PauseSchedule(Struct, frozen=True, gc=False):
+    """Let the schedule publish nothing, or publish again: from its next time on, for nothing was missed meanwhile."""
+
+    by: Asker
+    name: str
+    paused: bool
+
+
+class DeclareSchedules(Struct, frozen=True, gc=False):
+    """Let the schedules of the file be these, and no others. `following` are their next times, in the same order."""
+
+    by: Asker
+    definitions: tuple[Definition, ...]
+    following: tuple[Millis | None, ...]
+
+
+class DeclareFacts(Struct, frozen=True, gc=False):
+    """All schedules by name."""
+
+    now: Millis
+    schedules: Mapping[str, Schedule]
+
+
+def list_schedules(request: ListSchedules, facts: SchedulesFacts) -> Decision:
+    """Decide whether the asker may see the schedules."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR)
+    if request.name is not None and not facts.schedules:
+        return _unknown(request.name)
+    return Decision(SchedulePage(facts.now, facts.schedules, facts.more))
+
+
+def fault_of(definition: Definition) -> str:
+    """Return what is wrong with a definition whatever its times are, empty if nothing is."""
+    name = definition.name
+    if not 0 < len(name.encode()) <= LONGEST_NAME or not name.isprintable():
+        return f"name has to be 1 to {LONGEST_NAME} bytes, without control characters"
+    if not is_node(definition.node):
+        return "node is no NodeID"
+    if not definition.payload:
+        return "a payload is needed"
+    if abs(definition.priority) > HIGHEST_PRIORITY:
+        return f"priority goes from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+    if definition.ttl is not None and not 0 <= definition.ttl <= LONGEST_SPAN:
+        return "ttl is a number of seconds, up to a hundred years"
+    if definition.group and not is_group(definition.group):
+        return f"group has to be 1 to {LONGEST_GROUP} bytes, without control characters"
+    return excess(definition.headers) or ""
+
+
+def from_when(schedule: Schedule | None, definition: Definition, now: Millis) -> Millis:
+    """Return behind what moment the times of the definition count: of new times, now; else what is settled."""
+    if schedule is None:
+        return now
+    if schedule.runs and schedule.definition.times_as(definition):
+        return schedule.fired_through
+    return max(now, schedule.fired_through)
+
+
+def add_schedule(request: AddSchedule, facts: KeepFacts) -> Decision:
+    """Decide on a new schedule."""
+    if (no := _unkeepable(request.by, request.definition, facts)) is not None:
+        return Decision(no)
+    if facts.schedule is not None:
+        name = request.definition.name
+        return refuse(Refusal.ITEM_EXISTS, f"there is a schedule {name!r}: change that one")
+    if facts.full:
+        return refuse(
+            Refusal.TOO_MUCH_STAGED, f"there are {MOST_SCHEDULES} schedules, the most there may be"
+        )
+    made = _made(None, request.definition, Source.COMMAND, request.by.account, facts)
+    return Decision(Done(), (PutSchedule(made),))
+
+
+def change_schedule(request: ChangeSchedule, facts: KeepFacts) -> Decision:
+    """Decide on another form for a schedule."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR)
+    known = facts.schedule
+    if (no := _untouchable(request.definition.name, known)) is not None or known is None:
+        return no or Decision(Done())
+    if (bad := _unkeepable(request.by, request.definition, facts)) is not None:
+        return Decision(bad)
+    made = _made(known, request.definition, Source.COMMAND, request.by.account, facts)
+    return Decision(Done(), (PutSchedule(made),))
+
+
+def remove_schedule(request: RemoveSchedule, facts: KeepFacts) -> Decision:
+    """Decide on the end of a schedule."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR)
+    no = _untouchable(request.name, facts.schedule)
+    return no or Decision(Done(), (DropSchedule(request.name),))
+
+
+def pause_schedule(request: PauseSchedule, facts: KeepFacts) -> Decision:
+    """Decide on a pause, or its end: one of the file may be paused as well, and stays so whatever the file says."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR)
+    known = facts.schedule
+    if known is None:
+        return _unknown(request.name)
+    if known.paused == request.paused:
+        return Decision(Done())
+    after = replace(known, paused=request.paused, tries=0, revision=known.revision + 1)
+    through = max(facts.now, known.fired_through)
+    due = facts.now if after.runs else None
+    return Decision(Done(), (PutSchedule(replace(after, fired_through=through, due=due)),))
+
+
+def _unkeepable(by: Asker, definition: Definition, facts: KeepFacts) -> Refused | None:
+    if not by.admin:
+        return Refused(Refusal.FORBIDDEN, FOR)
+    if unfit := fault_of(definition) or facts.unfit:
+        return Refused(Refusal.BAD_REQUEST, unfit)
+    if not facts.has_node:
+        return Refused(Refusal.NODE_NOT_FOUND, f"there is no node {definition.node!r}")
+    return None
+
+
+def _untouchable(name: str, schedule: Schedule | None) -> Decision | None:
+    if schedule is None:
+        return _unknown(name)
+    if schedule.source is Source.FILE:
+        return refuse(Refusal.ITEM_EXISTS, OF_THE_FILE.format(name))
+    return None
+
+
+def _unknown(name: str) -> Decision:
+    return refuse(Refusal.ITEM_NOT_FOUND, f"there is no schedule {name!r}")
+
+
+def _made(
+    known: Schedule | None,
+    definition: Definition,
+    source: Source,
+    by: Jid,
+    facts: KeepFacts,
+) -> Schedule:
+    through = from_when(known, definition, facts.now)
+    if known is None:
+        made = Schedule(definition, source, by, through)
+    else:
+        made = replace(
+            known,
+            definition=definition,
+            source=source,
+            by=by,
+            fired_through=max(through, known.fired_through),
+            tries=0,  # it may be mended: the next try is at once
+            revision=known.revision + 1,
+        )
+    return replace(made, due=_due(known, made, facts))
+
+
+def _due(known: Schedule | None, made: Schedule, facts: KeepFacts) -> Millis | None:
+    """Return when the schedule has something to do next.
+
+    That of a schedule which goes on as before only comes nearer: by what the zone's authorities have changed since.
+    """
+    if not made.runs:
+        return None
+    following = facts.now if facts.following is None else facts.following
+    if (
+        known is None
+        or known.tries
+        or not known.runs
+        or not known.definition.times_as(made.definition)
+    ):
+        return following
+    if facts.following is None or known.due is None:
+        return known.due
+    return min(known.due, following)
+
+
+def declare_schedules(request: DeclareSchedules, facts: DeclareFacts) -> Decision:
+    """Decide what is made of the schedules of the file: one whose name a command has taken becomes the file's."""
+    changes: list[Change] = []
+    new, changed = [], []
+    declared = {definition.name for definition in request.definitions}
+    for definition, following in zip(request.definitions, request.following, strict=True):
+        name = definition.name
+        known = facts.schedules.get(name)
+        kept = KeepFacts(facts.now, known, following=following)
+        made = _made(known, definition, Source.FILE, request.by.account, kept)
+        if known is None:
+            new.append(name)
+        elif known.definition != definition or known.source is not Source.FILE:
+            changed.append(name)
+        elif made.due == known.due or known.tries:
+            continue
+        changes.append(PutSchedule(made))
+    ended = [
+        name
+        for name, known in facts.schedules.items()
+        if known.source is Source.FILE and name not in declared
+    ]
+    changes += [DropSchedule(name) for name in ended]
+    reply = SchedulesDeclared(tuple(new), tuple(changed), tuple(ended))
+    return Decision(reply, tuple(changes))

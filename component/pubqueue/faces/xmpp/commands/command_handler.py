@@ -1,0 +1,247 @@
+"""Takes the steps of commands: reads what is wanted, finds the session, asks the core, and shows what comes of it.
+
+Each refusal is a stanza error, exact to the condition of XEP-0050 4.4, and one of the core the same as for any other
+request; the session stays where it was, so what was filled in can be mended. There is one language, English; whoever
+prefers another is answered all the same, in English that says so.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.management import audit
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.model import UnfitError, fit
+from pubqueue.faces.xmpp.commands import operation_forms, program, write
+from pubqueue.faces.xmpp.commands.command_steps import Form, Result
+from pubqueue.faces.xmpp.commands.sessions import Sessions
+from pubqueue.faces.xmpp.commands.table import COMMANDS
+from pubqueue.faces.xmpp.commands.words import unfit
+from pubqueue.faces.xmpp.parse.iq import Asked
+from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND, StanzaError
+from pubqueue.faces.xmpp.xml import forms
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.management.model import Operation
+    from pubqueue.core.decision import Refused, Reply
+    from pubqueue.core.model import Asker
+    from pubqueue.faces.xmpp.commands.sessions import Session
+    from pubqueue.faces.xmpp.parse.iq import Iq
+    from pubqueue.faces.xmpp.xml.stanza import Element
+
+X: Final = ns.tag(ns.DATA, "x")
+IGNORED: Final = frozenset({ns.tag(ns.COMMANDS, "actions"), ns.tag(ns.COMMANDS, "note")})
+"""What only a responder says; a client that repeats it means nothing by it."""
+
+KNOWN_ACTIONS: Final = frozenset({"execute", "prev", "next", "complete", "cancel"})
+
+LARGEST: Final = 16_384
+"""Characters that one form may be filled in with: they are kept until the command ends."""
+
+
+def _bad(detail: str, text: str) -> StanzaError:
+    return StanzaError("modify", "bad-request", detail, text=text, namespace=ns.COMMANDS)
+
+
+MALFORMED_ACTION: Final = _bad("malformed-action", "this is no action of XEP-0050")
+NO_SESSION: Final = _bad("bad-sessionid", "there is no such session of yours for this command")
+BUSY: Final = _bad("bad-action", "the step before is still being worked on")
+EXPIRED: Final = StanzaError(
+    *("cancel", "not-allowed", "session-expired"),
+    text="this has ended, or has waited for too long; begin the command anew",
+    namespace=ns.COMMANDS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step as it was sent."""
+
+    action: str
+    session: str | None
+    given: Given | None
+    """What was filled in; None if there was no form."""
+    form_type: str | None = None
+    """What kind of form that says to be."""
+
+
+class Desk:
+    """Serves the commands of one face."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.sessions = Sessions(clock)
+
+    def take(self, iq: Iq) -> Asked | StanzaError | bytes:
+        """Read one step, and return what is to be asked for it, or the answer."""
+        node = iq.child.get("node") or ""
+        command = COMMANDS.get(node)
+        if command is None:
+            return NO_SUCH_COMMAND
+        step = _read(iq)
+        if isinstance(step, StanzaError):
+            return step
+        if step.session is not None:
+            return self._go_on(iq, node, step)
+        if step.action != "execute":
+            return _bad("bad-action", f"there is nothing to {step.action} before a session begins")
+        session = self.sessions.begin(iq.by.jid, command)
+        if command.operation is not None and step.form_type == program.FORM_TYPE:
+            return self._perform(iq, session, command.operation, step.given or Given())
+        return self._ask(iq, session, 0, [])
+
+    def _perform(
+        self, iq: Iq, session: Session, operation: Operation, given: Given
+    ) -> Asked | StanzaError:
+        """Do in one step what a program wants done, and answer as programs read it."""
+        try:
+            meant = fit(operation, given, operation_forms.READERS)
+            request = operation.ask(iq.by, meant)
+        except UnfitError as problem:
+            return unfit(str(problem))
+
+        def write_answer(reply: Any, _service: str) -> bytes:  # noqa: ANN401  # as the request has it
+            audit.performed(operation, iq.by, meant)
+            answer = operation.answer(reply, meant)
+            return program.completed(session.command.node, session.name, operation, answer)
+
+        return Asked(request, write_answer, lambda _refused: None)
+
+    def _go_on(self, iq: Iq, node: str, step: Step) -> Asked | StanzaError | bytes:
+        """Take a step of a session that is under way."""
+        name = step.session or ""
+        session = self.sessions.find(iq.by.jid, name)
+        if session is None:
+            return EXPIRED if self.sessions.was(name) else NO_SESSION
+        if session.command.node != node:
+            return NO_SESSION
+        if step.action == "cancel":
+            self.sessions.end(session)
+            return write.command(node, session.name, "canceled")
+        if session.busy:
+            return BUSY
+        allowed = _allowed(session)
+        action = step.action
+        if action == "execute":
+            action = "next" if "next" in allowed else "complete"
+        if action not in {
+            *allowed,
+            "next",
+        }:  # some clients go on by `next` whatever is offered (poezio)
+            return _bad("bad-action", f"at this stage one can: {', '.join((*allowed, 'cancel'))}")
+        return self._act(iq, session, action, step.given)
+
+    def _act(
+        self, iq: Iq, session: Session, action: str, given: Given | None
+    ) -> Asked | StanzaError | bytes:
+        if action == "prev":
+            return self._ask(iq, session, session.at - 1, session.given[:-1])
+        if isinstance(session.shown, Result):
+            if action == "complete":
+                self.sessions.end(session)
+                return write.command(session.command.node, session.name, "completed")
+            more = Given(session.shown.more)
+            return self._ask(iq, session, session.at, [*session.given[: session.at], more])
+        given = Given() if given is None else given
+        if (no := _lacks(session.form, given)) is not None:
+            return no
+        return self._ask(iq, session, session.at + 1, [*session.given, given])
+
+    def _ask(
+        self, iq: Iq, session: Session, at: int, given: list[Given]
+    ) -> Asked | StanzaError | bytes:
+        """Go to a stage: ask the core what is needed there."""
+        stage, together = session.command.stages[at], _together(given)
+        request = stage.ask(iq.by, together)
+        if isinstance(request, StanzaError):
+            return request
+        if isinstance(request, Result):
+            return self._show(session, at, given, request)
+        session.busy = True
+        return Asked(
+            request,
+            partial(self._write, iq.by, session, at, given),
+            partial(self._stay, session),
+        )
+
+    def _write(
+        self, by: Asker, session: Session, at: int, given: list[Given], reply: Reply, _: str
+    ) -> bytes:
+        """Show what came of a stage; it ends the session if nothing is left to do."""
+        session.busy = False
+        operation = session.command.operation
+        if operation is not None and at + 1 == len(session.command.stages):
+            audit.performed(operation, by, operation_forms.meant(operation, _together(given)))
+        shown = session.command.stages[at].show(reply, _together(given))
+        return self._show(session, at, given, shown)
+
+    def _show(self, session: Session, at: int, given: list[Given], shown: Form | Result) -> bytes:
+        node, name = session.command.node, session.name
+        if isinstance(shown, Result) and not shown.more:
+            self.sessions.end(session)
+            return write.command(node, name, "completed", shown)
+        session.at, session.given, session.shown = at, given, shown
+        self.sessions.keep(session)
+        return write.command(node, name, "executing", shown, actions=_allowed(session))
+
+    def _stay(self, session: Session, _refused: Refused) -> bytes | None:
+        """Leave the session where it was: the core has refused the step."""
+        session.busy = False
+        return None
+
+
+def _together(given: list[Given]) -> Given:
+    """Return all that was filled in; what came last holds."""
+    return Given({var: values for each in given for var, values in each.items()})
+
+
+def _allowed(session: Session) -> tuple[str, ...]:
+    """Return what one can do at the stage that is shown, beside to cancel."""
+    if isinstance(session.shown, Result):  # a part of a long table
+        return ("next", "complete")
+    back = ("prev",) if session.at else ()
+    last = session.at + 2 >= len(session.command.stages)
+    return (*back, "complete" if last else "next")
+
+
+def _read(iq: Iq) -> Step | StanzaError:
+    child = iq.child
+    action, session = child.get("action") or "execute", child.get("sessionid")
+    if action not in KNOWN_ACTIONS:
+        return MALFORMED_ACTION
+    if session == "":
+        return NO_SESSION
+    payload = [element for element in child.children if element.tag not in IGNORED]
+    if len(payload) > 1 or any(element.tag != X for element in payload):
+        return _bad("bad-payload", "the one payload that is understood is a form (jabber:x:data)")
+    if not payload:
+        return Step(action, session, None)
+    return _filled_in(iq, payload[0], Step(action, session, None))
+
+
+def _filled_in(iq: Iq, x: Element, step: Step) -> Step | StanzaError:
+    """Read a form. One that was cancelled counts as submitted, as XEP-0050 3.5.1 has it."""
+    try:
+        form = forms.read(iq.cut(x))
+    except forms.FormError as problem:
+        return _bad("bad-payload", str(problem))
+    if form.type not in {"submit", "cancel"}:
+        return _bad("bad-payload", "a form of type submit is needed")
+    given = Given({var: tuple(values) for var, values in form.fields.items()})
+    size = sum(len(var) + sum(map(len, values)) for var, values in given.items())
+    if size > LARGEST:
+        return _bad("bad-payload", f"a form may have {LARGEST} characters")
+    return replace(step, given=given, form_type=form.form_type)
+
+
+def _lacks(form: Form | None, given: Given) -> StanzaError | None:
+    """Refuse a form in which a required field is empty."""
+    for field in () if form is None else form.fields:
+        if field.required and not given.lines(field.var):
+            return _bad("bad-payload", f"this has to be filled in: {field.label} ({field.var})")
+    return None

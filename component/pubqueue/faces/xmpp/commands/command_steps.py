@@ -1,0 +1,105 @@
+"""What a command is made of: stages, and what a stage shows, a form to fill in or a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Operation
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker
+    from pubqueue.core.reading.summaries import Power
+    from pubqueue.faces.xmpp.refusals import StanzaError
+
+INFO: Final = "info"
+WARN: Final = "warn"
+ERROR: Final = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a form: what it is called, how it is asked for, and what stands in it."""
+
+    var: str
+    kind: str
+    label: str
+    value: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    """Values to choose from, each with how it is shown."""
+    required: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is asked for."""
+
+    title: str
+    instructions: str
+    fields: tuple[Field, ...]
+    form_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns; a column is a name and a label."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was done or found: a sentence about it, and facts or a table. With `more`, the next stage goes on there."""
+
+    note: str
+    kind: str = INFO
+    title: str = ""
+    facts: tuple[Field, ...] = ()
+    table: Table | None = None
+    more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+Shown = Form | Result
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is asked of the core with what was filled in so far, and what is shown of the reply.
+
+    `ask` may show something without asking, or find what was filled in unfit.
+    """
+
+    ask: Callable[[Asker, Given], Request | Result | StanzaError]
+    show: Callable[[Any, Given], Shown]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its node, its name for people, who is offered it, and its stages. The last one shows a result.
+
+    Most are an operation, for which the stages ask step by step; a program can have it done in one.
+    """
+
+    node: str
+    label: str
+    power: Power
+    stages: tuple[Stage, ...]
+    operation: Operation | None = None
+
+
+def of(operation: Operation, *stages: Stage) -> Command:
+    """Return the command that is an operation, asked for in these stages."""
+    node = own(operation.name)
+    return Command(node, operation.label, operation.power, stages, operation)
+
+
+def own(name: str) -> str:
+    """Return the node of a command of ours; no other node of the service is called so."""
+    return f"{ns.PUBQUEUE}#{name}"

@@ -1,0 +1,1 @@
+"""The forms of each group of ad-hoc commands."""

@@ -1,0 +1,25 @@
+"""Stop and go: hand out nothing, or take nothing in, for a while. Each is a setting of the node, and a command sets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.nodes import SWITCHES, SWITCHING
+from pubqueue.faces.xmpp.commands.operation_forms import choosing
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.model import Operation
+    from pubqueue.app.management.nodes import Switch
+    from pubqueue.core.model import Node
+    from pubqueue.faces.xmpp.commands.command_steps import Command
+
+
+def _command(switch: Switch, operation: Operation) -> Command:
+    def fits(node: Node) -> bool:
+        is_on: bool = getattr(node.config, switch.setting)
+        return node.config.queueing and is_on is (switch.value == "0")
+
+    return choosing(operation, fits=fits, none=switch.none)
+
+
+COMMANDS: Final = tuple(map(_command, SWITCHES, SWITCHING))

@@ -1,0 +1,182 @@
+"""Items of a node: list them, look at one, give dead ones another life, end a lock, delete all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.deaths import DEAD, DISCARD, REASONS, REDRIVE
+from pubqueue.app.management.items import CANCEL, CHOICES, ITEMS, PEEK, PURGE, RELEASE
+from pubqueue.app.management.words import count
+from pubqueue.core.model import State
+from pubqueue.core.reading.read import ReadItems
+from pubqueue.core.reading.summaries import Power
+from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.operation_forms import (
+    OTHER,
+    choosing,
+    confirming,
+    doing,
+    facts_of,
+    fields_of,
+    sure,
+)
+from pubqueue.faces.xmpp.commands.words import (
+    ask_powers,
+    choose_node,
+    fact,
+    listed,
+    node_of,
+    unfit,
+)
+from pubqueue.faces.xmpp.xml.text import stamp
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker, Item
+    from pubqueue.core.reading.pages import ItemEntry, ItemPage
+    from pubqueue.core.reading.summaries import Peeked
+    from pubqueue.faces.xmpp.commands.command_steps import Shown
+    from pubqueue.faces.xmpp.refusals import StanzaError
+
+NAMED: Final = 50
+"""Items that are named to choose from, at most."""
+
+SHOWN: Final = 4_000
+"""Bytes of a payload that are shown."""
+
+WHICH, ITEM = "which", "item"
+
+
+# --- peek ---------------------------------------------------------------------------------------
+
+
+def _ask_items(by: Asker, given: Given) -> Request | StanzaError:
+    which = given.one(WHICH) or "all"
+    if which not in {value for value, _ in CHOICES}:
+        return unfit(f"{WHICH}: one of {listed(value for value, _ in CHOICES)}")
+    state = None if which == "all" else State(which)
+    return ReadItems(by, node_of(given), max=NAMED, state=state, payloads=False)
+
+
+def _choose_item(page: ItemPage, _given: Given) -> Shown:
+    if not page.entries and not page.more:
+        return Result(f"There are no such items in {page.node}.")
+    options = tuple((entry.item.id, _about(entry)) for entry in page.entries)
+    other = Field(OTHER + ITEM, "text-single", "Or another item, by its id")
+    pick = Field(ITEM, "list-single", "Item", options[0][:1], options) if options else None
+    words = "Choose the item you want to look at. Looking takes nothing from anybody."
+    words += f" These are the first {len(options)}." if page.more else ""
+    return Form(f"Items of {page.node}", words, (pick, other) if pick else (other,))
+
+
+def _about(entry: ItemEntry) -> str:
+    item = entry.item
+    words = [item.state.value]
+    words += [f"held by {item.holder}"] if item.holder else []
+    words += [f"failed {count(item.failed, 'time')}"] if item.failed else []
+    words += [item.error[:80]] if item.error else []
+    return f"{item.id} ({listed(words)})"
+
+
+def _show_item(reply: Peeked, given: Given) -> Result:
+    answer = PEEK.answer(reply, given)
+    facts = [field for field in facts_of(PEEK, answer) if field.var != "payload"]
+    text = reply.payload[:SHOWN].decode("utf-8", "replace")
+    cut = len(reply.payload) > SHOWN
+    payload = fact("payload", "Payload, as it begins" if cut else "Payload", text)
+    title = f"Item {reply.item.id} of {reply.node}"
+    return Result(answer.note, title=title, facts=(*facts, payload))
+
+
+# --- release ------------------------------------------------------------------------------------
+
+
+def _ask_locked(by: Asker, given: Given) -> Request:
+    return ReadItems(by, node_of(given), max=NAMED, state=State.LOCKED, payloads=False)
+
+
+def _choose_locks(page: ItemPage, _given: Given) -> Shown:
+    if not page.entries and not page.more:
+        return Result(f"Nobody holds an item of {page.node}.")
+    options = tuple((entry.item.id, _lock(entry.item)) for entry in page.entries)
+    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one a line")
+    pick = Field(ITEM, "list-multi", "Items", (), options) if options else None
+    words = "Choose the items to take away from their holders. Others get them at once, and it counts as nobody's failure."
+    return Form(f"Locks of {page.node}", words, (pick, other) if pick else (other,))
+
+
+# --- cancel -------------------------------------------------------------------------------------
+
+
+def _ask_all(by: Asker, given: Given) -> Request:
+    return ReadItems(by, node_of(given), max=NAMED, payloads=False)
+
+
+def _choose_cancelled(page: ItemPage, _given: Given) -> Shown:
+    if not page.entries and not page.more:
+        return Result(f"There are no items in {page.node}.")
+    options = tuple((entry.item.id, _about(entry)) for entry in page.entries)
+    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one a line")
+    pick = Field(ITEM, "list-multi", "Items", (), options) if options else None
+    words = f"Choose the items to take out of {page.node}. If a worker holds one, it is told. They cannot be brought back."
+    words += f" These are the first {len(options)}." if page.more else ""
+    return Form(f"Items of {page.node}", words, (pick, other) if pick else (other,))
+
+
+def _lock(item: Item) -> str:
+    until = f" until {stamp(item.deadline)}" if item.deadline else ""
+    return f"{item.id} (held by {item.holder}{until})"
+
+
+def _first(title: str, instructions: str, *more: Field) -> Stage:
+    return Stage(ask_powers(Power.NODES), choose_node(title, instructions, more=more))
+
+
+COMMANDS: Final = (
+    choosing(ITEMS),
+    choosing(DEAD),
+    choosing(REASONS),
+    of(
+        PEEK,
+        _first(
+            "Look at an item",
+            "Choose the queue, and which of its items to choose from.",
+            Field(WHICH, "list-single", "Items", (State.DEAD.value,), CHOICES),
+        ),
+        Stage(_ask_items, _choose_item),
+        doing(PEEK, _show_item),
+    ),
+    of(
+        REDRIVE,
+        _first(REDRIVE.label, REDRIVE.about, *fields_of(REDRIVE)),
+        doing(REDRIVE),
+    ),
+    choosing(DISCARD),
+    of(
+        CANCEL,
+        _first("Cancel items", "Choose the queue."),
+        Stage(_ask_all, _choose_cancelled),
+        doing(CANCEL),
+    ),
+    of(
+        RELEASE,
+        _first("End a lock", "Choose the queue."),
+        Stage(_ask_locked, _choose_locks),
+        doing(RELEASE),
+    ),
+    of(
+        PURGE,
+        Stage(
+            ask_powers(Power.NODES),
+            choose_node(
+                "Delete all items",
+                "Choose the node. You are asked once more before anything is deleted.",
+                fits=lambda _node: True,
+                none="You own no node here.",
+            ),
+        ),
+        confirming(PURGE),
+        sure(PURGE),
+    ),
+)

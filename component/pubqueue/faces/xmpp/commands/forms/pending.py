@@ -1,0 +1,57 @@
+"""Who waits to be let in: an owner has the requests sent again (XEP-0060 8.7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import AccessModel
+from pubqueue.core.nodes.subscriptions.pending import AT_ONCE, SendPending
+from pubqueue.core.reading.summaries import Power
+from pubqueue.faces.xmpp.commands.command_steps import Command, Result, Stage
+from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Done
+    from pubqueue.core.model import Asker, Node
+
+NODE: Final = "pubsub#node"
+
+
+def _approves(node: Node) -> bool:
+    return node.config.access_model is AccessModel.AUTHORIZE
+
+
+def _ask(by: Asker, given: Given) -> Request:
+    return SendPending(by, node_of(given, NODE))
+
+
+def _show(_done: Done, given: Given) -> Result:
+    return Result(
+        f"The requests of those who wait at {node_of(given, NODE)} are sent to you, {AT_ONCE} at most at a time."
+    )
+
+
+COMMANDS: Final = (
+    Command(
+        f"{ns.PUBSUB}#get-pending",
+        "Get requests to subscribe",
+        Power.NODES,
+        (
+            Stage(
+                ask_powers(Power.NODES),
+                choose_node(
+                    "Requests to subscribe",
+                    "Choose the node whose requests you want to answer.",
+                    fits=_approves,
+                    none="You own no node whose subscriptions are to be approved.",
+                    var=NODE,
+                    form_type=ns.SUBSCRIBE_AUTHORIZATION,
+                ),
+            ),
+            Stage(_ask, _show),
+        ),
+    ),
+)

@@ -1,0 +1,59 @@
+"""Those who subscribe to a queue: end the subscription of one. And who is what to a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.nodes import AFFILIATE, MEMBERS
+from pubqueue.app.management.service import END_SUBSCRIPTION
+from pubqueue.core.reading.inspect import ReadWorkers
+from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.operation_forms import OTHER, choosing, doing, field_of
+from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker
+    from pubqueue.core.reading.summaries import Worker, WorkerPage
+    from pubqueue.faces.xmpp.commands.command_steps import Shown
+
+
+def _ask_workers(by: Asker, given: Given) -> Request:
+    return ReadWorkers(by, node_of(given))
+
+
+def _choose(page: WorkerPage, _given: Given) -> Shown:
+    if not page.workers:
+        return Result(f"Nobody subscribes to {page.node.name}.")
+    options = tuple((one.subscription.jid, _about(one)) for one in page.workers)
+    words = (
+        "Choose the worker. It may subscribe again, unless you take its affiliation away as well."
+    )
+    worker = END_SUBSCRIPTION.parameter("worker")
+    fields = (
+        Field(worker.name, "list-single", worker.label, options[0][:1], options),
+        Field(OTHER + worker.name, "text-single", "Or another one, by its JID"),
+        field_of(END_SUBSCRIPTION.parameter("release")),
+    )
+    return Form(f"Workers of {page.node.name}", words, fields)
+
+
+def _about(worker: Worker) -> str:
+    one = worker.subscription
+    return f"{one.jid} (holds {one.in_flight} of {one.queue_requests})"
+
+
+COMMANDS: Final = (
+    of(
+        END_SUBSCRIPTION,
+        Stage(
+            ask_powers(END_SUBSCRIPTION.power),
+            choose_node("End a subscription", "Choose the queue that the worker subscribes to."),
+        ),
+        Stage(_ask_workers, _choose),
+        doing(END_SUBSCRIPTION),
+    ),
+    choosing(MEMBERS),
+    choosing(AFFILIATE),
+)

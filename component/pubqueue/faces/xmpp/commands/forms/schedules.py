@@ -1,0 +1,176 @@
+"""What is published at set times: see it, make, change and end it, stop it for a while, and have it published at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.cells import stamp
+from pubqueue.app.management.schedules import (
+    ADD,
+    CHANGE,
+    DEFINING,
+    FIRE,
+    NAME,
+    PAUSE,
+    REMOVE,
+    RESUME,
+    SCHEDULE,
+    SCHEDULES,
+    SHOW,
+    state_of,
+)
+from pubqueue.core.schedules.admin import ListSchedules
+from pubqueue.core.schedules.model import Source
+from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.operation_forms import (
+    OTHER,
+    doing,
+    field_of,
+    rows_in_words,
+    table_of,
+)
+from pubqueue.faces.xmpp.commands.words import ask_powers, listed
+from pubqueue.faces.xmpp.xml.payload_text import to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Operation
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker
+    from pubqueue.core.reading.summaries import Powers
+    from pubqueue.core.schedules.model import Definition, Schedule, SchedulePage
+    from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
+
+AFTER: Final = "after"
+
+HINTS: Final = {
+    "cron": "Minute, hour, day of the month, month, day of the week; 0 3 * * * is each night at three.",
+    "zone": "As in Europe/Berlin.",
+    "payload": "An XML element in a namespace, or JSON.",
+    "headers": "One on a line, as in name: value.",
+}
+
+
+# --- the list ------------------------------------------------------------------------------------
+
+
+def _show_list(page: SchedulePage, given: Given) -> Result:
+    answer = SCHEDULES.answer(page, given)
+    after = given.one(AFTER)
+    return Result(
+        answer.note,
+        title=f"Schedules behind {after}" if after else "Schedules",
+        facts=rows_in_words((one.name, _in_words(one)) for one in page.schedules),
+        table=table_of(SCHEDULES, answer),
+        more={AFTER: (answer.through,)} if answer.more else {},
+    )
+
+
+def _in_words(one: Schedule) -> str:
+    words = [f"{state_of(one)}, to {one.definition.node}"]
+    words += [f"next {stamp(one.due)}"] if one.due is not None else []
+    words += [f"last {stamp(one.last)}"] if one.last is not None else []
+    words += [one.error] if one.error else []
+    return listed(words)
+
+
+# --- making and changing -------------------------------------------------------------------------
+
+
+def _defining() -> tuple[Field, ...]:
+    return tuple(field_of(one, hint=HINTS.get(one.name, "")) for one in DEFINING)
+
+
+def _show_new(_powers: Powers, _given: Given) -> Form:
+    return Form(ADD.label, ADD.about, (field_of(NAME), *_defining()))
+
+
+def _ask_one(by: Asker, given: Given) -> Request:
+    return ListSchedules(by, name=_chosen(given))
+
+
+def _show_one(page: SchedulePage, given: Given) -> Shown:
+    stands = _stands(page.schedules[0].definition)
+    fields = tuple(replace(field, value=stands[field.var]) for field in _defining())
+    return Form(f"Change {_chosen(given)}", CHANGE.about, fields)
+
+
+def _stands(what: Definition) -> dict[str, tuple[str, ...]]:
+    """Return what a schedule is made of as the values of the fields."""
+    return {
+        "cron": (what.cron,),
+        "zone": (what.zone,),
+        "node": (what.node,),
+        "payload": tuple(to_text(what.payload).split("\n")),
+        "missed": (what.missed.value,),
+        "priority": (str(what.priority),),
+        "ttl": () if what.ttl is None else (f"{what.ttl / 1000:.15g}",),
+        "headers": tuple(f"{name}: {value}" for name, value in what.headers),
+        "group": (what.group,) if what.group else (),
+    }
+
+
+# --- choosing ------------------------------------------------------------------------------------
+
+
+def _chosen(given: Given) -> str:
+    return given.one(OTHER + SCHEDULE.name) or given.one(SCHEDULE.name)
+
+
+def _ask_all(by: Asker, _given: Given) -> Request:
+    return ListSchedules(by)
+
+
+def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> Stage:
+    """Return the stage at which one of those that fit is chosen; where there are very many, another may be named."""
+
+    def show(page: SchedulePage, _given: Given) -> Shown:
+        named = [one.name for one in page.schedules if fits(one)]
+        if not named and not page.more:
+            return Result(none)
+        options = tuple((name, name) for name in named)
+        pick = Field(
+            *(SCHEDULE.name, "list-single", SCHEDULE.label, tuple(named[:1]), options),
+            required=not page.more,
+        )
+        other = Field(OTHER + SCHEDULE.name, "text-single", "Or another schedule, by its name")
+        fields = ((pick,) if named else ()) + ((other,) if page.more else ())
+        return Form(operation.label, operation.about, fields)
+
+    return Stage(_ask_all, show)
+
+
+def _with_one(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> Command:
+    """Return the command of an operation on a schedule that is chosen."""
+    return of(operation, _choosing(operation, fits, none), doing(operation))
+
+
+def _is_any(_one: Schedule) -> bool:
+    return True
+
+
+def _is_changed_here(one: Schedule) -> bool:
+    return one.source is Source.COMMAND
+
+
+NONE: Final = "There is no schedule."
+NONE_HERE: Final = "There is no schedule that a command has made."
+
+COMMANDS: Final = (
+    of(SCHEDULES, doing(SCHEDULES, _show_list)),
+    _with_one(SHOW, _is_any, NONE),
+    of(ADD, Stage(ask_powers(ADD.power), _show_new), doing(ADD)),
+    of(
+        CHANGE,
+        _choosing(CHANGE, _is_changed_here, NONE_HERE),
+        Stage(_ask_one, _show_one),
+        doing(CHANGE),
+    ),
+    _with_one(REMOVE, _is_changed_here, NONE_HERE),
+    _with_one(PAUSE, lambda one: not one.paused, "No schedule is running."),
+    _with_one(RESUME, lambda one: one.paused, "No schedule is paused."),
+    _with_one(FIRE, _is_any, NONE),
+)

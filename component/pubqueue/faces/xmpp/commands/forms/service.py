@@ -1,0 +1,88 @@
+"""The service itself: what runs here, and its nodes: a new one, their settings, and their end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.nodes import CONFIGURE, CREATE, DELETE
+from pubqueue.app.management.nodes import SETTINGS as SETTINGS_OF
+from pubqueue.app.management.service import SERVICE
+from pubqueue.core.model import NodeName
+from pubqueue.core.nodes.manage import Create
+from pubqueue.faces.xmpp import settings
+from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
+from pubqueue.faces.xmpp.commands.words import ask_powers
+from pubqueue.faces.xmpp.xml.field_labels import VALUES
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Created
+    from pubqueue.core.model import Asker
+    from pubqueue.core.reading.summaries import Powers
+
+NAME: Final = "name"
+MODEL, USUAL = "pubsub#access_model", "usual"
+
+SETTINGS: Final = (
+    "x-queueing#enabled",
+    "pubsub#title",
+    MODEL,
+    "x-queueing#lock_timeout",
+    "x-queueing#max_failures",
+    "x-queueing#dead_letter_node",
+    "x-queueing#event_log",
+)
+"""The settings that are asked for; all others are changed in the node's configuration."""
+
+FIRST: Final = {"x-queueing#enabled": "1", MODEL: USUAL}
+"""What stands in the form where that is not what any new node has."""
+
+
+def _show_form(_powers: Powers, _given: Given) -> Form:
+    name = Field(NAME, "text-single", "Name of the node", required=True)
+    words = "You will own the node. All other settings can be changed later, in its configuration."
+    return Form("Create a node", words, (name, *_fields()))
+
+
+def _fields() -> tuple[Field, ...]:
+    new = settings.shown_new()
+    known = {field.var: field for field in settings.FIELDS}
+    return tuple(
+        Field(
+            var,
+            known[var].type,
+            known[var].label,
+            (FIRST.get(var, new[var]),),
+            _options(known[var]),
+        )
+        for var in SETTINGS
+    )
+
+
+def _options(field: settings.Field) -> tuple[tuple[str, str], ...]:
+    usual = (
+        ((USUAL, "as usual: a queue is for members, another node for all"),)
+        if field.var == MODEL
+        else ()
+    )
+    return (*usual, *((option, VALUES.get(option, option)) for option in field.options))
+
+
+def _ask_create(by: Asker, given: Given) -> Request:
+    fields = {var: list(given[var]) for var in SETTINGS if given.one(var) not in {"", USUAL}}
+    return Create(by, NodeName(given.one(NAME)), settings.wanted(fields))
+
+
+def _show_created(reply: Created, _given: Given) -> Result:
+    return Result(f"{reply.node} is there, and you own it.")
+
+
+COMMANDS: Final = (
+    choosing(SETTINGS_OF),
+    choosing(CONFIGURE),
+    choosing(DELETE),
+    of(CREATE, Stage(ask_powers(CREATE.power), _show_form), Stage(_ask_create, _show_created)),
+    of(SERVICE, doing(SERVICE)),
+)

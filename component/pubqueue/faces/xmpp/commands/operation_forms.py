@@ -1,0 +1,203 @@
+"""Stages and results that are made of an operation: what it is given becomes fields, and what it answers facts or a table."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.management.cells import Cell
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.model import AFTER, MOST, Kind, Readers, UnfitError, fit
+from pubqueue.app.management.words import count, told
+from pubqueue.core.nodes.manage import Describe
+from pubqueue.faces.xmpp.commands.command_steps import WARN, Field, Form, Result, Stage, Table, of
+from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, fact, node_of, unfit
+from pubqueue.faces.xmpp.xml.jids import jid_of
+from pubqueue.faces.xmpp.xml.payload_text import from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.app.management.model import Answer, Column, Operation, Parameter
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Described
+    from pubqueue.core.model import Asker, Node
+    from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
+    from pubqueue.faces.xmpp.refusals import StanzaError
+
+OTHER: Final = "other_"
+"""Begins the name of a field for what is not among those to choose from; what stands in it goes first."""
+
+SURE: Final = "sure"
+
+READERS: Final = Readers(jid_of, from_text)
+
+IN_WORDS: Final = 20
+"""Rows that are told in words as well, for clients that show no tables."""
+
+OF_PAGES: Final = frozenset({AFTER.name, MOST.name, "until"})
+"""Parameters that nobody fills in: a long table goes on by itself."""
+
+_KINDS: Final = {
+    Kind.NODE: "text-single",
+    Kind.ITEM: "text-single",
+    Kind.JID: "text-single",
+    Kind.TEXT: "text-single",
+    Kind.LINES: "text-multi",
+    Kind.COUNT: "text-single",
+    Kind.NUMBER: "text-single",
+    Kind.PAYLOAD: "text-multi",
+    Kind.FLAG: "boolean",
+    Kind.CHOICE: "list-single",
+}
+
+
+def meant(operation: Operation, given: Given) -> Given:
+    """Return what a form was filled in with as the parameters of an operation."""
+    return Given({one.name: _meant(one, given) for one in operation.parameters})
+
+
+def _meant(one: Parameter, given: Given) -> tuple[str, ...]:
+    other = given.lines(OTHER + one.name)
+    if one.kind is Kind.LINES:
+        return (*given.lines(one.name), *other)
+    if one.kind is Kind.PAYLOAD:
+        return given.get(one.name, ())
+    return other[:1] or given.get(one.name, ())[:1]
+
+
+def field_of(parameter: Parameter, *, hint: str = "") -> Field:
+    """Return the field in which a parameter is asked for."""
+    value = (parameter.usual,) if parameter.usual else ()
+    return Field(
+        *(parameter.name, _KINDS[parameter.kind], parameter.label, value, parameter.choices),
+        required=parameter.required,
+        hint=hint,
+    )
+
+
+def fields_of(operation: Operation) -> tuple[Field, ...]:
+    """Return the fields of what an operation on a node is given beside the node."""
+    return tuple(field_of(one) for one in operation.parameters[1:] if one.name not in OF_PAGES)
+
+
+def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> Stage:
+    """Return the stage that does it; what comes of it is shown by `show`, or as the operation answers."""
+
+    def ask(by: Asker, given: Given) -> Request | StanzaError:
+        try:
+            return operation.ask(by, fit(operation, meant(operation, given), READERS))
+        except UnfitError as problem:
+            return unfit(str(problem))
+
+    def answer(reply: Any, given: Given) -> Result:  # noqa: ANN401  # of the type that the request has
+        return shown(operation, operation.answer(reply, meant(operation, given)))
+
+    return Stage(ask, show or answer)
+
+
+def shown(operation: Operation, answer: Answer) -> Result:
+    """Return an answer for people: a sentence about what was done, facts, or a table."""
+    kind = WARN if answer.warns else "info"
+    if operation.changes or not operation.columns:
+        return Result(answer.note, kind)
+    if operation.single:
+        return Result(answer.note, kind, operation.label, facts_of(operation, answer))
+    words = ((str(row[0]), _in_words(operation, row, answer)) for row in answer.rows)
+    return Result(
+        *(answer.note, kind, operation.label),
+        facts=rows_in_words(words),
+        table=table_of(operation, answer),
+        more={AFTER.name: (answer.through,)} if answer.more else {},
+    )
+
+
+def facts_of(operation: Operation, answer: Answer) -> tuple[Field, ...]:
+    """Return the one row of an answer, cell by cell; what is not there is left out."""
+    (row,) = answer.rows
+    facts = (
+        fact(column.name, column.label, _lines(column, value, answer))
+        for column, value in zip(operation.columns, row, strict=True)
+        if not column.more
+    )
+    return tuple(field for field in facts if any(field.value))
+
+
+def _lines(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
+    """Return a cell that has room for several lines."""
+    return "\n".join(value) if column.cell is Cell.NAMES else _told(column, value, answer)
+
+
+def table_of(operation: Operation, answer: Answer) -> Table:
+    """Return the rows of an answer under the columns that people are shown."""
+    at = [place for place, column in enumerate(operation.columns) if not column.more]
+    columns = tuple((operation.columns[place].name, operation.columns[place].label) for place in at)
+    rows = tuple(
+        tuple(_told(operation.columns[place], row[place], answer) for place in at)
+        for row in answer.rows
+    )
+    return Table(columns, rows)
+
+
+def rows_in_words(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
+    """Return the first rows as facts: each under its name."""
+    some = enumerate(islice(words, IN_WORDS), 1)
+    return tuple(fact(f"row{number}", name, said) for number, (name, said) in some)
+
+
+def _in_words(operation: Operation, row: tuple[Any, ...], answer: Answer) -> str:
+    cells = list(zip(operation.columns, row, strict=True))[1:]
+    said = (
+        (column.label, _told(column, value, answer)) for column, value in cells if not column.more
+    )
+    return ", ".join(f"{label}: {text}" for label, text in said if text)
+
+
+def _told(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
+    return told(column.cell, value, answer.now)
+
+
+# --- whole commands -----------------------------------------------------------------------------
+
+
+def choosing(
+    operation: Operation,
+    *,
+    fits: Callable[[Node], bool] = lambda _node: True,
+    none: str = "You own no node here.",
+) -> Command:
+    """Return the command of an operation on a node: choose it, fill in the rest, be asked once more where that is due."""
+    more = fields_of(operation)
+    choose = choose_node(operation.label, operation.about, fits=fits, none=none, more=more)
+    first = Stage(ask_powers(operation.power), choose)
+    if not operation.sure:
+        return of(operation, first, doing(operation))
+    return of(operation, first, confirming(operation), sure(operation))
+
+
+def confirming(operation: Operation) -> Stage:
+    """Return the stage that says what will be gone, and asks whether that is meant."""
+
+    def ask(by: Asker, given: Given) -> Request:
+        return Describe(by, node_of(given), manage=True)
+
+    def confirm(reply: Described, _given: Given) -> Shown:
+        node = reply.node
+        words = f"{node.name} has {count(node.items, 'item')}. {operation.sure.format(node.name)}"
+        label = f"Yes, {operation.label.lower().removesuffix(' of a node')}"
+        yes = Field(SURE, "boolean", label, ("0",), required=True)
+        return Form(operation.label.replace("a node", node.name), words, (yes,))
+
+    return Stage(ask, confirm)
+
+
+def sure(operation: Operation) -> Stage:
+    """Return the stage that does it if that was confirmed."""
+    stage = doing(operation)
+
+    def ask(by: Asker, given: Given) -> Request | Result | StanzaError:
+        if not given.says_yes(SURE):
+            return Result("Nothing was deleted, for it was not confirmed.", WARN)
+        return stage.ask(by, given)
+
+    return Stage(ask, stage.show)

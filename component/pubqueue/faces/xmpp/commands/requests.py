@@ -1,0 +1,51 @@
+"""Commands (XEP-0050), and the discovery of them beside that of nodes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pubqueue.core.reading.inspect import AskPowers
+from pubqueue.faces.xmpp.commands import discovery
+from pubqueue.faces.xmpp.commands.table import COMMANDS
+from pubqueue.faces.xmpp.parse import retrieving
+from pubqueue.faces.xmpp.parse.iq import Asked
+from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Refused
+    from pubqueue.faces.xmpp.parse.iq import Iq
+    from pubqueue.faces.xmpp.refusals import StanzaError
+
+
+def step(iq: Iq) -> Asked | StanzaError | bytes:
+    """XEP-0050 2.4: a command is begun, or goes on."""
+    return NO_SUCH_COMMAND if iq.desk is None else iq.desk.take(iq)
+
+
+def disco_info(iq: Iq) -> Request | Asked | StanzaError | bytes:
+    """XEP-0050 2.2: the list of commands, or one of them, which not everybody may see; else a node or the service."""
+    node = iq.child.get("node")
+    if node == ns.COMMANDS:
+        return discovery.list_info().encode()
+    if node is not None and (command := COMMANDS.get(node)) is not None:
+        request = AskPowers(iq.by, command.power)
+        return Asked(request, partial(discovery.command_info, command), _nothing_instead)
+    return retrieving.disco_info(iq)
+
+
+def disco_items(iq: Iq) -> Request | Asked | StanzaError:
+    """XEP-0050 2.2: the commands that are open to the asker; a command has no items; else nodes, or items of one."""
+    node = iq.child.get("node")
+    if node == ns.COMMANDS:
+        return Asked(AskPowers(iq.by), discovery.items, _nothing_instead)
+    if node is not None and (command := COMMANDS.get(node)) is not None:
+        request = AskPowers(iq.by, command.power)
+        return Asked(request, partial(discovery.no_items, command), _nothing_instead)
+    return retrieving.disco_items(iq)
+
+
+def _nothing_instead(_refused: Refused) -> bytes | None:
+    return None

@@ -1,0 +1,72 @@
+"""How large the answer to a request can get, whatever is decided: known before that, for what is committed has to be told.
+
+Lists end where a stanza has no more room, and go on at the next page. What names each item of the request again cannot: a
+request whose answer might not fit is refused, and nothing of it is done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.nodes.manage import SetAffiliations
+from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
+from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.settle import Settle
+from pubqueue.core.queue.touch import Touch
+from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
+from pubqueue.faces.xmpp.xml.text import attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.app.rules import Request
+
+LIMIT: Final = LARGEST_ANSWER - 12_000
+"""Bytes of what names the items of a request; the rest is for addresses, the node, and an item that is dead."""
+
+ITEM: Final = len('<item id=""/>')
+KNOWN: Final = len('<known xmlns="urn:x-pubqueue:0" item=""/>')
+TOUCHED: Final = len('<item id="" deadline="2026-01-01T00:00:00.000Z"/>')
+LOCKED: Final = len('<locked item=""/>')
+"""Bytes of what names an item in an answer, beside its id."""
+
+ENTRY: Final = 200
+"""Bytes of an affiliation or a subscription in an answer, beside its JID, at most."""
+
+TOO_MANY: Final = Refused(
+    Refusal.TOO_MANY_ITEMS,
+    f"an answer that names all of these would have more than {LIMIT} bytes: ask for fewer of them at once",
+)
+
+
+def largest(request: Request, wanted: str) -> int:
+    """Return how many bytes the answer has at most that names the items or entries of the request; 0 where it names none.
+
+    `wanted` is which answer was asked for: `known` repeats the ids of items that were known, or locked. Of entries those
+    are named, in the error, that could not be changed while others were.
+    """
+    match request:
+        case Publish(drafts=drafts) | StagePublish(publish=Publish(drafts=drafts)):
+            ids = [draft.id for draft in drafts]
+            return _of(ids, ITEM) + (_of(ids, KNOWN) if wanted == "known" else 0)
+        case Touch(ids=ids):
+            return _of(ids, TOUCHED)
+        case Settle(ids=ids) if wanted == "known":
+            return _of(ids, LOCKED)
+        case SetAffiliations(entries=entries):
+            return _of([jid for jid, _ in entries], ENTRY)
+        case SetSubscriptions(wishes=wishes):
+            return _of([wish.jid for wish in wishes], ENTRY)
+        case _:
+            return 0
+
+
+def _of(ids: Iterable[str], beside: int) -> int:
+    return sum(len(attribute(one).encode()) + beside for one in ids)
+
+
+def beyond(request: Request, wanted: str) -> Refused | None:
+    """Refuse a request whose answer might not fit into a stanza."""
+    return TOO_MANY if largest(request, wanted) > LIMIT else None

@@ -1,0 +1,139 @@
+"""Service discovery (XEP-0030): what the service does, what its nodes are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.faces.xmpp.render import pages, transactions
+from pubqueue.faces.xmpp.xml import forms
+from pubqueue.faces.xmpp.xml.result_sets import cut
+from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.core.decision import (
+        Described,
+        Listed,
+    )
+
+PUBSUB_FEATURES: Final = (
+    "access-authorize",
+    "access-open",
+    "access-whitelist",
+    "config-node",
+    "config-node-max",
+    "create-and-configure",
+    "create-nodes",
+    "delete-items",
+    "delete-nodes",
+    "get-pending",
+    "instant-nodes",
+    "item-ids",
+    "leased-subscription",
+    "manage-subscriptions",
+    "member-affiliation",
+    "meta-data",
+    "modify-affiliations",
+    "multi-items",
+    "multi-subscribe",
+    "outcast-affiliation",
+    "persistent-items",
+    "presence-notifications",
+    "publish",
+    "publish-node-full",
+    "publish-only-affiliation",
+    "publish-options",
+    "publisher-affiliation",
+    "purge-nodes",
+    "retract-items",
+    "retrieve-affiliations",
+    "retrieve-default",
+    "retrieve-default-sub",
+    "retrieve-items",
+    "retrieve-subscriptions",
+    "rsm",
+    "subscribe",
+    "subscription-notifications",
+    "subscription-options",
+)
+"""What of XEP-0060 1.30 section 10 the service does, and no more."""
+
+MULTI_SUBSCRIBE: Final = f"{ns.PUBSUB}#multi-subscribe"
+"""What nodes do that are configured so; the service offers it because their owners can."""
+
+AUTO_CREATE: Final = f"{ns.PUBSUB}#auto-create"
+"""What it does besides, unless an operator says otherwise."""
+
+FEATURES: Final = (
+    ns.DISCO_INFO,
+    ns.DISCO_ITEMS,
+    ns.PUBSUB,
+    *(f"{ns.PUBSUB}#{feature}" for feature in PUBSUB_FEATURES),
+    ns.QUEUEING,
+    ns.PUBQUEUE,
+    transactions.FEATURE,
+    *pages.FEATURES,
+    ns.COMMANDS,
+    ns.RSM,
+    ns.FILTER,
+    ns.ORDER_BY,
+    f"{ns.ORDER_BY}@{ns.PUBSUB}",
+    ns.SHIM,
+    ns.PING,
+    ns.VERSION,
+    ns.TIME,
+)
+
+
+def _query(namespace: str, node: str | None, inner: str) -> str:
+    words = "" if node is None else f' node="{attribute(node)}"'
+    return f'<query xmlns="{namespace}"{words}>{inner}</query>'
+
+
+def _features(names: Iterable[str]) -> str:
+    return "".join(f'<feature var="{attribute(name)}"/>' for name in names)
+
+
+ROSTER_FEATURES: Final = (f"{ns.PUBSUB}#access-presence", f"{ns.PUBSUB}#access-roster")
+"""What is offered to those whose server lets us ask it for rosters."""
+
+
+def service_info(*, auto_creates: bool = False, rosters: bool = False) -> str:
+    """Return what the service is (XEP-0060 5.1, XEP-0254 3)."""
+    identity = '<identity category="pubsub" type="service" name="pubqueue"/>'
+    features = (*FEATURES, *(ROSTER_FEATURES if rosters else ()))
+    features = (*features, AUTO_CREATE) if auto_creates else features
+    return _query(ns.DISCO_INFO, None, identity + _features(features))
+
+
+def node_info(described: Described, _service: str) -> bytes:
+    """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35), and who keeps a log."""
+    node = described.node
+    identity = '<identity category="pubsub" type="leaf"/>'
+    features = [ns.DISCO_INFO, ns.PUBSUB]
+    if node.config.queueing:
+        features.append(ns.QUEUEING)
+    elif node.config.multi_subscribe:
+        features.append(MULTI_SUBSCRIBE)
+    if node.config.event_log:
+        features.append(pages.EVENTS)
+    inner = identity + _features(features) + forms.meta_data(described)
+    return _query(ns.DISCO_INFO, node.name, inner).encode()
+
+
+def items(listed: Listed, service: str) -> bytes:
+    """Return nodes (XEP-0060 5.2) or a node's items (5.5: no node attribute on these)."""
+    jid = attribute(service)
+    if listed.node is not None:
+        entries = [f'<item jid="{jid}" name="{attribute(name)}"/>' for name, _ in listed.entries]
+    else:
+        entries = [
+            f'<item jid="{jid}" node="{attribute(name)}"'
+            + (f' name="{attribute(title)}"/>' if title else "/>")
+            for name, title in listed.entries
+        ]
+    names = [name for name, _ in listed.entries]
+    shown, which = cut([entry.encode() for entry in entries], names, listed.part)
+    return _query(ns.DISCO_ITEMS, listed.node, "".join(entries[shown]) + which).encode()

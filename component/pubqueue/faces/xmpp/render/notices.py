@@ -1,0 +1,201 @@
+"""Notices as messages, straight to bytes.
+
+What a queue says is of type normal, for headlines vanish when they cannot be routed, and carries one hint, that nothing
+is to be stored (row 28 of XEP-0254): servers copy no message without a body to a user's other resources. What a plain
+node says is a headline, unless its owner wants it otherwise (XEP-0060 12.7): that is stored by nobody without a hint.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pubqueue.core.model import mark_of
+from pubqueue.core.notices import (
+    Announce,
+    ApprovalWanted,
+    Configured,
+    Deleted,
+    Deliver,
+    Purged,
+    Retracted,
+    SubscriptionChanged,
+    Unlocked,
+)
+from pubqueue.faces.xmpp.xml import forms, headers
+from pubqueue.faces.xmpp.xml.text import attribute, quoted, stamp
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.model import Headers, Item, Jid, Millis
+    from pubqueue.core.notices import ForMany, Notice
+
+# what does not change in them
+_EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
+_ITEMS: Final = f'{_EVENT}<items node="'
+_LOCK: Final = f'</item></items></event><lock xmlns="{ns.PUBQUEUE}" token="'
+_BARE_END: Final = "</message>"
+_END: Final = f'<no-store xmlns="{ns.HINTS}"/></message>'
+_UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
+
+
+def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
+    """Return the message that carries a notice."""
+    if isinstance(what, Deliver):
+        again = f"-{new_id()}" if what.again else ""
+        return _delivery(what, service, f"{delivery_id(what)}{again}")
+    return head(service, what.to, new_id()) + rest(what, service)
+
+
+def head(service: str, to: Jid, message_id: str) -> bytes:
+    """Return how the message of any other notice begins; only that differs from addressee to addressee."""
+    return f"{_start(service, to)}{message_id}".encode()
+
+
+ADDRESSEE: Final = b"\x00"
+"""Stands in front of what is told to many if their addresses are in it, and in the place of each address."""
+
+
+def rest(
+    what: ForMany | Unlocked | ApprovalWanted, service: str, *, fleeting: bool = False
+) -> bytes:
+    """Return what stands behind the message's id; what is fleeting is a headline."""
+    kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
+    if isinstance(what, Announce | Retracted) and what.subids:
+        end = _with_subids(end, what)
+    match what:
+        case Retracted():
+            inner = _gone(what, "retract")
+        case Unlocked():
+            inner = _gone(what, _UNLOCK)
+        case Announce():
+            return _announced(what, service, kind, end)
+        case Purged():
+            inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'
+        case Deleted():
+            inner = f"{_EVENT}{_deleted(what)}"
+        case Configured():
+            inner = f"{_EVENT}{_configured(what)}"
+        case SubscriptionChanged():
+            return _changed(what)
+        case ApprovalWanted():  # it may wait for the owner: nothing says that it is not to be stored
+            return f'">{forms.authorization(what)}</message>'.encode()
+        case _:
+            assert_never(what)
+    return f"{kind}{inner}</event>{end}".encode()
+
+
+def _with_subids(end: str, what: Announce | Retracted) -> str:
+    """Return the end of a message that names subscriptions: behind all else, as XEP-0060 7.1.2.4 has it.
+
+    What the publisher says of the item stands in front of them, for there is one element of headers.
+    """
+    known: Headers = ()
+    if isinstance(what, Announce) and what.draft is not None:
+        known = what.draft.headers
+    ids = tuple(("SubID", subid) for subid in what.subids)
+    return f"{end.removesuffix(_BARE_END)}{headers.render((*known, *ids))}{_BARE_END}"
+
+
+def _deleted(what: Deleted) -> str:
+    node = attribute(what.node)
+    if not what.uri:
+        return f'<delete node="{node}"/>'
+    return f'<delete node="{node}"><redirect uri="{attribute(what.uri)}"/></delete>'
+
+
+def _configured(what: Configured) -> str:
+    node = attribute(what.node)
+    if what.config is None:
+        return f'<configuration node="{node}"/>'
+    form = forms.node_config(what.config, kind="result")
+    return f'<configuration node="{node}">{form}</configuration>'
+
+
+def to_one(text: bytes, to: Jid) -> bytes:
+    """Return what is told to many as it is told to one of them."""
+    if not text.startswith(ADDRESSEE):
+        return text
+    return text[1:].replace(ADDRESSEE, attribute(to).encode())
+
+
+def _changed(what: SubscriptionChanged) -> bytes:
+    """Return how a subscription stands (XEP-0060 12.14, 12.19); whoever is away reads it later."""
+    jid = what.about or what.to
+    expiry = "" if what.expiry is None else f'expiry="{stamp(what.expiry)}" '
+    subid = f' subid="{quoted(what.subid)}"' if what.subid else ""
+    text = (
+        f'{_EVENT}<subscription {expiry}node="{attribute(what.node)}" '
+        f'jid="{attribute(jid) if jid else ADDRESSEE.decode()}"{subid} subscription="{what.state.value}"/>'
+        "</event></message>"
+    ).encode()
+    return text if jid else ADDRESSEE + text
+
+
+def delivery_id(what: Deliver) -> str:
+    """Return the message id of a delivery: it names the very lock and its subscription, so that a bounce does.
+
+    One that is sent again has an id of its own, which begins with this (XEP-0060 12.4).
+    """
+    return f"pq-{what.item.seq}-{what.item.token}-{_mark(what.subid)}"
+
+
+_mark: Final = lru_cache(maxsize=4096)(mark_of)
+
+
+@lru_cache(maxsize=4096)
+def _start(service: str, to: str) -> str:
+    """Return what stands before a message's id."""
+    return f'<message from="{attribute(service)}" to="{attribute(to)}" id="'
+
+
+def _gone(what: Retracted | Unlocked, start: str) -> str:
+    each = "".join([f'<{start} id="{attribute(item)}"/>' for item in what.ids])
+    return f'{_ITEMS}{attribute(what.node)}">{each}</items>'
+
+
+def _announced(what: Announce, service: str, kind: str, end: str) -> bytes:
+    draft, node = what.draft, attribute(what.node)
+    if draft is None:
+        return f'{kind}{_ITEMS}{node}"/></event>{end}'.encode()
+    words = f'id="{attribute(draft.id)}"'
+    if what.publisher is not None:
+        words += f' publisher="{attribute(what.publisher)}"'
+    if not draft.payload:
+        before, tail = f'{kind}{_ITEMS}{node}"><item {words}/>', "</items></event>"
+    else:
+        before, tail = f'{kind}{_ITEMS}{node}"><item {words}>', "</item></items></event>"
+    late = "" if what.late is None else _late(what.late, service)
+    given = "" if what.subids else headers.render(draft.headers)  # else they are in the end
+    tail += f"{late}{given}{end}"
+    return before.encode() + draft.payload + tail.encode()
+
+
+def _delivery(what: Deliver, service: str, name: str) -> bytes:
+    """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
+    item = what.item
+    before = (
+        f'{_start(service, what.to)}{name}{_ITEMS}{attribute(item.node)}">'
+        f'<item id="{attribute(item.id)}" publisher="{attribute(item.publisher)}">'
+    )
+    deadline = "" if item.deadline is None else f' deadline="{stamp(item.deadline)}"'
+    beside = "" if item.acquired == 1 and not item.headers else _beside(item, service)
+    failed = f' failed="{item.failed}"' if item.failed else ""
+    tail = (
+        f'{_LOCK}{item.token}"{deadline} attempt="{item.acquired}"{failed} '
+        f'published="{stamp(item.published)}"/>{beside}{_END}'
+    )
+    return before.encode() + what.payload + tail.encode()
+
+
+def _beside(item: Item, service: str) -> str:
+    """Return that the attempt is not the first (row 30), and the publisher's headers."""
+    late = _late(item.published, service) if item.acquired > 1 else ""
+    return late + headers.render(item.headers)
+
+
+def _late(published: Millis, service: str) -> str:
+    """Return when what is told now was published (XEP-0203)."""
+    return f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{stamp(published)}"/>'

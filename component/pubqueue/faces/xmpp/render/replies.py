@@ -1,0 +1,299 @@
+"""What stands in the result of each request: from replies to bytes, without building stanza objects.
+
+Each renderer takes the reply and the service's name; the table in `verbs` says which belongs to which request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue import __version__
+from pubqueue.core import multi_subscription
+from pubqueue.core.decision import Affiliations, Published, Refusal, Withdrawn
+from pubqueue.core.model import ItemReply, NodeConfig, NodeName, SubscriptionState
+from pubqueue.core.nodes.account import name_of
+from pubqueue.faces.xmpp.render import transactions
+from pubqueue.faces.xmpp.xml import forms
+from pubqueue.faces.xmpp.xml.result_sets import cut
+from pubqueue.faces.xmpp.xml.size_limits import ROOM
+from pubqueue.faces.xmpp.xml.text import attribute, stamp
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.decision import (
+        Created,
+        DefaultOptions,
+        Described,
+        Done,
+        Emptied,
+        MyAffiliations,
+        MySubscriptions,
+        NodeSubscriptions,
+        Redriven,
+        Refused,
+        Retrieved,
+        Subscribed,
+        Touched,
+        Unsubscribed,
+    )
+    from pubqueue.core.model import Item, Jid, Millis, Subscription
+    from pubqueue.core.reading.listing import Part
+    from pubqueue.core.transactions.model import Skipped
+    from pubqueue.faces.xmpp.xml.stanza import Element
+
+
+def done(_reply: Done | Emptied, _service: str) -> bytes:
+    """Return nothing: the result itself is the answer."""
+    return b""
+
+
+def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
+    """Say which of the items were locked to somebody else, and are deleted all the same."""
+    ids = reply.locked if isinstance(reply, Withdrawn) else ()
+    locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
+    told = f'<retracted xmlns="{ns.PUBQUEUE}">{locked}</retracted>'
+    return f'<pubsub xmlns="{ns.PUBSUB}">{told}</pubsub>'.encode()
+
+
+def software_version() -> str:
+    """Return what program this is (XEP-0092)."""
+    return (
+        f'<query xmlns="{ns.VERSION}"><name>pubqueue</name><version>{__version__}</version></query>'
+    )
+
+
+def entity_time(now: Millis) -> str:
+    """Return the time here, which is UTC (XEP-0202)."""
+    return f'<time xmlns="{ns.TIME}"><tzo>Z</tzo><utc>{stamp(now)}</utc></time>'
+
+
+def published(reply: Published | Skipped, _service: str) -> bytes:
+    """Return the ids (XEP-0060 7.1.2), and what there is to tell of items that were there before."""
+    return _published(reply)
+
+
+def _published(reply: Published | Skipped, beside: str = "") -> bytes:
+    if not isinstance(reply, Published):
+        return transactions.skipped(reply).encode()
+    items = "".join([f'<item id="{attribute(item)}"/>' for item in reply.ids])
+    node = attribute(reply.node)
+    taken = len(items) + len(beside)
+    dead = _deaths_within(ROOM - taken, reply.dead) if reply.dead else ""
+    return f'<pubsub xmlns="{ns.PUBSUB}"><publish node="{node}">{items}</publish>{beside}{dead}</pubsub>'.encode()
+
+
+def _deaths_within(room: int, dead: Sequence[Item]) -> str:
+    """Return what is told of dead items, of as many as there is room for beside the ids; of the first in any case."""
+    told = _death(dead[0])
+    for item in dead[1:]:
+        one = _death(item)
+        if len(told) + len(one) > room:
+            break
+        told += one
+    return told
+
+
+def published_briefly(reply: Published | Skipped, service: str) -> bytes:
+    """Return nothing where there is nothing to tell but that the items were taken."""
+    return published(reply, service) if not isinstance(reply, Published) or reply.dead else b""
+
+
+def published_if_known(reply: Published | Skipped, service: str) -> bytes:
+    """Return nothing where all items are new; else say also which of them were known."""
+    if not isinstance(reply, Published) or not reply.known:
+        return published_briefly(reply, service)
+    known = [f'<known xmlns="{ns.PUBQUEUE}" item="{attribute(item)}"/>' for item in reply.known]
+    return _published(reply, "".join(known))
+
+
+def subscribed(reply: Subscribed, _service: str) -> bytes:
+    """Return the subscription, with its window (XEP-0254 example 3)."""
+    words = _subscription(reply.subscription)
+    options = ""
+    if reply.queueing or reply.configured:
+        options = f"<options>{forms.options_now(reply, kind='result')}</options>"
+    return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/>{options}</pubsub>'.encode()
+
+
+def unsubscribed(reply: Unsubscribed, _service: str) -> bytes:
+    """Return the subscription as it stands now: not at all (XEP-0060 6.2.2)."""
+    words = _subscription(reply.subscription, SubscriptionState.NONE)
+    return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/></pubsub>'.encode()
+
+
+def created(reply: Created, _service: str) -> bytes:
+    """Return the name of the node (XEP-0060 8.1.2)."""
+    return f'<pubsub xmlns="{ns.PUBSUB}"><create node="{attribute(reply.node)}"/></pubsub>'.encode()
+
+
+def _subscription(s: Subscription, state: SubscriptionState | None = None) -> str:
+    return (
+        f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" '
+        f'subid="{attribute(s.subid)}" subscription="{(state or s.state).value}"'
+    )
+
+
+def my_subscriptions(reply: MySubscriptions, _service: str) -> bytes:
+    """Return the asker's subscriptions (XEP-0060 5.6)."""
+    entries = [f"<subscription {_subscription(s)}/>" for s in reply.entries]
+    names = [name_of(s) for s in reply.entries]
+    return _list("subscriptions", reply.node, entries, names, reply.part)
+
+
+def my_affiliations(reply: MyAffiliations, _service: str) -> bytes:
+    """Return what the asker is to nodes (XEP-0060 5.7)."""
+    entries = [
+        f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
+        for node, affiliation in reply.entries
+    ]
+    names = [node for node, _ in reply.entries]
+    return _list("affiliations", reply.node, entries, names, reply.part)
+
+
+def _list(
+    verb: str,
+    node: NodeName | None,
+    entries: Sequence[str],
+    names: Sequence[str],
+    part: Part,
+    *,
+    namespace: str = ns.PUBSUB,
+) -> bytes:
+    """Return as much of a list as there is room for, and beside it which part of the whole that is."""
+    shown, which = cut([entry.encode() for entry in entries], names, part)
+    words = "" if node is None else f' node="{attribute(node)}"'
+    head = f'<pubsub xmlns="{namespace}"><{verb}{words}>'
+    return f"{head}{''.join(entries[shown])}</{verb}>{which}</pubsub>".encode()
+
+
+def options(reply: Subscribed, _service: str) -> bytes:
+    """Return the options of a subscription (XEP-0060 6.3)."""
+    s = reply.subscription
+    inner = forms.options_now(reply, kind="form")
+    words = f'node="{attribute(s.node)}" jid="{attribute(s.jid)}" subid="{attribute(s.subid)}"'
+    return f'<pubsub xmlns="{ns.PUBSUB}"><options {words}>{inner}</options></pubsub>'.encode()
+
+
+def default_options(reply: DefaultOptions, _service: str) -> bytes:
+    """Return the options of a new subscription (XEP-0060 6.4.2)."""
+    words = "" if reply.node is None else f' node="{attribute(reply.node)}"'
+    form = forms.options_by_default(reply)
+    return f'<pubsub xmlns="{ns.PUBSUB}"><default{words}>{form}</default></pubsub>'.encode()
+
+
+def configuration(reply: Described, _service: str) -> bytes:
+    """Return the node's configuration (XEP-0060 8.2.2)."""
+    node = attribute(reply.node.name)
+    form = forms.node_config(reply.node.config)
+    return (
+        f'<pubsub xmlns="{ns.OWNER}"><configure node="{node}">{form}</configure></pubsub>'.encode()
+    )
+
+
+def default_configuration() -> str:
+    """Return what a new node is configured as (XEP-0060 8.3)."""
+    form = forms.node_config(NodeConfig())
+    return f'<pubsub xmlns="{ns.OWNER}"><default>{form}</default></pubsub>'
+
+
+def touched(reply: Touched, _service: str) -> bytes:
+    """Return how long the locks now hold."""
+    items = "".join(
+        f'<item id="{attribute(item)}" deadline="{stamp(deadline)}"/>'
+        for item, deadline in reply.entries
+    )
+    return f'<touch xmlns="{ns.PUBQUEUE}" node="{attribute(reply.node)}">{items}</touch>'.encode()
+
+
+def redriven(reply: Redriven, _service: str) -> bytes:
+    """Return how many dead items live again."""
+    node = attribute(reply.node)
+    return f'<redrive xmlns="{ns.PUBQUEUE}" node="{node}" count="{reply.count}"/>'.encode()
+
+
+def retrieved(reply: Retrieved, _service: str) -> bytes:
+    """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
+    config = reply.node.config
+    entries = [_item(item, payload, config) for item, payload in reply.items]
+    deaths = [_death(item) if item.dead_letter else "" for item, _ in reply.items]
+    both = [entry + death.encode() for entry, death in zip(entries, deaths, strict=True)]
+    shown, which = cut(both, [item.id for item, _ in reply.items], reply.part)
+    beside = "".join(deaths[shown]) + which
+    head = f'<pubsub xmlns="{ns.PUBSUB}"><items node="{attribute(reply.node.name)}">'
+    return head.encode() + b"".join(entries[shown]) + f"</items>{beside}</pubsub>".encode()
+
+
+def _item(item: Item, payload: bytes, config: NodeConfig) -> bytes:
+    words = f'id="{attribute(item.id)}"'
+    if config.queueing or config.itemreply is ItemReply.PUBLISHER:
+        words += f' publisher="{attribute(item.publisher)}"'
+    return f"<item {words}>".encode() + payload + b"</item>"
+
+
+def _death(item: Item) -> str:
+    """Return what is kept of an item's end; an addition of ours beside the items."""
+    letter = item.dead_letter
+    if letter is None:
+        return ""
+    words = f'item="{attribute(item.id)}" published="{stamp(item.published)}"'
+    words += f' at="{stamp(letter.at)}" reason="{attribute(letter.reason)}"'
+    words += f' node="{attribute(letter.origin)}"' if letter.origin else ""
+    words += f' holder="{attribute(letter.holder)}"' if letter.holder else ""
+    return f'<dead xmlns="{ns.PUBQUEUE}" {words}/>'
+
+
+def affiliations(reply: Affiliations, _service: str) -> bytes:
+    """Return who is what to a node (XEP-0060 8.9.1)."""
+    entries = [
+        f'<affiliation jid="{attribute(jid)}" affiliation="{affiliation.value}"/>'
+        for jid, affiliation in reply.entries
+    ]
+    names = [jid for jid, _ in reply.entries]
+    return _list("affiliations", reply.node, entries, names, reply.part, namespace=ns.OWNER)
+
+
+# --- what a refusal shows ------------------------------------------------------------------------
+
+
+def wanted(refused: Refused, *, asked: Element) -> bytes | None:
+    """Return the request with the options that a subscription needs (XEP-0254 example 1)."""
+    if refused.refusal is not Refusal.CONFIGURATION_REQUIRED:
+        return None
+    node, jid = attribute(asked.get("node") or ""), attribute(asked.get("jid") or "")
+    form = forms.options_wanted(refused.limit)
+    return (
+        f'<pubsub xmlns="{ns.PUBSUB}"><subscribe node="{node}" jid="{jid}"/>'
+        f'<options node="{node}" jid="{jid}">{form}</options></pubsub>'
+    ).encode()
+
+
+def node_subscriptions(reply: NodeSubscriptions, _service: str) -> bytes:
+    """Return who subscribes to the node (XEP-0060 8.8.1.2)."""
+    entries = [_entry(one.jid, one.subid, one.state) for one in reply.entries]
+    names = [multi_subscription.name_of(one, one.jid) for one in reply.entries]
+    return _list("subscriptions", reply.node, entries, names, reply.part, namespace=ns.OWNER)
+
+
+def _entry(jid: Jid, subid: str, state: SubscriptionState) -> str:
+    words = f' subid="{attribute(subid)}"' if subid else ""
+    return f'<subscription jid="{attribute(jid)}" subscription="{state.value}"{words}/>'
+
+
+def standing(refused: Refused, *, asked: Element) -> bytes | None:
+    """Return the subscriptions that stay as they are (XEP-0060 8.8.2.4)."""
+    if not refused.standing:
+        return None
+    node = attribute(asked.get("node") or "")
+    entries = "".join(_entry(one.jid, one.subid, one.state) for one in refused.standing)
+    return (
+        f'<pubsub xmlns="{ns.OWNER}"><subscriptions node="{node}">{entries}</subscriptions></pubsub>'
+    ).encode()
+
+
+def unchanged(refused: Refused, *, asked: Element) -> bytes | None:
+    """Return the affiliations that stay as they are (XEP-0060 8.9.2.4)."""
+    if not refused.unchanged:
+        return None
+    return affiliations(Affiliations(NodeName(asked.get("node") or ""), refused.unchanged), "")

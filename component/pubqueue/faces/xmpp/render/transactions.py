@@ -1,0 +1,82 @@
+"""What is said of transactions, in our own words (`urn:x-pubqueue:0`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.transactions.model import name_of
+from pubqueue.faces.xmpp.xml.text import attribute, stamp
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from pubqueue.core.transactions.model import (
+        Committed,
+        LastVersion,
+        Record,
+        Skipped,
+        TakenId,
+        Transactions,
+    )
+
+FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
+
+
+def skipped(reply: Skipped) -> str:
+    """Return what stands in the result of a publish whose version is committed already."""
+    items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
+    publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
+    said = f'<skipped xmlns="{ns.PUBQUEUE}" version="{reply.version}"/>'
+    return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{said}</pubsub>'
+
+
+def committed(reply: Committed, _service: str) -> bytes:
+    """Return what a commit has done."""
+    already = "true" if reply.already else "false"
+    said = (
+        f'<committed xmlns="{ns.PUBQUEUE}" version="{reply.version}" '
+        f'published="{reply.published}" known="{reply.known}" already="{already}"'
+    )
+    if not reply.taken:
+        return f"{said}/>".encode()
+    named = "".join(map(_taken, reply.named))
+    return f'{said} taken="{reply.taken}">{named}</committed>'.encode()
+
+
+def _taken(found: TakenId) -> str:
+    words = {"node": attribute(found.node), "id": attribute(found.id), "state": found.state.value}
+    said = "".join(f' {name}="{value}"' for name, value in words.items())
+    return f"<item{said}/>"
+
+
+def last_version(reply: LastVersion, _service: str) -> bytes:
+    """Return how far an app is."""
+    version = "" if reply.version is None else f' version="{reply.version}"'
+    at = "" if reply.at is None else f' at="{stamp(reply.at)}"'
+    return f'<txn xmlns="{ns.PUBQUEUE}" app="{attribute(reply.app)}"{version}{at}/>'.encode()
+
+
+def transactions(reply: Transactions, _service: str) -> bytes:
+    """Return the records."""
+    more = ' more="true"' if reply.more else ""
+    inner = "".join(_record(record, reply.now) for record in reply.records)
+    return f'<transactions xmlns="{ns.PUBQUEUE}"{more}>{inner}</transactions>'.encode()
+
+
+def _record(record: Record, now: int) -> str:
+    told = record.totals
+    words = {
+        "id": record.id,
+        "app": attribute(name_of(record.app)),
+        "version": record.version,
+        "publisher": attribute(record.owner),
+        "rows": record.items,
+        "bytes": record.bytes,
+        "began": stamp(record.began),
+        "committed": None if record.committed is None else stamp(record.committed),
+        "age": max(0, (now - record.began) // 1000) if record.committed is None else None,
+        "skipped": told.skipped,
+        "dead-lettered": told.dead_lettered,
+        "seconds": told.seconds,
+    }
+    said = "".join(f' {name}="{value}"' for name, value in words.items() if value is not None)
+    return f"<transaction{said}/>"

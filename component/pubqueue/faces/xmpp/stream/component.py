@@ -1,0 +1,423 @@
+"""The stream: slixmpp's component with a short way in and out.
+
+slixmpp carries the connection and the handshake. Stanzas come in through our own parser and are
+handed on without stanza objects; only what concerns the stream itself is turned into one. Bytes out
+are gathered during one turn of the event loop and written at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from socket import SO_SNDBUF, SOL_SOCKET
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+import structlog
+from slixmpp.componentxmpp import ComponentXMPP
+
+from pubqueue.app.watch.watching import Traffic
+from pubqueue.faces.xmpp.stream.expat_feeder import padding
+from pubqueue.faces.xmpp.stream.faults import fault
+from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.faces.xmpp.stream.single import Single
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+
+log = structlog.get_logger(__name__)
+
+FIRST_PAUSE: Final = 0.2
+LONGEST_PAUSE: Final = 15.0
+"""Seconds between two tries to connect: doubling from the first to the longest, with jitter."""
+
+KNOCK: Final = 0.5
+"""Seconds between two looks whether the place of another component is free."""
+
+CONFLICT: Final = "conflict"
+"""The stream error of a server that has another component of this name."""
+
+ENTERING: Final = "entering"
+ASKED: Final = "asked"
+STALLED: Final = "stalled"
+"""Why nothing is read: nobody is there yet to take it; somebody has asked for it; the server does not read."""
+
+TOLD: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("message", "presence"))
+"""What nobody says twice, nor waits for an answer to."""
+
+STANZAS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("iq", "message", "presence"))
+
+REFUSALS: Final = frozenset({"not-authorized", "host-unknown", "invalid-namespace"})
+"""Stream errors that trying again would not help."""
+
+HANDSHAKE_PATIENCE: Final = 10.0
+"""Seconds for the server to accept the stream; then the connection is tried anew."""
+
+
+GATHERED: Final = 65_536
+"""Bytes that are written at once even if the turn is not over: so a server that does not read is noticed
+before much has gathered."""
+
+HIGH: Final = 262_144
+"""Bytes that wait for the socket, from which on nothing is written that can wait; until a quarter of them is left."""
+
+FULL: Final = 2 << 20
+"""Bytes that wait for the socket, from which on no work is taken: the server does not read."""
+
+
+LONG: Final = 1.0
+"""Seconds without reading that an operator should hear of; shorter ones belong to every burst."""
+
+
+class RefusedByServerError(Exception):
+    """The server refused the component: the secret or the name is not the one it knows."""
+
+
+class PlaceTakenError(Exception):
+    """Another component has the place of this one."""
+
+
+class Component(ComponentXMPP):
+    """One component stream to one server, kept up until it is told to stop."""
+
+    def __init__(
+        self,
+        jid: str,
+        secret: str,
+        server: tuple[str, int],
+        *,
+        on_stanza: Callable[[Stanza | Single], None],
+        on_up: Callable[[], None],
+        on_down: Callable[[], None],
+        on_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(jid, secret, *server, fix_error_ns=True)  # type: ignore[no-untyped-call]
+        self.admits: Callable[[Element], bool] = lambda _head: True
+        """Says of the head of a stanza whether it is read any further."""
+        self._server = server
+        self._name = f"{server[0]}:{server[1]}"
+        self._on_stanza = on_stanza
+        self._on_up = on_up
+        self._on_down = on_down
+        self._on_room = on_room
+        self._stanzas: deque[Stanza | Single] = deque()
+        self._pauses: set[str] = set()
+        self._reading = True
+        self._clogged = False
+        self._out: list[bytes] = []
+        self._gathered = 0
+        self._flushing = False
+        self._stream: StreamParser | None = None
+        self._up = asyncio.Event()
+        self._down = asyncio.Event()
+        self.last_error: str | None = None
+        self._leaving = asyncio.Event()
+        self._taking = True
+        self._stalled: float | None = None
+        self._lost = self.loop.time()
+        self._accepted = False
+        self.ready = False
+        self.traffic = Traffic()
+        self.use_aiodns = False
+        self.add_event_handler("session_start", self._on_session)
+        self.add_event_handler("connection_failed", self._on_failure)
+        self.add_event_handler("disconnected", self._on_disconnected)
+        self.add_event_handler("stream_error", self._on_stream_error)
+
+    # --- keeping the stream up ---
+
+    async def run(self) -> None:
+        """Stay connected until told to leave, or cancelled.
+
+        Raises:
+            RefusedByServerError: the server will not have us, and trying again would not help.
+            PlaceTakenError: it has another component of this name.
+
+        """
+        pause = FIRST_PAUSE
+        while not self._leaving.is_set():
+            if self.ready or await self.attempt():
+                pause = FIRST_PAUSE
+                await self._down.wait()
+            if self._leaving.is_set():
+                return
+            if self.last_error == CONFLICT:
+                raise PlaceTakenError
+            pause = await self._pause(pause)
+
+    async def enter(self, on_waiting: Callable[[], None]) -> None:
+        """Connect, if need be when the component that has the place is gone; nothing is taken in until ENTERING is over.
+
+        `on_waiting` is called once when there is one.
+
+        Raises:
+            RefusedByServerError: as `run`.
+
+        """
+        self.pause_reading(ENTERING)
+        pause, waiting = FIRST_PAUSE, False
+        while not await self.attempt():
+            if self.last_error != CONFLICT:
+                pause = await self._pause(pause)
+                continue
+            if not waiting:
+                waiting = True
+                log.info("stream.place_taken", server=self._name)
+                on_waiting()
+            pause = FIRST_PAUSE
+            await asyncio.sleep(KNOCK)
+
+    async def _pause(self, seconds: float) -> float:
+        """Wait about so long before the next try, and return how long to wait after that."""
+        log.info("stream.waits", server=self._name, again_in=seconds)
+        await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
+        return min(LONGEST_PAUSE, seconds * 2)
+
+    async def attempt(self, *, patience: float = HANDSHAKE_PATIENCE) -> bool:
+        """Connect once and say whether the server accepted us.
+
+        Raises:
+            RefusedByServerError: it will not have us, and never would. One that accepted us before is
+                only tried again: while a server starts it may not know its components yet.
+
+        """
+        self._begin()
+        waits = [asyncio.create_task(event.wait()) for event in (self._up, self._down)]
+        try:
+            await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self._up.is_set():
+            self.cancel_connection_attempt()
+            self.abort()
+        if self.last_error in REFUSALS and not self._accepted:
+            raise RefusedByServerError(self.last_error)
+        return self._up.is_set()
+
+    def _begin(self) -> None:
+        self.last_error = None
+        self._up.clear()
+        self._down.clear()
+        self.connect(*self._server)
+
+    def _on_session(self, _event: object) -> None:
+        self.ready = self._accepted = True
+        self.traffic.sessions += 1
+        if self._pauses:
+            self._stop_reading()
+        self._up.set()
+        log.info("stream.up", server=self._name, down_for=round(self.loop.time() - self._lost, 1))
+        if self._taking:
+            self._on_up()
+
+    def _on_failure(self, problem: object) -> None:
+        log.warning("stream.unreachable", server=self._name, why=str(problem))
+        self._down.set()
+
+    def _on_disconnected(self, _reason: object) -> None:
+        self._stream = None
+        self._out.clear()
+        self._gathered = 0
+        if self.ready:
+            self.ready = False
+            self._lost = self.loop.time()
+            if not self._leaving.is_set():
+                log.warning("stream.down", server=self._name)
+            self._on_down()
+        self._reading, self._clogged, self._stalled = True, False, None
+        self._pauses.discard(STALLED)
+        self._take_last_words()
+        self._down.set()
+
+    def _take_last_words(self) -> None:
+        """Hand on what is told only once; requests that were not taken cannot be answered any more."""
+        left, self._stanzas = self._stanzas, deque()
+        for stanza in left:
+            if not isinstance(stanza, Single) and stanza.top.tag in TOLD:
+                with contextlib.suppress(Exception):  # `on_stanza` has a boundary of its own
+                    self._on_stanza(stanza)
+
+    def _on_stream_error(self, error: object) -> None:
+        condition = error["condition"] if hasattr(error, "__getitem__") else "unknown"
+        if condition != CONFLICT:  # that is told once, and met twice a second
+            log.warning("stream.error", condition=condition)
+        self.last_error = condition
+
+    def stop_taking(self) -> None:
+        """Take no more stanzas, and connect no more; what was taken can still be answered."""
+        self._leaving.set()
+        self._taking = False
+        self.pause_reading()
+
+    async def leave(self, *, patience: float = 1.0) -> None:
+        """Write what is left, close the stream politely, and wait for its end so many seconds.
+
+        Until then it is read, and nothing of it taken: the end of the server's stream says that all of ours was
+        read, and a connection that is closed over unread bytes would take our last words with it.
+        """
+        self.stop_taking()
+        self.flush()
+        self._pauses.clear()
+        self._hand_on()
+        if self.transport is not None:
+            patience = patience if self.ready else min(patience, 1.0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.disconnect(wait=patience), patience + 0.5)
+
+    # --- in ---
+
+    def init_parser(self) -> None:
+        """Begin a stream; called by slixmpp for every new connection."""
+        super().init_parser()
+        self._stream = StreamParser(self._admits_head)
+        if self.transport is not None:
+            self.transport.set_write_buffer_limits(high=HIGH, low=HIGH // 4)
+            if (socket := self.transport.get_extra_info("socket")) is not None:
+                socket.setsockopt(SOL_SOCKET, SO_SNDBUF, HIGH)
+
+    def _admits_head(self, head: Element) -> bool:
+        """Ask whether to read on; a fault of ours in the answer is this stanza's."""
+        try:
+            return head.tag not in STANZAS or self.admits(head)
+        except Exception as problem:  # the boundary between stanzas
+            log.error("stanza.failed", **fault(problem))  # noqa: TRY400  # no payload
+            return True
+
+    def data_received(self, data: bytes | str) -> None:
+        """Take bytes from the server. What cannot be a stream costs the connection, nothing else."""
+        stream = self._stream
+        if stream is None or isinstance(data, str):
+            return
+        self.traffic.bytes_in += len(data)
+        greeted = stream.header is not None
+        try:
+            stanzas = stream.feed(data)
+        except ET.ParseError as problem:
+            log.warning("stream.unparsable", why=str(problem))
+            self.abort()
+            return
+        except Exception as problem:  # a fault of ours: whose stanza it was, nobody knows
+            log.error("stream.failed", **fault(problem))  # noqa: TRY400  # no payload
+            self.abort()
+            return
+        if not greeted and stream.header is not None:
+            header = ET.Element("stream", stream.header)
+            self.start_stream_handler(header)  # type: ignore[no-untyped-call]
+        self._stanzas.extend(stanzas)
+        self._hand_on()
+        if stream.closed:
+            self.abort()
+
+    def _hand_on(self) -> None:
+        """Hand on what has come, as long as more work may be taken."""
+        while self._stanzas and not (self._pauses and self.ready):
+            stanza = self._stanzas.popleft()
+            try:
+                self._hand_on_one(stanza)
+            except Exception as problem:  # the boundary between stanzas: the next one is taken
+                log.error("stanza.failed", **fault(problem))  # noqa: TRY400  # no payload
+        if not self._pauses and not self._reading and self.transport is not None:
+            self._reading = True
+            self.transport.resume_reading()
+
+    def _hand_on_one(self, stanza: Stanza | Single) -> None:
+        if not isinstance(stanza, Single) and stanza.top.tag not in STANZAS:
+            self._hand_over(stanza)  # the handshake, errors of the stream
+        elif self._taking:
+            self._on_stanza(stanza)
+
+    def pause_reading(self, why: str = ASKED) -> None:
+        """Take no more stanzas from the server, not even what has been read, until nobody has a reason not to."""
+        self._pauses.add(why)
+        if self.ready:  # a new stream is greeted first
+            self._stop_reading()
+
+    def resume_reading(self, why: str = ASKED) -> None:
+        """Go on, as far as this reason goes."""
+        self._pauses.discard(why)
+        if not self._pauses:
+            self.loop.call_soon(self._hand_on)
+
+    def _stop_reading(self) -> None:
+        if self._reading and self.transport is not None:
+            self._reading = False
+            self.transport.pause_reading()
+
+    def _hand_over(self, stanza: Stanza) -> None:
+        """Give slixmpp what is about the stream."""
+        xml = f'<s xmlns="{ns.COMPONENT}" xmlns:stream="{self.stream_ns}">'.encode()
+        self._spawn_event(ET.fromstring(xml + stanza.raw + b"</s>")[0])  # noqa: S314  # parsed before
+
+    # --- out ---
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the stream is being closed in order, for good."""
+        return self._leaving.is_set()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether what can wait may be written."""
+        return self.ready and not self._clogged
+
+    def write(self, stanza: bytes, white: int | None = None) -> bool:
+        """Send a stanza after all that was sent before; False if there is no stream to send it on.
+
+        So much white space follows it, if that is known.
+        """
+        if not self.ready:
+            return False
+        self._out.append(stanza)
+        if white is None:
+            white = padding(stanza)
+        if white:
+            self._out.append(b" " * white)
+        self._gathered += len(stanza) + white
+        if self._gathered > GATHERED:
+            self.flush()
+        elif not self._flushing:
+            self._flushing = True
+            self.loop.call_soon(self.flush)
+        return True
+
+    def flush(self) -> None:
+        """Write what has gathered."""
+        self._flushing = False
+        if self._out and self.transport is not None:
+            self.traffic.bytes_out += self._gathered
+            self.transport.write(b"".join(self._out))
+            if self._clogged:
+                self._see_whether_it_reads()
+        self._out.clear()
+        self._gathered = 0
+
+    def pause_writing(self) -> None:
+        """Let wait what can, while the server does not read what we have to say (asyncio calls it)."""
+        self._clogged = True
+        self._see_whether_it_reads()
+
+    def _see_whether_it_reads(self) -> None:
+        """Take no more work when so much waits that the server does not read."""
+        waiting = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        if waiting > FULL and self._stalled is None:
+            self._stalled = self.loop.time()
+            self.pause_reading(STALLED)
+            self._on_down()
+
+    def resume_writing(self) -> None:
+        """Go on: the server reads again (asyncio calls it)."""
+        self._clogged = False
+        if self._stalled is not None:
+            if (seconds := self.loop.time() - self._stalled) > LONG:
+                log.warning("stream.stalled", seconds=round(seconds, 1))
+            self._stalled = None
+            self.resume_reading(STALLED)
+            if self.ready and self._taking:
+                self._on_up()
+        self._on_room()

@@ -1,0 +1,151 @@
+"""What has been taken and is not answered yet, of each account and of all: so much at most, and one account cannot use it up.
+
+An account that has enough under way is asked to wait. When all together have enough, nothing more is read from the
+server: what waits then waits in its sockets, and its senders notice. So a crowd that publishes faster than the disk can
+take it costs a bounded amount of memory here, however long it goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.app.rules import READS
+from pubqueue.core.limits.budgets import EVERYBODY, Used, payers
+from pubqueue.core.limits.request_sizes import size_of
+from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.settle import Settle
+from pubqueue.core.transactions.staging import StagePublish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Asker, Jid, NodeName
+
+REMEMBERED: Final = 10_000
+"""Accounts of which anything is remembered; beyond that what idle ones have cost is forgotten, not what their servers have."""
+
+
+class Load(Struct, frozen=True):
+    """What one request counts, and in whose budgets."""
+
+    octets: int
+    items: int
+    reads: int
+    used: tuple[Used, ...]
+
+
+def told_of(request: object) -> NodeName | None:
+    """Return the node whose subscribers may hear of the request as soon as it is done."""
+    if isinstance(request, StagePublish):
+        return request.publish.node if request.mark.immediate else None
+    return request.node if isinstance(request, Publish | Settle) else None
+
+
+class Intake:
+    """Counts what waits. `on_full` is called when it is enough for all, `on_room` when half of it is done."""
+
+    def __init__(
+        self,
+        on_full: Callable[[], None],
+        on_room: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_full, self._on_room, self._clock = on_full, on_room, clock
+        self._used: dict[Jid, Used] = {}
+        self._payers = lru_cache(maxsize=4096)(payers)
+        self.count = 0
+        self.octets = 0
+        self.reads = 0
+        self.is_full = False
+
+    def beyond(self, by: Asker) -> str:
+        """Say why whoever asks has to wait, or "" if a request of theirs may be read. Judged by the head of a stanza."""
+        for who, budget in self._payers(by):
+            if (used := self._used.get(who)) is not None and (
+                why := used.beyond(budget, self._clock())
+            ):
+                return _named(who, why)
+        return ""
+
+    def beyond_reading(self, by: Asker) -> str:
+        """Say why whoever asks has to wait with what only reads, or ""."""
+        for who, budget in self._payers(by):
+            used = self._used.get(who)
+            if used is not None and used.reads >= budget.reads:
+                return _named(who, f"{budget.reads} requests that read are under way")
+        return "too many requests that read are under way" if self._is_full_of_reads else ""
+
+    @property
+    def _is_full_of_reads(self) -> bool:
+        return self.reads >= EVERYBODY.reads
+
+    def charge(self, by: Asker, seconds: float) -> None:
+        """Note what a refused request of theirs has cost."""
+        now = self._clock()
+        for who, budget in self._payers(by):
+            self._of(who).charge(seconds, budget, now)
+
+    def take(self, by: Asker, octets: int, request: Request | None = None) -> Load:
+        """Count a request that has been taken; without one it is about a single item."""
+        used = tuple([self._of(who) for who, _ in self._payers(by)])
+        items = 1 if request is None else size_of(request)
+        load = Load(octets, items, int(type(request) in READS), used)
+        for one in used:
+            one.requests += 1
+            one.octets += octets
+            one.items += items
+            one.reads += load.reads
+        self.reads += load.reads
+        if not load.reads:  # they wait in a line of their own, and stop nobody
+            self.count += 1
+            self.octets += octets
+            if not self.is_full and self._is_enough:
+                self.is_full = True
+                self._on_full()
+        return load
+
+    @property
+    def _is_enough(self) -> bool:
+        return self.count >= EVERYBODY.requests or self.octets >= EVERYBODY.octets
+
+    def done(self, load: Load) -> None:
+        """Count it as answered."""
+        for one in load.used:
+            one.requests -= 1
+            one.octets -= load.octets
+            one.items -= load.items
+            one.reads -= load.reads
+        self.reads -= load.reads
+        if load.reads:
+            return
+        self.count -= 1
+        self.octets -= load.octets
+        half = self.count <= EVERYBODY.requests // 2 and self.octets <= EVERYBODY.octets // 2
+        if self.is_full and half:
+            self.is_full = False
+            self._on_room()
+
+    def _of(self, who: Jid) -> Used:
+        used = self._used.get(who)
+        if used is None:
+            if len(self._used) >= REMEMBERED:
+                self._forget_idle()
+            used = self._used[who] = Used(since=self._clock())
+        return used
+
+    def _forget_idle(self) -> None:
+        """Forget accounts that have nothing under way; of servers, those that have cost nothing."""
+        self._used = {
+            who: used
+            for who, used in self._used.items()
+            if used.requests or (used.refused and who.startswith("@"))
+        }
+
+
+def _named(who: Jid, why: str) -> str:
+    return f"of the server {who[1:]} {why}" if who.startswith("@") else f"of this account {why}"

@@ -1,0 +1,66 @@
+"""How fast much may be said on one stream: as far ahead as the server's echoes say (`echo`).
+
+News for many and the answers of those who read go at this pace, so that whatever else is said has not megabytes in front
+of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.faces.xmpp.stream.flow_probe import Echo
+from pubqueue.faces.xmpp.xml.text import attribute
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from pubqueue.faces.xmpp.stream.component import Component
+
+PATIENCE: Final = 5.0
+"""Seconds until an echo is not waited for any more."""
+
+
+class Pace:
+    """Counts what is written; `on_echo` is called when more may be."""
+
+    def __init__(self, jid: str, component: Component, on_echo: Callable[[], None]) -> None:
+        self._jid, self._component, self._on_echo = jid, component, on_echo
+        self._echo = Echo()
+        self._patience: asyncio.TimerHandle | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be said by now."""
+        return self._component.has_room and not self._echo.is_awaited
+
+    def clear(self) -> None:
+        """Begin anew: the stream is lost."""
+        self._echo = Echo()
+
+    def wrote(self, octets: int) -> None:
+        """Count what was written, and send ourselves what nobody answers now and then."""
+        if (name := self._echo.wrote(octets)) is None:
+            return
+        me = attribute(self._jid)
+        self._component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wait for the next echo for a while, from now on."""
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self._component.loop.call_later(PATIENCE, self._hear_none)
+
+    def hear(self, name: str) -> None:
+        """Take note of how far the server is."""
+        self._echo.heard(name)
+        if (
+            self._echo.is_awaited
+        ):  # one that came late, when it had been given up: nobody waits for ever
+            self._wait()
+        self._on_echo()
+
+    def _hear_none(self) -> None:
+        self._echo.give_up()
+        self._on_echo()

@@ -1,0 +1,117 @@
+"""What is told to many: it waits in lanes, and becomes messages as the server takes them (`lanes`, `pace`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from msgspec.structs import replace
+
+from pubqueue.core.notices import Retracted, ToEach, for_subids
+from pubqueue.faces.xmpp.render import notices
+from pubqueue.faces.xmpp.stream.expat_feeder import padding
+from pubqueue.faces.xmpp.stream.faults import fault
+from pubqueue.faces.xmpp.stream.send_queues import Lanes
+from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.faces.xmpp.xml.size_limits import LARGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.faces.xmpp.stream.component import Component
+    from pubqueue.faces.xmpp.stream.pace import Pace
+
+log = structlog.get_logger(__name__)
+
+SLICE: Final = 262_144
+EACH: Final = 1024
+"""Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
+
+LONGEST_HEAD: Final = 8192
+"""Bytes that a message has in front of what is told, nearly always."""
+
+
+class ToMany:
+    """Tells many on one stream, some in each turn of the loop."""
+
+    def __init__(self, jid: str, component: Component, pace: Pace) -> None:
+        self._jid, self._component = jid, component
+        self._lanes = Lanes()
+        self._pace = pace
+        self._going = False
+
+    def clear(self) -> None:
+        """Forget what waits: the stream is lost."""
+        self._lanes.clear()
+
+    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Call when the server has taken what is told to many of the node by now, or the stream is lost.
+
+        What is called may have more to tell, so it is not called while that is being written.
+        """
+        if self._lanes.has(node):
+            self._lanes.when_told(node, partial(self._call_soon, call))
+        else:
+            self._component.flush()  # what was said before has left when we say so
+            call()
+
+    def is_behind(self, node: NodeName) -> bool:
+        """Say whether so much waits to be told to many that the node should have no more."""
+        return self._lanes.is_behind(node)
+
+    def tell(self, many: ToEach) -> None:
+        """Have many told, of which those first whom there is room for."""
+        text, what = notices.rest(many.what, self._jid, fleeting=many.fleeting), many.what
+        if len(text) > LARGEST - LONGEST_HEAD and isinstance(what, Retracted) and len(what.ids) > 1:
+            half = len(what.ids) // 2
+            for ids in (what.ids[:half], what.ids[half:]):
+                self.tell(replace(many, what=replace(what, ids=ids)))
+        elif self._component.ready:
+            own = partial(self._own, many) if many.subids else None
+            self._lanes.add(what.node, many.to, text, padding(text), own)
+            self.go_on()
+
+    def _own(self, many: ToEach, to: Jid) -> tuple[bytes, int] | None:
+        """Return what one is told who subscribes several times, with its white space."""
+        subids = many.subids.get(to)
+        if subids is None:
+            return None
+        what = for_subids(many.what, subids)
+        text = notices.rest(what, self._jid, fleeting=many.fleeting)
+        return text, padding(text)
+
+    def go_on(self) -> None:
+        """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
+        if not self._going:
+            self._tell_some()
+
+    def _tell_some(self) -> None:
+        self._going = False
+        left = SLICE
+        while left > 0 and self._may_tell():
+            left -= EACH
+            try:
+                left -= self._tell_one(*self._lanes.next())
+            except Exception as problem:  # one misses it, the others do not
+                log.error("notice.failed", notice="ToEach", **fault(problem))  # noqa: TRY400  # no payload
+        if self._may_tell():
+            self._going = True
+            self._component.loop.call_soon(self._tell_some)
+
+    def _tell_one(self, to: Jid, shared: bytes, white: int) -> int:
+        """Write one message, and return its bytes."""
+        text = notices.to_one(shared, to)
+        head = notices.head(self._jid, to, new_id())
+        self._component.write(head + text, max(white, padding(head + b'">')))
+        octets = len(head) + len(text)
+        self._pace.wrote(octets)
+        return octets
+
+    def _may_tell(self) -> bool:
+        """Say whether there are news, and room for them between us and the server."""
+        return bool(self._lanes) and self._pace.has_room
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self._component.loop.call_soon(call)

@@ -1,0 +1,1 @@
+"""Pieces of XML that reading and writing share: stanzas, forms, headers, payloads, result sets."""

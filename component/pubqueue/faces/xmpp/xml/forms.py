@@ -1,0 +1,244 @@
+"""Data forms (XEP-0004): read what was submitted, write what is offered or reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lxml import etree
+
+from pubqueue.faces.xmpp.settings import (
+    DELIVER_FIELD,
+    EXPIRE_FIELD,
+    FIELDS,
+    FIXED,
+    TEMPORARY,
+    WINDOW_FIELDS,
+    shown,
+    values_of,
+)
+from pubqueue.faces.xmpp.xml import field_labels
+from pubqueue.faces.xmpp.xml.payload import tree
+from pubqueue.faces.xmpp.xml.text import attribute, escape, stamp
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pubqueue.core.decision import DefaultOptions, Described, Subscribed
+    from pubqueue.core.model import Millis, NodeConfig
+    from pubqueue.core.notices import ApprovalWanted
+
+_FIELD: Final = f"{{{ns.DATA}}}field"
+_VALUE: Final = f"{{{ns.DATA}}}value"
+
+
+class FormError(ValueError):
+    """The element is no form that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form as it was sent: its type, its FORM_TYPE, and every value under its field."""
+
+    type: str
+    form_type: str | None
+    fields: dict[str, list[str]]
+
+
+def read(document: bytes) -> Form:
+    """Read a form. A field that comes twice has the values of both.
+
+    Raises:
+        FormError: it is not well-formed, or a field has no name.
+
+    """
+    try:
+        x = tree(document)
+    except etree.XMLSyntaxError as problem:
+        raise FormError(str(problem)) from problem
+    fields: dict[str, list[str]] = {}
+    for field in x.iterchildren(_FIELD):
+        var = field.get("var")
+        if var is None:
+            raise FormError("a field without a name")
+        fields.setdefault(var, []).extend(v.text or "" for v in field.iterchildren(_VALUE))
+    form_type = fields.pop("FORM_TYPE", None)
+    return Form(x.get("type", ""), form_type[0] if form_type else None, fields)
+
+
+def _option(value: str) -> str:
+    label = (
+        f' label="{attribute(field_labels.VALUES[value])}"' if value in field_labels.VALUES else ""
+    )
+    return f"<option{label}><value>{escape(value)}</value></option>"
+
+
+def _field(
+    var: str,
+    value: str | list[str],
+    kind: str = "",
+    *,
+    label: str = "",
+    options: Iterable[str] = (),
+) -> str:
+    words = f' type="{kind}"' if kind else ""
+    words += f' label="{attribute(label)}"' if label else ""
+    values = [value] if isinstance(value, str) else value
+    inner = "".join(f"<value>{escape(one)}</value>" for one in values)
+    inner += "".join(map(_option, options))
+    return f'<field var="{attribute(var)}"{words}>{inner}</field>'
+
+
+def _form(kind: str, form_type: str, fields: Iterable[str], words: str = "") -> str:
+    head = _field("FORM_TYPE", form_type, "hidden")
+    return f'<x xmlns="{ns.DATA}" type="{kind}">{words}{head}{"".join(fields)}</x>'
+
+
+def node_config(config: NodeConfig, kind: str = "form") -> str:
+    """Return the configuration form with the current values (XEP-0060 8.2.2), or these alone as a result."""
+    now = shown(config)
+    if kind == "result":
+        return _form(
+            kind, ns.NODE_CONFIG, [_field(f.var, values_of(f, now[f.var])) for f in FIELDS]
+        )
+    fields = [
+        _field(f.var, values_of(f, now[f.var]), f.type, label=f.label, options=f.options)
+        for f in FIELDS
+    ]
+    fields += [
+        _field(
+            var,
+            only,
+            kind,
+            label=field_labels.FIELDS.get(var, ""),
+            options=[only] if kind == "list-single" else (),
+        )
+        for var, (kind, only) in FIXED.items()
+    ]
+    return _form(kind, ns.NODE_CONFIG, fields)
+
+
+def options_wanted(limit: int | None) -> str:
+    """Return the form that asks for a window (XEP-0254 example 1)."""
+    return _form("form", ns.SUBSCRIBE_OPTIONS, [_window_wanted(limit)])
+
+
+def _window_wanted(limit: int | None) -> str:
+    label = f"Number of parallel requests, from 1 to {limit}"
+    return (
+        f'<field type="text-single" var="{WINDOW_FIELDS[0]}" label="{attribute(label)}">'
+        "<required/></field>"
+    )
+
+
+def options_now(reply: Subscribed, *, kind: str) -> str:
+    """Return the options as they are: a result (XEP-0254 example 3), or a form to change them.
+
+    A result shows the window of a queue, and of the others what was asked for, or is not as usual.
+    """
+    one = reply.subscription
+    fields = []
+    if reply.queueing:
+        words = "text-single" if kind == "form" else ""
+        fields.append(_field(WINDOW_FIELDS[0], str(one.queue_requests), words))
+    unusual = not one.deliver or one.expire is not None or one.temporary
+    if kind == "form" or reply.configured or unusual:
+        fields += _standing_options(
+            deliver=one.deliver, expire=one.expire, temporary=one.temporary, kind=kind
+        )
+    return _form(kind, ns.SUBSCRIBE_OPTIONS, fields)
+
+
+def _standing_options(
+    *, deliver: bool, expire: Millis | None, temporary: bool, kind: str
+) -> list[str]:
+    """Return what every subscription has: whether it is told anything, and when it ends."""
+    end = TEMPORARY if temporary and expire is None else "" if expire is None else stamp(expire)
+    asks = kind == "form"
+    return [
+        _field(
+            DELIVER_FIELD,
+            "1" if deliver else "0",
+            "boolean" if asks else "",
+            label="Tell the subscriber what happens" if asks else "",
+        ),
+        _field(
+            EXPIRE_FIELD,
+            end,
+            "text-single" if asks else "",
+            label="When the subscription ends: a moment, presence, or nothing" if asks else "",
+        ),
+    ]
+
+
+def options_by_default(default: DefaultOptions) -> str:
+    """Return the options of a new subscription; a queue's asks for a window (XEP-0060 6.4.2)."""
+    window = [] if default.limit is None else [_window_wanted(default.limit)]
+    others = _standing_options(deliver=True, expire=None, temporary=default.temporary, kind="form")
+    return _form("form", ns.SUBSCRIBE_OPTIONS, [*window, *others])
+
+
+def authorization(wanted: ApprovalWanted) -> str:
+    """Return the form by which an owner allows or denies a subscription (XEP-0060 8.6)."""
+    head = (
+        f"<instructions>{escape(wanted.jid)} wants to subscribe to {escape(wanted.node)}. "
+        "Answer 1 to allow it and 0 to deny it; a cancelled form leaves it waiting.</instructions>"
+        "<title>Subscription request</title>"
+    )
+    fields = (
+        _field("pubsub#subid", wanted.subid, "hidden"),
+        _field("pubsub#node", wanted.node, "text-single", label="Node"),
+        _field("pubsub#subscriber_jid", wanted.jid, "jid-single", label="Who wants to subscribe"),
+        _field("pubsub#allow", "0", "boolean", label="Allow this subscription?"),
+    )
+    return _form("form", ns.SUBSCRIBE_AUTHORIZATION, fields, head)
+
+
+TOLD: Final = (
+    "pubsub#title",
+    "pubsub#description",
+    "pubsub#type",
+    "pubsub#language",
+    "pubsub#contact",
+)
+"""Settings that are told of a node where they say anything."""
+
+# fmt: off
+META: Final = {field.var: field.label for field in FIELDS} | {
+    "pubsub#creation_date":   "When it was created",
+    "pubsub#creator":         "Who created it",
+    "pubsub#num_subscribers": "Number of subscribers",
+    "pubsub#owner":           "Who owns it",
+    "pubsub#publisher":       "Who publishes to it",
+    "x-queueing#depth":       "Number of items in it",
+}
+"""What the fields of a node's description are called."""
+# fmt: on
+
+
+def meta_data(described: Described) -> str:
+    """Return what everybody may know of a node (XEP-0060 5.4), and its depth where it is told (XEP-0128)."""
+    node = described.node
+    now = shown(node.config)
+    fields = [
+        _meta(f.var, values_of(f, now[f.var])) for f in FIELDS if f.var in TOLD and now[f.var]
+    ]
+    fields += [
+        _meta(var, now[var])
+        for var in ("pubsub#access_model", "pubsub#publish_model", "pubsub#max_items")
+    ]
+    fields.append(_meta("pubsub#creation_date", stamp(node.created), "text-single"))
+    fields.append(_meta("pubsub#creator", node.creator, "jid-single"))
+    fields.append(_meta("pubsub#num_subscribers", str(node.subscriptions), "text-single"))
+    fields.append(_meta("pubsub#owner", list(described.owners), "jid-multi"))
+    if described.publishers:
+        fields.append(_meta("pubsub#publisher", list(described.publishers), "jid-multi"))
+    fields.append(_meta("x-queueing#enabled", now["x-queueing#enabled"], "boolean"))
+    if described.depth is not None:
+        fields.append(_meta("x-queueing#depth", str(described.depth), "text-single"))
+    return _form("result", ns.META_DATA, fields)
+
+
+def _meta(var: str, value: str | list[str], kind: str = "") -> str:
+    return _field(var, value, kind, label=META[var])

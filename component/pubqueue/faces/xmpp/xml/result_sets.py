@@ -1,0 +1,80 @@
+"""Result sets (XEP-0059): which page of a list is asked for, and what is said of the one that is given.
+
+Pages go forward and backward; their numbers are not counted. A list that is larger than an answer
+comes with a set whether one was asked for or not, so that whoever knows result sets can go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.core.reading.listing import Page
+from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue.faces.xmpp.xml.size_limits import fitting
+from pubqueue.faces.xmpp.xml.text import escape
+from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.reading.listing import Part
+    from pubqueue.faces.xmpp.xml.stanza import Element
+
+SET: Final = ns.tag(ns.RSM, "set")
+
+_DIGITS: Final = 10
+_NO_NUMBERS: Final = StanzaError(
+    "cancel",
+    "feature-not-implemented",
+    text="pages are known by what is in front of them or behind",
+)
+
+
+def page_beside(elements: Sequence[Element]) -> Page | StanzaError | None:
+    """Read the page from what stands beside a request, where nothing else may stand."""
+    if any(element.tag != SET for element in elements):
+        return bad_request(text="beside this request stands something unknown")
+    return page_among(elements)
+
+
+def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
+    """Read the page that is asked for, if one is (XEP-0059 2.1 to 2.3, 2.5)."""
+    after: str | None = None
+    before: str | None = None
+    most: int | None = None
+    asked = [element for element in elements if element.tag == SET]
+    for word in (word for one in asked for word in one.children):
+        if word.tag == ns.tag(ns.RSM, "after"):
+            after = word.text or None
+        elif word.tag == ns.tag(ns.RSM, "before"):
+            before = word.text
+        elif word.tag != ns.tag(ns.RSM, "max"):
+            return _NO_NUMBERS
+        elif not (word.text.isascii() and word.text.isdigit()):
+            return bad_request(text="max: a whole number")
+        else:
+            most = int(word.text[:_DIGITS])
+    return Page(after, most, before) if asked else None
+
+
+def cut(entries: Sequence[bytes], names: Sequence[str], part: Part) -> tuple[slice, str]:
+    """Return which of the entries there is room for, and the set that tells which they are, if it is needed."""
+    shown, count = slice(None), fitting(entries[::-1] if part.backward else entries)
+    if count < len(entries):
+        part = replace(part, more=True, begins=part.begins and not part.backward)
+        shown = slice(-count, None) if part.backward else slice(count)
+    return shown, _set(names[shown], part)
+
+
+def _set(names: Sequence[str], part: Part) -> str:
+    if not (part.asked or part.more):
+        return ""
+    inner = ""
+    if names:
+        index = ' index="0"' if part.begins else ""
+        inner = f"<first{index}>{escape(names[0])}</first><last>{escape(names[-1])}</last>"
+    if part.total is not None:
+        inner += f"<count>{part.total}</count>"
+    return f'<set xmlns="{ns.RSM}">{inner}</set>'

@@ -1,0 +1,152 @@
+"""Counts what happens, in the words of Prometheus."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from pubqueue.core.decision import Refused
+from pubqueue.core.notices import Deliver
+from pubqueue.monitor.event_counters import Kind, Why, happenings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.app.rules import Request
+    from pubqueue.app.watch.watching import Took
+    from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.model import NodeName
+    from pubqueue.core.notices import Notice
+    from pubqueue.monitor.page.sampling import Sampling
+
+MOST_NODES: Final = 1_000
+"""Nodes that are counted under their names; what happens in further ones is counted under OTHERS."""
+
+OTHERS: Final = "(others)"
+
+SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+# fmt: off
+COUNTS: Final = {
+    Kind.PUBLISHED: ("items_published", "Items that were published.", "node"),
+    Kind.COMPLETED: ("items_completed", "Items whose holder retracted them: work that is done.", "node"),
+    Kind.RETRACTED: ("items_retracted", "Items that were taken back, or that a plain node has dropped.", "node"),
+    Kind.PURGED:    ("items_purged", "Items that went with all others of their node.", "node"),
+    Kind.REDRIVEN:  ("items_redriven", "Dead items that live again.", "node"),
+    Kind.RELEASED:  ("items_released", "Locks that ended without blame, by what ended them.", "node", "reason"),
+    Kind.FAILED:    ("items_failed", "Locks that ended in a failure, by what it was.", "node", "reason"),
+    Kind.DEAD:      ("items_died", "Items that became dead, by what of.", "node", "reason"),
+}
+# fmt: on
+"""Of each kind the counter's name, what it says, and its labels."""
+
+DELIVERED: Final = ("items_delivered", "Items that were handed out.", "node")
+REFUSED: Final = ("requests_refused", "Requests refused, by why.", "condition")
+
+WITH_REASON: Final = frozenset(kind for kind, row in COUNTS.items() if "reason" in row)
+
+
+class Tally:
+    """Watches the batches of a broker. The metrics are in `registry`, which a scrape reads.
+
+    `sampling` is told the same, if there is a page to show it on.
+    """
+
+    def __init__(self, sampling: Sampling | None = None) -> None:
+        self._sampling = sampling
+        self.registry = CollectorRegistry()
+        self._counts = {kind: self._counter(*row) for kind, row in COUNTS.items()}
+        self._delivered = self._counter(*DELIVERED)
+        self._refused = self._counter(*REFUSED)
+        self._requests = self._counter("requests", "Requests that were decided in batches.")
+        self._reads = self._counter("reads", "Requests that were answered beside the batches.")
+        self._size = self._histogram("batch_requests", "Requests in a batch.", SIZES)
+        self._deciding = self._histogram(
+            "batch_deciding_seconds", "Loading, deciding and handing out, for a batch.", SECONDS
+        )
+        self._committing = self._histogram(
+            "batch_committing_seconds", "From there to the durable commit: write and sync.", SECONDS
+        )
+        self._names: dict[str, str] = {}
+        # a look for the labels of a counter takes longer than to count
+        self._found: dict[tuple[str, Kind, Why], Counter] = {}
+        self._handed: dict[NodeName, Counter] = {}
+
+    def _counter(self, name: str, words: str, *labels: str) -> Counter:
+        return Counter(name, words, labels, namespace="pubqueue", registry=self.registry)
+
+    def _histogram(self, name: str, words: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, words, namespace="pubqueue", registry=self.registry, buckets=buckets)
+
+    def committed(
+        self,
+        requests: Iterable[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],
+        took: Took,
+    ) -> None:
+        """Count a batch."""
+        sums: dict[tuple[str, Kind, Why], int] = {}
+        asked = list(zip(requests, decisions, strict=True))
+        for request, decision in asked:
+            if type(decision.reply) is Refused:
+                self._refuse(decision.reply)
+            for node, kind, why, items in happenings(request, decision.changes):
+                key = node, kind, why
+                sums[key] = sums.get(key, 0) + items
+        for key, items in sums.items():
+            (self._found.get(key) or self._find(key)).inc(items)
+        handed = self._deliver(deliveries)
+        if self._sampling is not None:
+            self._sampling.note(asked, sums, handed)
+        self._requests.inc(len(decisions))
+        self._size.observe(len(decisions))
+        self._deciding.observe(took.deciding)
+        self._committing.observe(took.committing)
+
+    def answered(self, reply: Reply) -> None:
+        """Count an answer to a request that only reads."""
+        self._reads.inc()
+        if type(reply) is Refused:
+            self._refuse(reply)
+
+    def _refuse(self, reply: Refused) -> None:
+        self._refused.labels(reply.refusal.name.lower().replace("_", "-")).inc()
+
+    def _deliver(self, deliveries: Sequence[Notice]) -> dict[NodeName, int]:
+        """Count what was handed out, and return how much of each node."""
+        counts: dict[NodeName, int] = {}
+        for one in deliveries:
+            if type(one) is Deliver:
+                counts[one.item.node] = counts.get(one.item.node, 0) + 1
+        for node, items in counts.items():
+            (self._handed.get(node) or self._find_handed(node)).inc(items)
+        return counts
+
+    def _find(self, key: tuple[str, Kind, Why]) -> Counter:
+        """Return where this is counted, and have it at hand the next time, if the node is counted under its name."""
+        node, kind, why = key
+        counter, name = self._counts[kind], self._name(node)
+        found = counter.labels(name, why) if kind in WITH_REASON else counter.labels(name)
+        if name is not OTHERS:
+            self._found[key] = found
+        return found
+
+    def _find_handed(self, node: NodeName) -> Counter:
+        name = self._name(node)
+        found = self._delivered.labels(name)
+        if name is not OTHERS:
+            self._handed[node] = found
+        return found
+
+    def _name(self, node: str) -> str:
+        """Return the name under which a node is counted: the first ones have their own."""
+        known = self._names.get(node)
+        if known is None:
+            if len(self._names) >= MOST_NODES:
+                return OTHERS
+            known = self._names[node] = node
+        return known

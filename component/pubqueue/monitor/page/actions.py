@@ -1,0 +1,132 @@
+"""What can be done on the page: operations of the one table, each with the question that is asked before."""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.app.management.given import Given
+from pubqueue.app.management.table import OPERATIONS
+from pubqueue.core.model import State
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.model import Operation
+    from pubqueue.core.model import ItemId, NodeName
+
+
+@unique
+class Of(Enum):
+    """What a deed is done to."""
+
+    NODE = auto()
+    ITEMS = auto()
+    """Items that are named."""
+    REASON = auto()
+    """Dead items of a reason."""
+
+
+class Deed(Struct, frozen=True):
+    """Something that can be done to a node or to some of its items."""
+
+    name: str
+    operation: Operation
+    label: str
+    question: str
+    """`{node}` is the node, `{items}` how many items, `{reason}` of what they died."""
+    yes: str
+    of: Of
+    grave: bool = False
+    """It cannot be undone."""
+
+
+class Exact(Given):
+    """What an operation is given by a form that nobody has typed: names as they are, also with blanks at their ends."""
+
+    def one(self, var: str) -> str:
+        """Return the value of a field as it is; empty if there is none."""
+        values = self.get(var, ())
+        return values[0] if values else ""
+
+    def lines(self, var: str) -> tuple[str, ...]:
+        """Return the values of a field as they are, each once."""
+        return tuple(dict.fromkeys(self.get(var, ())))
+
+
+def given(node: NodeName, ids: tuple[ItemId, ...], reason: str = "") -> Given:
+    """Return what an operation is given."""
+    words = {"node": (node,)} | ({"item": ids} if ids else {})
+    return Exact(words | ({"reason": (reason,)} if reason else {}))
+
+
+DEEDS: Final = {
+    deed.name: deed
+    for deed in (
+        Deed(
+            *("pause", OPERATIONS["pause"], "Pause"),
+            "Shall {node} hand out nothing until it is resumed?",
+            *("Yes, pause it", Of.NODE),
+        ),
+        Deed(
+            *("resume", OPERATIONS["resume"], "Resume", "Shall {node} hand out items again?"),
+            *("Yes, resume it", Of.NODE),
+        ),
+        Deed(
+            *("redrive", OPERATIONS["redrive"], "Redrive all dead items"),
+            "Shall the dead items of {node} have another life? They go back to where they came from, and count as never having failed.",
+            *("Yes, redrive them", Of.NODE),
+        ),
+        Deed(
+            *("redrive-items", OPERATIONS["redrive"], "Redrive"),
+            "Shall {items} of {node} have another life? They go back to where they came from, and count as never having failed.",
+            *("Yes, redrive", Of.ITEMS),
+        ),
+        Deed(
+            *("redrive-reason", OPERATIONS["redrive"], "Redrive these"),
+            "Shall the dead items of {node} that died of “{reason}” have another life? They go back to where they came from, and count as never having failed.",
+            *("Yes, redrive them", Of.REASON),
+        ),
+        Deed(
+            *("discard", OPERATIONS["discard"], "Discard"),
+            "Shall {items} of {node} be deleted? They cannot be brought back.",
+            *("Yes, discard", Of.ITEMS),
+            grave=True,
+        ),
+        Deed(
+            *("discard-reason", OPERATIONS["discard"], "Discard these"),
+            "Shall the dead items of {node} that died of “{reason}” be deleted? They cannot be brought back.",
+            *("Yes, discard them", Of.REASON),
+            grave=True,
+        ),
+        Deed(
+            *("cancel", OPERATIONS["cancel"], "Cancel"),
+            "Shall {items} of {node} be taken out before they are done? A worker that holds one is told. They cannot be brought back.",
+            *("Yes, cancel", Of.ITEMS),
+            grave=True,
+        ),
+        Deed(
+            *("release", OPERATIONS["release"], "Release"),
+            "Shall the locks of {items} of {node} end? Others get them at once, and it counts as nobody's failure.",
+            *("Yes, release", Of.ITEMS),
+        ),
+        Deed(
+            *("purge", OPERATIONS["purge"], "Purge"),
+            "Shall all items of {node} be deleted, those that workers hold too? They cannot be brought back.",
+            *("Yes, delete all items", Of.NODE),
+            grave=True,
+        ),
+    )
+}
+
+OF_STATE: Final = {
+    State.DEAD: (DEEDS["redrive-items"], DEEDS["discard"]),
+    State.LOCKED: (DEEDS["release"], DEEDS["cancel"]),
+    State.QUEUED: (DEEDS["cancel"],),
+    State.DELAYED: (DEEDS["cancel"],),
+    None: (DEEDS["cancel"],),
+}
+"""What can be done to items of a queue in a state, or in any."""
+
+OF_REASON: Final = (DEEDS["redrive-reason"], DEEDS["discard-reason"])
+"""What can be done to all that has died of a reason."""

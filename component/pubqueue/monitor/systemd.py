@@ -1,0 +1,125 @@
+"""What systemd is told (sd_notify): when the service serves, how far it is, that it lives, and that it reads its settings anew.
+
+A unit of Type=notify counts as started at READY=1, which is said when the server has accepted the component. With
+WatchdogSec= it is killed and started anew when WATCHDOG=1 stays out. That is said by a timer of the event loop, twice in
+that time, so it stays out when the loop stands still; and only while the broker lives and does not stay in one round.
+Where nobody listens (NOTIFY_SOCKET is not set) nothing is said, and nothing is imported for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.watch.watching import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.watch.watching import Traffic, Watch
+    from pubqueue.monitor.begin import Monitor
+
+STATUS: Final = {
+    Phase.STARTING: "starting: waits for its store and its server",
+    Phase.WAITING: "waiting: another instance is at work, this one takes over when it is gone",
+    Phase.AT_WORK: "at work",
+    Phase.STOPPING: "stopping",
+}
+"""What `systemctl status` shows."""
+
+
+class Told:
+    """Passes on to a monitor how far the process is, and says it to systemd by `say`, a function of one datagram."""
+
+    def __init__(self, monitor: Monitor, say: Callable[[str], None]) -> None:
+        self._monitor, self._say = monitor, say
+        self._broker: Broker | None = None
+        self._rounds: int | None = None
+
+    @property
+    def watch(self) -> Watch | None:
+        """Who is told of what is committed, if anybody is."""
+        return self._monitor.watch
+
+    def ready(self) -> None:
+        """Take note that the server has accepted the component."""
+        self._say(f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}")
+
+    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
+        """Take note of who does the work from now on, and of what goes over its streams."""
+        self._monitor.at_work(broker, traffic)
+        self._broker = broker
+
+    def at_rest(self, phase: Phase) -> None:
+        """Take note that nobody does the work any more, or not yet."""
+        self._monitor.at_rest(phase)
+        self._broker = None
+        stopping = "STOPPING=1\n" if phase is Phase.STOPPING else ""
+        self._say(f"{stopping}STATUS={STATUS[phase]}")
+
+    @contextmanager
+    def reloading(self) -> Iterator[None]:
+        """Have systemd wait meanwhile: whoever reloads the unit hears when the settings are taken over."""
+        self._say(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        try:
+            yield
+        finally:
+            self._say("READY=1")
+
+    def lives(self) -> bool:
+        """Say whether the broker, if it is at work, has come on since this was asked last, or has nothing to do."""
+        if self._broker is None:
+            self._rounds = None
+            return True
+        before, self._rounds = self._rounds, self._broker.rounds
+        stands = self._rounds is not None and self._rounds == before
+        return not stands and not self._broker.task.done()
+
+    async def feed(self, every: float) -> None:
+        """Say every so many seconds that the process lives, until cancelled."""
+        while True:
+            if self.lives():
+                self._say("WATCHDOG=1")
+            await asyncio.sleep(every)
+
+
+@asynccontextmanager
+async def told(
+    monitor: Monitor, environment: Mapping[str, str] = os.environ
+) -> AsyncIterator[Told]:
+    """Tell systemd meanwhile, if it listens, how far the process is and that it lives."""
+    if not environment.get("NOTIFY_SOCKET"):
+        yield Told(monitor, lambda _words: None)
+        return
+    from sdnotify import SystemdNotifier  # noqa: PLC0415  # for those alone who need it
+
+    notifier = SystemdNotifier()
+    telling = Told(monitor, notifier.notify)
+    within = watchdog(environment)
+    try:
+        if within is None:
+            yield telling
+            return
+        feeding = asyncio.create_task(telling.feed(within / 2), name="watchdog")
+        try:
+            yield telling
+        finally:
+            feeding.cancel()
+            with suppress(asyncio.CancelledError):
+                await feeding
+    finally:
+        if notifier.socket is not None:
+            notifier.socket.close()
+
+
+def watchdog(environment: Mapping[str, str]) -> float | None:
+    """Return within how many seconds this process has to say that it lives; None: nobody waits for that."""
+    time_limit = environment.get("WATCHDOG_USEC", "")
+    process = environment.get("WATCHDOG_PID", str(os.getpid()))
+    if process != str(os.getpid()) or not time_limit.isascii() or not time_limit.isdigit():
+        return None
+    return int(time_limit) / 1e6 or None

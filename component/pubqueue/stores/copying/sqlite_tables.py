@@ -1,0 +1,259 @@
+"""SQLite's end of a copy."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.store.ports import StoreError
+from pubqueue.stores.copying.endpoints import AT_ONCE, OCTETS_AT_ONCE, WAITING, RefusedError
+from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, Table
+from pubqueue.stores.sqlite import SqliteStore, file_mode
+from pubqueue.stores.sqlite.exclusive_access import alone, number_file, numbered
+from pubqueue.stores.sqlite.schema import APPLICATION_ID, HALF_COPIED, check_current, prepare
+from pubqueue.stores.unreadable import in_the_way
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pubqueue.app.store.ports import Store
+    from pubqueue.stores.copying.endpoints import Row, Source
+
+KINDS: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "bytes", "REAL": "real"}
+
+OCTETS_OF_A_COMMIT: Final = 64 << 20
+
+
+class SqlitePlace:
+    """Implements both ends on one connection."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.name = f"sqlite://{path.resolve()}"
+        self._path = path
+        self._connection = connection
+
+    # --- reading ---
+
+    def tables(self) -> dict[str, Table]:
+        """Return what it has, by name."""
+        found = self._connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        )
+        return {
+            name: self._table(name) for (name,) in found.fetchall() if name not in (BACKUP, COPYING)
+        }
+
+    def _table(self, name: str) -> Table:
+        # place, name, type, not null, default, place in the primary key, 2 or 3 if it is computed
+        info = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+        kinds = {_common(name, row[1]): KINDS.get(row[2], row[2]) for row in info if not row[6]}
+        key = sorted((row[5], _common(name, row[1])) for row in info if row[5])
+        refers = self._connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()
+        of_key = KEYS.get(name) or tuple(column for _, column in key)
+        return Table(name, kinds, of_key, frozenset(row[2] for row in refers))
+
+    def count(self, table: Table) -> int:
+        """Return how many rows a table has."""
+        (count,) = self._connection.execute(
+            f"SELECT count(*) FROM {_quoted(table.name)}"  # noqa: S608  # names of the schema
+        ).fetchone()
+        return int(count)
+
+    def rows(self, table: Table) -> Generator[Row, None, None]:
+        """Yield all rows in the order of their key, one by one."""
+        columns, key = (_listed(table.name, names) for names in (table.columns, table.key))
+        statement = f"SELECT {columns} FROM {_quoted(table.name)} ORDER BY {key}"  # noqa: S608  # names of the schema
+        with closing(self._connection.cursor()) as cursor:
+            yield from cursor.execute(statement)
+
+    def last_numbers(self) -> dict[str, int]:
+        """Return the last number given in each table whose numbers are never given again."""
+        return dict(self._connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+
+    def died(self) -> list[int]:
+        """Return the numbers of processes that have ended without leaving: nobody lives beside us."""
+        return numbered(self._path)
+
+    # --- writing ---
+
+    def copied_from(self) -> str | None:
+        """Return what store it is the unfinished copy of, None if it is none."""
+        if self._application() != HALF_COPIED:
+            return None
+        (source,) = self._connection.execute(f"SELECT source FROM {COPYING}").fetchone()  # noqa: S608  # ours
+        return str(source)
+
+    def is_empty(self) -> bool:
+        """Say whether nothing is kept there; where numbers begin does not count."""
+        tables = self.tables()
+        tables.pop("sequence", None)
+        return not any(self.count(table) for table in tables.values())
+
+    def begin(self, source: str) -> None:
+        """Mark it as the unfinished copy of that store, and empty it."""
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        run(f"DROP TABLE IF EXISTS {COPYING}")
+        run(f"CREATE TABLE {COPYING} (source TEXT NOT NULL) STRICT")
+        run(f"INSERT INTO {COPYING} VALUES (?)", (source,))  # noqa: S608  # ours
+        run(f"PRAGMA application_id = {HALF_COPIED}")
+        run("COMMIT")
+        prepare(self._connection, self._path, application=HALF_COPIED)
+        file_mode.close_to_others(self._path)
+        run("PRAGMA foreign_keys = OFF")  # so that SQLite drops tables' pages, not row by row
+        run("BEGIN IMMEDIATE")
+        for table in (*self.tables(), "sqlite_sequence"):
+            run(f"DELETE FROM {_quoted(table)}")  # noqa: S608  # names of the schema
+        run("COMMIT")
+        run("PRAGMA foreign_keys = ON")
+        run("PRAGMA synchronous = NORMAL")  # what a loss of power takes is copied again
+
+    def fill(self, table: Table, rows: Iterable[Row]) -> None:
+        """Write these rows; some at a time, so that neither memory nor the log grows with them."""
+        columns = _listed(table.name, table.columns)
+        values = ", ".join("?" for _ in table.columns)
+        statement = f"INSERT INTO {_quoted(table.name)} ({columns}) VALUES ({values})"  # noqa: S608  # names of the schema
+        waiting = 0
+        self._connection.execute("BEGIN IMMEDIATE")
+        for batch, octets in _batches(rows):
+            self._connection.executemany(statement, batch)
+            waiting += octets
+            if waiting > OCTETS_OF_A_COMMIT:
+                waiting = 0
+                self._connection.execute("COMMIT")
+                self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute("COMMIT")
+
+    def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:
+        """Let numbers go on, take note of the processes that died, and take the mark away."""
+        for number in {*numbered(self._path), *died}:
+            file = number_file(self._path, number)
+            file.touch(file_mode.MINE) if number in died else file.unlink()
+        run = self._connection.execute
+        run("PRAGMA synchronous = FULL")
+        run("BEGIN IMMEDIATE")
+        for table in self._never_again():
+            highest = f"SELECT ?, max(?, (SELECT coalesce(max(id), 0) FROM {_quoted(table)}))"  # noqa: S608  # names of the schema
+            run("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+            run(f"INSERT INTO sqlite_sequence (name, seq) {highest}", (table, last.get(table, 0)))
+        run(f"DROP TABLE {COPYING}")
+        run(f"PRAGMA application_id = {APPLICATION_ID}")
+        run("COMMIT")
+
+    def _never_again(self) -> list[str]:
+        """Return the tables whose numbers are never given again."""
+        found = self._connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
+        )
+        return [name for (name,) in found.fetchall()]
+
+    def _application(self) -> int:
+        return _application(self._connection)
+
+
+@contextmanager
+def source(store: Store) -> Iterator[SqlitePlace]:
+    """Open a file to copy from: nobody else writes to it, and what is read is of one moment."""
+    path = _path(store)
+    if not path.is_file() or not path.stat().st_size:
+        raise RefusedError(f"{path}: there is no store")
+    with alone(path), connected(path) as connection:
+        prepare(connection, path)
+        connection.execute(f"PRAGMA busy_timeout = {round(WAITING * 1000)}")
+        connection.execute("BEGIN IMMEDIATE")
+        yield SqlitePlace(path, connection)
+
+
+class _Running(SqlitePlace):
+    """A file that others write to meanwhile."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, before: Sequence[int]) -> None:
+        super().__init__(path, connection)
+        self._before = before
+
+    def died(self) -> list[int]:
+        """Return the numbers of all processes there are: to whoever goes on from here they have all died."""
+        return sorted({*self._before, *super().died()})
+
+
+@contextmanager
+def running(store: Store) -> Iterator[SqlitePlace]:
+    """Open a file to read while others may write to it: what is read is of one moment, and nobody waits for it."""
+    path = _path(store)
+    if why := in_the_way(path, os.R_OK | os.W_OK):
+        raise StoreError(f"{path}: Permission denied{why}")
+    if not path.is_file() or not path.stat().st_size:
+        raise RefusedError(f"{path}: there is no store")
+    with connected(path) as connection:
+        check_current(connection, path)
+        before = numbered(path)
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("BEGIN")
+        yield _Running(path, connection, before)
+
+
+@contextmanager
+def target(store: Store, source: Source) -> Iterator[SqlitePlace]:
+    """Open a file to copy into, or make it."""
+    path = _path(store)
+    if source.name == f"sqlite://{path.resolve()}":
+        raise RefusedError(f"{path} is both the source and the target")
+    with alone(path):
+        file_mode.create(path)
+        with connected(path) as connection:
+            tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+            if tables and _application(connection) != HALF_COPIED:
+                prepare(connection, path)
+            yield SqlitePlace(path, connection)
+
+
+def _path(store: Store) -> Path:
+    assert isinstance(store, SqliteStore)
+    return store.path
+
+
+@contextmanager
+def connected(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
+    """Connect; what SQLite refuses is a StoreError, and what is open at the end is undone."""
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    try:
+        with closing(
+            sqlite3.connect(uri, uri=True, timeout=WAITING, isolation_level=None)
+        ) as connection:
+            yield connection
+    except sqlite3.Error as problem:
+        raise StoreError(f"SQLite: {problem}") from problem
+
+
+def _application(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[tuple[list[Row], int]]:
+    """Cut rows into lists, each with its bytes."""
+    batch: list[Row] = []
+    octets = 0
+    for row in rows:
+        batch.append(row)
+        octets += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+        if len(batch) == AT_ONCE or octets > OCTETS_AT_ONCE:
+            yield batch, octets
+            batch, octets = [], 0
+    yield batch, octets
+
+
+def _listed(table: str, columns: Iterable[str]) -> str:
+    """Return columns by the names that they have here."""
+    here = {common: own for (of, own), common in RENAMED.items() if of == table}
+    return ", ".join(_quoted(here.get(column, column)) for column in columns)
+
+
+def _common(table: str, column: str) -> str:
+    return RENAMED.get((table, column), column)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

@@ -1,0 +1,1 @@
+"""Who serves from a database, who writes, and who hangs."""

@@ -1,0 +1,83 @@
+"""Having a schema for oneself: nobody serves from it meanwhile.
+
+Whoever copies a store takes an advisory lock of that purpose first, and then looks whether a process has the lock of its
+epoch; a process takes that first, and then looks whether somebody has the other. So one of them sees the other. A process
+that has just lost its connection has no lock and serves all the same: so the leases have to be over as well. Whoever comes
+back after that is fenced.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.stores.postgres.locks import GATE, LOCK, NOBODY, OF_LEASES, OVER
+from pubqueue.stores.postgres.schema import copied_from, version
+from pubqueue.stores.sql.leases import LEASE
+from pubqueue.stores.sql.statements import half_copied, scripts, unlike
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg import Connection
+
+PATIENCE: Final = 2.0
+GLANCE: Final = 0.05
+"""Seconds to wait for those who have just ended, and between two looks."""
+
+TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
+
+FENCE: Final = "UPDATE instance SET epoch = 0, until = 'epoch'"
+
+
+def see_that_it_is_nobodys(connection: Connection) -> None:
+    """See that nobody has this store for themselves now, and that it is whole and on the schema of this program.
+
+    Raises:
+        StoreError: somebody copies it just now, or brings it to another schema.
+        ForeignStoreError: what is there is half a copy, or another version has changed its schema meanwhile.
+
+    """
+    got = connection.execute(
+        "SELECT pg_try_advisory_lock_shared($1::int, $2::int)", (LOCK, GATE)
+    ).fetchone()
+    if got is None or not got[0]:
+        raise StoreError("it is being copied; serve when that is done")
+    connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, GATE))
+    if (source := copied_from(connection)) is not None:
+        raise ForeignStoreError(half_copied(source))
+    done, known = version(connection) or 0, len(scripts(__package__))
+    if done != known:
+        raise ForeignStoreError(unlike(done, known))
+
+
+def have_alone(connection: Connection, name: str) -> None:
+    """Have the store, which is called so, for oneself, as long as this connection lasts.
+
+    Raises:
+        StoreError: a process serves from it, or somebody else has it for themselves.
+
+    """
+    lock = LOCK, GATE
+    _patiently(connection, TAKEN, lock, f"{name}: somebody copies it just now")
+    serves = f"{name}: a process serves from it; stop it first"
+    _patiently(connection, NOBODY, lock, serves)
+    if (version(connection) or 0) >= OF_LEASES:
+        _patiently(connection, OVER, (), serves, PATIENCE + LEASE)
+        connection.execute(FENCE)
+
+
+def _patiently(
+    connection: Connection,
+    question: str,
+    values: Sequence[object],
+    sentence: str,
+    patience: float = PATIENCE,
+) -> None:
+    """Ask until the answer is yes: of a process that has just ended the server hears a moment later."""
+    patient_until = time.monotonic() + patience
+    while (row := connection.execute(question, values).fetchone()) is None or not row[0]:
+        if time.monotonic() > patient_until:
+            raise StoreError(sentence)
+        time.sleep(GLANCE)

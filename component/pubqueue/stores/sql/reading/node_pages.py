@@ -1,0 +1,227 @@
+"""Pages of nodes and of those around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.store import listings as li
+from pubqueue.app.store.rows import AffiliationRow
+from pubqueue.core.limits.quotas import Holding
+from pubqueue.core.model import (
+    Affiliation,
+    Node,
+    State,
+    Subscription,
+    SubscriptionState,
+)
+from pubqueue.core.reading.pages import NodeEntry
+from pubqueue.stores.sql.columns import node_of, subscription_of
+from pubqueue.stores.sql.node_ids import packed_keys
+from pubqueue.stores.sql.reading.item_pages import BEHIND_ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.core.model import Jid, NodeName, Subscription
+    from pubqueue.stores.sql.session import Session
+
+
+def _nodes(session: Session, which: li.Nodes, after: str | None, limit: int) -> list[Node]:
+    return found_nodes(session, which, after or "", limit)
+
+
+def found_nodes(
+    session: Session, which: li.Nodes, place: str, limit: int, back: str = ""
+) -> list[Node]:
+    """Return those nodes that the listing is about behind a place, or in front of it."""
+    access = () if which.access is None else (which.access.value,)
+    if which.type is not None:
+        query, values = "page_nodes_of", (which.type, *access, place, limit)
+    elif which.but:
+        query, values = "page_nodes_but", (*access, place, packed_keys(which.but), limit)
+    else:
+        query, values = "page_nodes_with" if access else "page_nodes", (*access, place, limit)
+    return [_node(session, row) for row in session.rows(f"{query}{back}", *values)]
+
+
+def _node(session: Session, row: Any) -> Node:  # noqa: ANN401  # a node's columns
+    session.nodes.note(row[1], row[0])
+    return node_of(row)
+
+
+def _ready_nodes(
+    session: Session, _which: li.ReadyNodes, after: int | None, limit: int
+) -> list[li.Look]:
+    rows = session.rows("ready_nodes", after or 0, limit)
+    return [li.Look(*row) for row in rows]
+
+
+def _free_subscriptions(
+    session: Session, which: li.FreeSubscriptions, after: tuple[Any, ...] | None, limit: int
+) -> list[Subscription]:
+    node = session.id(which.node)
+    rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
+    return [subscription_of({node: which.node}, row) for row in rows]
+
+
+def _subscribers(
+    session: Session, which: li.Subscribers, after: Jid | None, limit: int
+) -> list[Jid]:
+    return [
+        row[0] for row in session.rows("subscribers_of", session.id(which.node), after or "", limit)
+    ]
+
+
+def _several_of(
+    session: Session, which: li.SeveralOf, after: Jid | None, limit: int
+) -> list[Subscription]:
+    values = session.id(which.node), after or "", which.through, limit
+    return [
+        subscription_of({values[0]: which.node}, row) for row in session.rows("several_of", *values)
+    ]
+
+
+def subscriptions_of(
+    session: Session, which: li.SubscriptionsOf, after: str | None, limit: int, back: str = ""
+) -> list[Subscription]:
+    """Return subscriptions to a node, by JID or backward."""
+    node = session.id(which.node)
+    rows = session.rows(f"subscriptions_of{back}", node, which.state.value, after or "", limit)
+    return [subscription_of({node: which.node}, row) for row in rows]
+
+
+def _subscriber_roles(
+    session: Session, which: li.SubscriberRoles, after: Jid | None, limit: int
+) -> list[tuple[Jid, Affiliation, SubscriptionState]]:
+    rows = session.rows("subscriber_roles", session.id(which.node), after or "", limit)
+    return [(jid, Affiliation(word), SubscriptionState(state)) for jid, word, state in rows]
+
+
+def _reviews(
+    session: Session, _which: li.Reviews, after: NodeName | None, limit: int
+) -> list[NodeName]:
+    return [row[0] for row in session.rows("reviews", after or "", limit)]
+
+
+def _node_sums(
+    session: Session, _which: li.NodeSums, after: tuple[Jid, int] | None, limit: int
+) -> list[tuple[int, Holding]]:
+    rows = session.rows("node_sums", *(after or ("", 0)), limit)
+    return [(last, Holding(*facts)) for *facts, last in rows]
+
+
+def _trims(
+    session: Session, _which: li.Trims, after: NodeName | None, limit: int
+) -> list[NodeName]:
+    return [row[0] for row in session.rows("trims", after or "", limit)]
+
+
+def _moved_to(session: Session, which: li.MovedTo, _after: object, limit: int) -> list[str]:
+    return [row[0] for row in session.rows("moved_to", which.node)][:limit]
+
+
+def _former_subscribers(
+    session: Session, which: li.FormerSubscribers, after: Jid | None, limit: int
+) -> list[Jid]:
+    return [row[0] for row in session.rows("former_subscribers", which.node, after or "", limit)]
+
+
+def _untold_nodes(
+    session: Session, _which: li.UntoldNodes, after: int | None, limit: int
+) -> list[tuple[int, NodeName]]:
+    return session.rows("untold_nodes", after or 0, limit)
+
+
+def affiliations_of(
+    session: Session, which: li.AffiliationsOf, after: str | None, limit: int, back: str = ""
+) -> list[AffiliationRow]:
+    """Return affiliations with a node, by account or backward."""
+    node, roles = session.id(which.node), packed(which.roles)
+    rows = session.rows(f"affiliations_of{back}", node, after or "", limit, roles)
+    return [AffiliationRow(which.node, jid, Affiliation(word)) for jid, word in rows]
+
+
+def nodes_of_account(
+    session: Session, which: li.NodesOfAccount, after: str | None, limit: int, back: str = ""
+) -> list[tuple[Node, Affiliation]]:
+    """Return nodes with what an account is to them, by name or backward."""
+    filters = packed(which.roles), packed(which.access)
+    types = packed(which.types), packed(which.but or None)
+    values = which.account, after or "", *filters, limit, *types
+    rows = session.rows(f"nodes_of_account{back}", *values)
+    return [(_node(session, row[:-1]), Affiliation(row[-1])) for row in rows]
+
+
+def subscriptions_of_account(
+    session: Session,
+    which: li.SubscriptionsOfAccount,
+    after: tuple[str, str] | None,
+    limit: int,
+    back: str = "",
+) -> list[Subscription]:
+    """Return subscriptions of an account, by node and JID or backward."""
+    values = which.account, which.node, *(after or ("", "")), limit
+    rows = session.rows(f"subscriptions_of_account{back}", *values)
+    names = session.names({row[1] for row in rows})
+    return [subscription_of(names, row) for row in rows]
+
+
+def _tallies(
+    session: Session, which: li.NodeEntries, after: str | None, limit: int
+) -> list[NodeEntry]:
+    counted = which.counted or (None, None)
+    rows = session.rows("node_entries", packed_keys(which.nodes), after or "", limit, *counted)
+    return [_tally(row) for row in rows]
+
+
+def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
+    node = node_of(row[:9])
+    queued, locked, dead, free, oldest = row[9:]
+    return NodeEntry(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
+
+
+def _counted(
+    session: Session, which: li.Counted, after: tuple[int, int] | int | None, limit: int
+) -> list[tuple[int, object]]:
+    contents = session.contents_of(which.node)
+    if which.state is State.DEAD:
+        dead, looked, last = session.row("count_dead", contents, after or 0, limit)
+        return [(dead, last if looked == limit else None)]
+    queued, behind = 0, after
+    if not isinstance(after, int):
+        priority, place = after or (BEHIND_ALL, 0)
+        (queued,) = session.row("count_queued", contents, priority, place, limit)
+        if queued == limit:
+            return [(queued, session.row("queued_end", contents, priority, place, limit))]
+        behind = 0
+    waiting, looked, last = session.row("count_line", contents, behind, limit - queued)
+    return [(queued + waiting, last if looked == limit - queued else None)]
+
+
+def packed(words: tuple[str, ...] | None) -> str | None:
+    """Return the words as one value of a statement; None for any."""
+    return None if words is None else packed_keys(words)
+
+
+# fmt: off
+PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
+    li.Nodes:                 _nodes,
+    li.ReadyNodes:            _ready_nodes,
+    li.FreeSubscriptions:     _free_subscriptions,
+    li.Subscribers:           _subscribers,
+    li.SubscriptionsOf:       subscriptions_of,
+    li.SeveralOf:             _several_of,
+    li.SubscriberRoles:       _subscriber_roles,
+    li.Reviews:               _reviews,
+    li.Trims:                 _trims,
+    li.NodeSums:              _node_sums,
+    li.MovedTo:               _moved_to,
+    li.FormerSubscribers:     _former_subscribers,
+    li.UntoldNodes:           _untold_nodes,
+    li.AffiliationsOf:        affiliations_of,
+    li.NodesOfAccount:        nodes_of_account,
+    li.SubscriptionsOfAccount: subscriptions_of_account,
+    li.NodeEntries:           _tallies,
+    li.Counted:               _counted,
+}
+# fmt: on

@@ -1,0 +1,192 @@
+"""What can be handed out, and what has run out."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pubqueue.app.store.ports import FAR
+from pubqueue.app.store.rows import Due, Passed, Ready, up_to
+from pubqueue.core.model import Millis
+from pubqueue.core.queue.expire import item_key, lease_key
+from pubqueue.stores.sql.columns import item_of, subscription_of, with_payloads
+from pubqueue.stores.sql.node_ids import packed_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pubqueue.app.store.rows import Rank, Reach
+    from pubqueue.core.model import Item, NodeName, Subscription
+    from pubqueue.core.queue.expire import Key
+    from pubqueue.stores.sql.session import Session, Values
+
+T = TypeVar("T")
+
+START: Final = Passed()
+
+
+def ready(
+    session: Session, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach
+) -> Ready:
+    """Return the next items of each node, until their payloads are so many bytes; one at least."""
+    ids = session.contents(rooms)
+    here = {node: room for node, room in rooms.items() if room > 0 and node in ids}
+    if not here:
+        return Ready([])
+    places = max(here.values()) + max(1, reach.places // len(here))
+    begins = {node: reach.behind.get(node, START) for node in here}
+    rows: list[Any] = []
+    alone = here if len(here) == 1 else {n: r for n, r in here.items() if begins[n] != START}
+    for node, room in alone.items():
+        some = _of_one(session, (ids[node], now, room, places), begins[node], octets)
+        rows += some
+        octets -= sum(len(row[-1]) for row in some)
+        if octets <= 0:
+            return Ready(with_payloads(session, rows))
+    if others := {ids[node]: room for node, room in here.items() if node not in alone}:
+        some = _of_many(session, others, now, octets, places)
+        rows += some
+        octets -= sum(len(row[-1]) for row in some)
+    found = with_payloads(session, rows)
+    if octets <= 0 or reach.places >= FAR.places:
+        return Ready(found)
+    return Ready(found, _passed(session, here, begins, found, places))
+
+
+def _of_one(session: Session, where: Values, begin: Passed, octets: int) -> list[Any]:
+    """Read row by row, so that no payload is read in vain."""
+    rows = []
+    for row in session.stream("ready", octets, *where, *_columns(begin)):
+        rows.append(row)
+        octets -= len(row[-1])
+        if octets <= 0:
+            break
+    return rows
+
+
+def _columns(begin: Passed) -> tuple[int, int, int, int]:
+    return -begin.queued[0], begin.queued[1], -begin.aside[0], begin.aside[1]
+
+
+def _of_many(
+    session: Session, rooms: Mapping[int, int], now: Millis, octets: int, places: int
+) -> list[Any]:
+    """Look first where the items of all nodes stand, for they do not come in the order of any one."""
+    most = max(rooms.values())
+    found = session.rows("ready_places", packed_keys(list(rooms)), now, most, places)
+    by_node: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
+    for node, aside, *rank in found:
+        by_node.setdefault((node, aside), []).append(tuple(rank))
+    chosen: list[int] = []
+    for node, room in rooms.items():
+        for aside in (0, 1):
+            for _, _, seq, size in sorted(by_node.get((node, aside), ()))[:room]:
+                if octets <= 0 and chosen:
+                    break
+                chosen.append(seq)
+                octets -= size
+    rows = {row[1]: row for row in session.rows("ready_items", packed_keys(chosen))}
+    return [rows[seq] for seq in chosen]
+
+
+def _passed(
+    session: Session,
+    rooms: Mapping[NodeName, int],
+    begins: Mapping[NodeName, Passed],
+    found: Iterable[tuple[Item, bytes]],
+    places: int,
+) -> dict[NodeName, Passed]:
+    """Return where the look ended in queues that had less than there is room for, but more than was looked at."""
+    living: dict[NodeName, tuple[list[Item], list[Item]]] = {node: ([], []) for node in rooms}
+    for item, _ in found:
+        living[item.node][item.aside].append(item)
+    short = [node for node, room in rooms.items() if len(living[node][0]) < room]
+    if not short:
+        return {}
+    ids = session.contents(short)
+    keys = [(ids[node], *_columns(begins[node])) for node in short]
+    ends: dict[int, dict[int, Rank]] = {}
+    for contents, aside, *rank in session.rows("ready_ends", packed_keys(keys), places):
+        ends.setdefault(contents, {})[aside] = (rank[0], rank[1])
+    return {
+        node: Passed(
+            _passed_to(living[node][0], end.get(0), begins[node].queued),
+            _passed_to(living[node][1], end.get(1), begins[node].aside),
+        )
+        for node in short
+        if (end := ends.get(ids[node])) is not None
+    }
+
+
+def _passed_to(living: Sequence[Item], end: Rank | None, begin: Rank) -> Rank:
+    """Return up to where there is nothing that lives, as far as that was looked at."""
+    if end is None:
+        return begin
+    return up_to(living[0]) if living else end
+
+
+def due(session: Session, now: Millis, limit: int) -> Due:
+    """Return what has run out by now."""
+    unread: list[Key] = []
+    return Due(
+        locks=_items(session, "due_locks", now, limit, unread),
+        lives=_items(session, "due_lives", now, limit, unread),
+        delayed=_items(session, "due_delayed", now, limit, unread),
+        versions=session.rows("due_versions", now, limit),
+        leases=_leases(session, now, limit, unread),
+        unread=unread,
+    )
+
+
+def _items(session: Session, query: str, now: Millis, limit: int, unread: list[Key]) -> list[Item]:
+    rows = session.rows_as_found(query, now, limit)
+    names = session.holding({row[0] for row in rows})
+    there = [row for row in rows if row[0] in names]
+    return _read(
+        there, partial(item_of, names), lambda row: item_key(names[row[0]], _name(row[2])), unread
+    )
+
+
+def _leases(session: Session, now: Millis, limit: int, unread: list[Key]) -> list[Subscription]:
+    rows = session.rows_as_found("due_leases", now, limit)
+    names = session.names({row[1] for row in rows})
+    return _read(
+        rows,
+        partial(subscription_of, names),
+        lambda row: lease_key(names[row[1]], _name(row[2])),
+        unread,
+    )
+
+
+def _read(
+    rows: Iterable[Sequence[Any]],
+    read: Callable[[Sequence[Any]], T],
+    key: Callable[[Sequence[Any]], Key],
+    unread: list[Key],
+) -> list[T]:
+    """Read rows one by one, and note the keys of those that hold what nobody can read: they keep no other from its end."""
+    found = []
+    for row in rows:
+        try:
+            found.append(read(_of_texts(row)))
+        except Exception:  # whatever a damaged row makes of the reading
+            unread.append(key(row))
+    return found
+
+
+def _of_texts(row: Sequence[Any]) -> Sequence[Any]:
+    """Return the row, none of whose columns is bytes."""
+    if bytes in map(type, row):
+        raise ValueError("a text is none")
+    return row
+
+
+def _name(found: str | bytes) -> str:
+    """Return by what a row is known, also where that is damaged."""
+    return found if isinstance(found, str) else found.hex()
+
+
+def next_due(session: Session) -> Millis | None:
+    """Return when the next lock, pause, life or wait for a commit ends; the past if there is litter."""
+    moment = session.row("next_due")[0]
+    return None if moment is None else Millis(moment)

@@ -1,0 +1,93 @@
+"""An open transaction, as those see it who read and write rows: statements by name, and the ids of nodes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pubqueue.core.model import NodeName
+    from pubqueue.stores.sql.node_ids import NodeIds
+
+Values = tuple[object, ...]
+
+
+class Session(ABC):
+    """Runs statements by name. `met` are the nodes whose winners have met finished work."""
+
+    def __init__(self, names: NodeIds) -> None:
+        self.nodes = names
+        self.met: set[NodeName] = set()
+
+    @abstractmethod
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement."""
+
+    def rows_as_found(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement; a text that is none, for somebody has damaged it, is bytes."""
+        return self.rows(query, *values)
+
+    @abstractmethod
+    def ask(self, query: str, *values: object) -> Iterable[Any]:
+        """Ask for the rows of a statement, which may come later: when they are looked at, once."""
+
+    @abstractmethod
+    def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
+        """Return the first row, None if there is none."""
+
+    @abstractmethod
+    def stream(self, query: str, room: int, *values: object) -> Iterator[Any]:
+        """Yield rows whose last column is a payload: at least until the payloads are more than so many bytes."""
+
+    @abstractmethod
+    def run(self, query: str, *values: object) -> None:
+        """Run a statement, however many rows it changes."""
+
+    @abstractmethod
+    def must(self, query: str, count: int, *values: object) -> None:
+        """Run a statement that has to change so many rows, or the write is stale."""
+
+    @abstractmethod
+    def many(self, query: str, values: Sequence[Values]) -> None:
+        """Run a statement for each of these, however many rows that changes."""
+
+    @abstractmethod
+    def each(self, query: str, values: Sequence[Values]) -> None:
+        """Run a statement for each of these, that has to change one row each time, or the write is stale."""
+
+    def number(self, sequence: str, count: int) -> int:
+        """Reserve so many numbers of a sequence and return the first."""
+        return int(self.row("number", count, sequence)[0])
+
+    def forget_nodes(self) -> None:  # noqa: B027  # most stores have nobody to tell
+        """Take note that a node is purged or deleted, whose ids others may remember."""
+
+    def knows(self, names: Iterable[NodeName]) -> bool:
+        """Say whether the ids of all these nodes are remembered."""
+        return self.nodes.knows(names)
+
+    def ids(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the ids of nodes by name; those that are not there are not in it."""
+        return self.nodes.ids(self, names)
+
+    def id(self, name: NodeName) -> int:
+        """Return the id of a node, 0 if it is not there."""
+        return self.ids((name,)).get(name, 0)
+
+    def names(self, ids: set[int]) -> dict[int, NodeName]:
+        """Return the names of nodes by id."""
+        return self.nodes.names(self, ids)
+
+    def contents(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the ids of the contents of nodes by name."""
+        return self.nodes.contents(self, names)
+
+    def contents_of(self, name: NodeName) -> int:
+        """Return the id of the contents of a node, 0 if it is not there."""
+        return self.contents((name,)).get(name, 0)
+
+    def holding(self, ids: set[int]) -> dict[int, NodeName]:
+        """Return the names of nodes by the ids of contents; nobody's are not in it."""
+        return self.nodes.holding(self, ids)

@@ -1,0 +1,62 @@
+"""One transaction: rows are read and written, nothing is ranked or judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pubqueue.app.store.ports import FAR
+from pubqueue.stores.sql.reading import loading, paging, ready
+from pubqueue.stores.sql.writing import writes as writing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.app.store.listings import Listing
+    from pubqueue.app.store.rows import Due, Needs, Reach, Ready, Rows, Writes
+    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.stores.sql.session import Session
+
+R = TypeVar("R")
+
+
+class RelationalTransaction:
+    """Implements `pubqueue.app.store.ports.Transaction` on an open session."""
+
+    def __init__(self, session: Session, *, foreign: bool) -> None:
+        self._session = session
+        self._foreign = foreign
+
+    @property
+    def foreign(self) -> bool:
+        """Whether somebody else has written since the last transaction that this store began."""
+        return self._foreign
+
+    def load(self, needs: Needs) -> Rows:
+        """Return the rows that are there."""
+        return loading.load(self._session, needs)
+
+    def ready(
+        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+    ) -> Ready:
+        """Return for each node so many items that can be handed out."""
+        return ready.ready(self._session, rooms, now, octets, reach)
+
+    def due(self, now: Millis, limit: int) -> Due:
+        """Return what has run out by now."""
+        return ready.due(self._session, now, limit)
+
+    def next_due(self) -> Millis | None:
+        """Return when the next thing runs out."""
+        return ready.next_due(self._session)
+
+    def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
+        """Return rows of a listing behind `after`."""
+        return paging.page(self._session, which, after, limit)
+
+    def number(self, sequence: str, count: int) -> int:
+        """Reserve so many numbers of a sequence and return the first."""
+        return self._session.number(sequence, count)
+
+    def write(self, writes: Writes) -> None:
+        """Make these writes, or raise StaleError."""
+        writing.write(self._session, writes)

@@ -1,0 +1,139 @@
+"""Makes the changes of a transaction that touch more rows than a batch can hold: commit, abort, sweep."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.store.ports import StaleError
+from pubqueue.stores.sql.node_ids import packed_keys
+
+PEOPLE: Final = 4
+"""Staged items that are swept as quickly as one subscription, which stands in six indexes."""
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Moved, Sweep
+    from pubqueue.stores.sql.session import Session
+
+
+def commit(session: Session, change: Commit) -> None:
+    """Let the winners take their places, and all else of the version go."""
+    found = session.row("find_app", change.app, change.owner, change.at)
+    if found is None:
+        raise StaleError("find_app")
+    (app,) = found
+    more = _bytes_more(session) if change.nodes else {}
+    for committed in change.nodes:
+        _make_room(session, change, committed)
+    if change.nodes:
+        _appear(session, change, more)
+    kept = _keep(session, change, app) if change.moving else None
+    _close(session, change, app)
+    if kept is not None:
+        session.run("hand_over", app, change.version, kept)
+
+
+def _keep(session: Session, change: Commit, app: int) -> int:
+    """Let the winners stay when all else of the version goes; return what they belong to."""
+    rows = session.rows("keep_winners", app, change.version, packed_keys(change.moving))
+    if not rows:
+        raise StaleError("keep_winners")
+    return int(rows[0][0])
+
+
+def moved(session: Session, change: Moved) -> None:
+    """Drop rows that are in their places, and attempts of which none is left."""
+    for part, _, row in change.ends:
+        session.run("drop_moved", change.app, change.version, part, row)
+    if change.skipped or change.dead_lettered:
+        counts = change.skipped, change.dead_lettered
+        session.must("count_aside", 1, change.app, change.version, *counts)
+    session.run("end_moved", change.app, change.version)
+
+
+def _bytes_more(session: Session) -> dict[str, tuple[int, int]]:
+    """Return how many bytes each node is about to have more, as a queue and as a plain node.
+
+    This is asked before winners take the places of others.
+    """
+    rows = session.rows("winning_bytes")
+    return {node: (of_queue, of_plain) for node, of_queue, of_plain in rows}
+
+
+def _make_room(session: Session, change: Commit, committed: CommittedNode) -> None:
+    """Let winners whose id is there give their payload to it, or take its place."""
+    if not committed.replaced:
+        return
+    if committed.queueing:
+        whose = change.owner, change.app, change.version
+        session.must("give_payload", committed.replaced, committed.node, *whose)
+    else:
+        session.must("overwrite", committed.replaced, committed.node)
+        session.must("come_anew", committed.replaced, committed.node)
+
+
+def _appear(session: Session, change: Commit, more: Mapping[str, tuple[int, int]]) -> None:
+    """Insert the winners that are new, or come anew, under numbers of their own."""
+    added = sum(committed.added for committed in change.nodes)
+    anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
+    first = session.number("item", added + anew)
+    mark = change.app, change.version
+    session.must("appear", added + anew, change.owner, change.at, *mark, first)
+    counts = [(one.added, _of(more, one), 0, session.id(one.node)) for one in change.nodes]
+    session.each("count_node", counts)
+
+
+def _of(more: Mapping[str, tuple[int, int]], committed: CommittedNode) -> int:
+    of_queue, of_plain = more.get(committed.node, (0, 0))
+    return of_queue if committed.queueing else of_plain
+
+
+def _close(session: Session, change: Commit, app: int) -> None:
+    """Let go of what waited for the app's versions up to this one, and keep a record of it."""
+    items, size, began = session.row("waiting_until", app, change.version)
+    session.run("free", items, size, change.owner)
+    session.run("drop_until", app, change.version)
+    session.run("close_until", app, change.version)
+    times = change.at if began is None else began, change.at
+    told = change.totals.skipped, change.totals.dead_lettered, change.totals.seconds
+    record = change.owner, change.version, *times, change.items, change.bytes, *told
+    choice = change.on_taken.value, change.dead_letter_node
+    session.must("close", 1, app, *record, *choice)
+    moment = change.version, change.at, change.at
+    session.must("advance", 1, *moment, app, change.version)
+
+
+def abort(session: Session, change: Abort) -> None:
+    """Drop an open version, or some attempts at it; one that is not there needs nothing."""
+    row = session.row("waiting_version", change.app, change.version)
+    if row is None:
+        return
+    transaction, owner, items, size, until, app = row
+    if change.attempts is None:
+        session.run("drop_attempts", transaction)
+    else:
+        named = transaction, json.dumps(sorted(set(change.attempts)))  # one may be named twice
+        items, size = session.row("staged_by", *named)
+        session.run("drop_named", *named)
+        session.must("lessen", 1, items, size, transaction)
+    session.must("free", 2, items, size, owner)
+    session.must("used", 1, until, app)
+    session.run("drop_open", transaction)
+
+
+def sweep(session: Session, change: Sweep) -> None:
+    """Drop a slice of what no version wants any more or no node has, and records that are too old."""
+    session.run("sweep_staged", change.limit)
+    session.run("sweep_attempts")
+    session.run("sweep_items", change.limit)
+    session.run("sweep_places", change.limit)
+    session.run("sweep_contents", change.limit)
+    people = max(1, change.limit // PEOPLE)
+    session.run("sweep_subscriptions", people)
+    session.run("sweep_affiliations", people)
+    session.run("sweep_nodes", people)
+    session.run("sweep_usage")
+    session.run("sweep_records", change.before, change.limit)
+    session.run("sweep_apps", change.before)

@@ -1,0 +1,44 @@
+"""Appends to the event log, each entry under the number behind the newest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.core.event_log import REPLACED
+from pubqueue.core.events import Event, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.events import LogEntry, PublishedByCommit
+    from pubqueue.core.model import Millis
+    from pubqueue.stores.sql.session import Session, Values
+
+
+def record(session: Session, entries: Sequence[LogEntry], at: Millis) -> None:
+    """Append the entries. A node that is not there has no log."""
+    run: list[Values] = []
+    ids = session.ids({entry.node for entry in entries})
+    for entry in entries:
+        if entry.node not in ids:
+            continue
+        if isinstance(entry, Event):
+            run.append(_values(entry, ids[entry.node], at))
+        else:
+            session.many("add_event", run)
+            run = []
+            _record_winners(session, entry, at)
+    session.many("add_event", run)
+
+
+def _values(event: Event, node: int, at: Millis) -> Values:
+    return (
+        *(at, event.kind._value_, node, event.item, event.attempt, event.worker, event.publisher),
+        *(event.age, event.held, event.origin, event.to, event.detail),
+    )
+
+
+def _record_winners(session: Session, winners: PublishedByCommit, at: Millis) -> None:
+    where = winners.node, winners.queueing, REPLACED
+    session.run("add_superseded", at, EventKind.RETRACTED.value, *where)
+    session.run("add_winners", at, EventKind.PUBLISHED.value, *where, winners.publisher)

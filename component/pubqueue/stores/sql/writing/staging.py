@@ -1,0 +1,127 @@
+"""Writes what waits for commits: apps, open versions, attempts, accounts, and the staged items."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pubqueue.app.store.ports import StaleError
+from pubqueue.stores.sql.columns import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.app.store.rows import StagedKey, StagedRow, Write
+    from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
+    from pubqueue.stores.sql.session import Session, Values
+
+
+def write_apps(session: Session, writes: Sequence[Write[App]]) -> None:
+    """Write apps."""
+    for write in writes:
+        before, now = write.before, write.after
+        if before is None and now is not None:
+            times = now.version, now.committed, now.used
+            session.must("add_app", 1, now.name, now.owner, *times)
+        elif before is not None:
+            guard = before.name, before.owner, before.version
+            if now is None:
+                session.must("drop_app", 1, *guard)
+            else:
+                session.must("change_app", 1, now.version, now.committed, now.used, *guard)
+
+
+def write_versions(session: Session, writes: Sequence[Write[Version]]) -> None:
+    """Write open versions."""
+    for write in writes:
+        before, now = write.before, write.after
+        if before is None and now is not None:
+            facts = now.owner, now.number, int(now.immediate), now.began, now.until
+            session.must("add_version", 1, *facts, now.items, now.bytes, now.app)
+        elif before is not None:
+            key = before.app, before.number
+            if now is None:
+                session.run("leave_version", *key)
+                session.must("drop_version", 1, *key)
+            else:
+                more = now.items - before.items, now.bytes - before.bytes
+                session.must("change_version", 1, *more, now.until, *key)
+
+
+def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
+    """Write attempts."""
+    for write in writes:
+        before, now = write.before, write.after
+        if before is None and now is not None:
+            facts = now.part, now.number, now.items, now.bytes, now.known, now.grouped
+            session.must("add_attempt", 1, *facts, now.app, now.version)
+        elif before is not None:
+            key = before.app, before.version, before.part, before.number
+            if now is None:
+                session.must("leave_attempt", 1, *key)
+            else:
+                more = now.items - before.items, now.bytes - before.bytes
+                told = now.known - before.known, now.grouped - before.grouped
+                session.must("change_attempt", 1, *more, *told, *key)
+
+
+def write_waiting(session: Session, writes: Sequence[Write[StagedTotals]]) -> None:
+    """Write what waits, by account."""
+    for write in writes:
+        before, now = write.before, write.after
+        if before is None and now is not None:
+            session.must("wait", 1, now.account, now.items, now.bytes)
+        elif before is not None:
+            if now is None:
+                session.must("wait_no_more", 1, before.account)
+            else:
+                more = now.items - before.items, now.bytes - before.bytes
+                session.must("wait_more", 1, *more, now.account)
+
+
+def write_staged(session: Session, rows: Sequence[StagedRow]) -> None:
+    """Write staged items in their order: an item may come, and come again in its place."""
+    places: dict[tuple[object, ...], list[int]] = {}
+    for again, some in groupby(rows, key=lambda staged: staged.row.over is not None):
+        if again:
+            last = {staged.key: staged for staged in some}  # one may come more than once
+            session.each("restage", [_again(session, places, each) for each in last.values()])
+        else:
+            session.each("add_staged", [_at_the_end(session, places, staged) for staged in some])
+
+
+def _place(
+    session: Session, places: dict[tuple[object, ...], list[int]], key: StagedKey
+) -> list[int]:
+    """Return the attempt, its version and its next row, looked up once for many items."""
+    attempt = key.app, key.version, key.part, key.attempt
+    found = places.get(attempt)
+    if found is None:
+        row = session.row("place", *attempt)
+        if row is None:
+            raise StaleError("place")
+        found = places[attempt] = list(row)
+    return found
+
+
+def _at_the_end(
+    session: Session, places: dict[tuple[object, ...], list[int]], staged: StagedRow
+) -> Values:
+    place = _place(session, places, staged.key)
+    attempt, version, number = place
+    place[2] += 1
+    return *_values(staged.row), version, staged.key.node, staged.key.id, attempt, number
+
+
+def _again(
+    session: Session, places: dict[tuple[object, ...], list[int]], staged: StagedRow
+) -> Values:
+    attempt, version, _ = _place(session, places, staged.key)
+    return *_values(staged.row), version, staged.key.node, staged.key.id, attempt
+
+
+def _values(row: StagedItem) -> Values:
+    draft = row.draft
+    times = row.state._value_, draft.priority, row.pause, row.life
+    what = packed(draft.headers), draft.group or None, draft.payload
+    return *times, int(row.known), row.size, *what

@@ -1,0 +1,171 @@
+"""Makes the writes of a batch, in an order that keeps what points at what right, whatever the batch did.
+
+New nodes come first, for the rest hangs on them; then the event log, which looks at items as they were; nodes
+that are deleted go last, for items may have left them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.store import rows as bounds
+from pubqueue.app.store.rows import Judged
+from pubqueue.core.changes import (
+    BeginReview,
+    BeginTrim,
+    EndReview,
+    EndSubscriptions,
+    EndTrim,
+    Forget,
+    ForgetEvents,
+    NoteSamples,
+    PartWith,
+    PurgeNode,
+)
+from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
+from pubqueue.stores.sql import winners
+from pubqueue.stores.sql.node_ids import packed_keys
+from pubqueue.stores.sql.samples import note_samples
+from pubqueue.stores.sql.schedules import write_schedules
+from pubqueue.stores.sql.writing import committing, nodes, staging
+from pubqueue.stores.sql.writing.event_log import record
+from pubqueue.stores.sql.writing.items import ItemWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.store.rows import Writes
+    from pubqueue.core.model import Jid
+    from pubqueue.stores.sql.session import Session
+
+
+def write(session: Session, writes: Writes) -> None:
+    """Make the writes.
+
+    Raises:
+        StaleError: a row was not what was believed; what came before it is not undone here.
+
+    """
+    _write_rows(session, writes)
+    for change in writes.bulk:
+        BULK[type(change)](session, change)
+
+
+def _write_rows(session: Session, writes: Writes) -> None:
+    nodes.add_nodes(session, writes.nodes)
+    if writes.events:
+        record(session, writes.events, writes.at)
+    if writes.items or writes.payloads:
+        ItemWrites(session, writes).write()
+    if writes.placeless:
+        _write_places(session, writes)
+    for kind, make in ROWS.items():
+        if rows := getattr(writes, kind):
+            make(session, rows)
+    nodes.drop_nodes(session, writes.nodes, writes.telling)
+    for name, uri in writes.moved.items():
+        session.run("move_node", name, uri, writes.at)
+    if writes.moved:
+        session.run("forget_moved", writes.at - bounds.MOVED_FOR, bounds.MOST_MOVED)
+
+
+def _write_places(session: Session, writes: Writes) -> None:
+    """Let items stand where those did that they overwrite, and forget where those stood that are gone."""
+    if writes.overwritten:
+        ids = session.contents({node for node, _, _ in writes.overwritten})
+        rows = [(new, ids[node], old) for node, old, new in writes.overwritten]
+        session.many("take_place", rows)
+    session.many("drop_place", [(seq,) for seq in writes.placeless])
+
+
+def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:
+    session.many("drop_receipts", [(seq,) for seq in seqs])
+
+
+def _add_receipts(session: Session, receipts: Sequence[tuple[int, Jid]]) -> None:
+    session.many("add_receipt", receipts)
+
+
+def _purge(session: Session, change: PurgeNode) -> None:
+    """Let the node have other contents; a sweep removes what was in it, slice by slice."""
+    node = session.id(change.node)
+    session.forget_nodes()
+    for query in ("leave_contents", "new_contents", "no_items", "no_locks"):
+        session.run(query, node)
+    session.nodes.forget(change.node)
+
+
+def _begin_review(session: Session, change: BeginReview) -> None:
+    session.run("begin_review", session.id(change.node))
+
+
+def _end_review(session: Session, change: EndReview) -> None:
+    session.run("end_review", session.id(change.node))
+
+
+def _begin_trim(session: Session, change: BeginTrim) -> None:
+    session.run("begin_trim", session.id(change.node))
+
+
+def _end_trim(session: Session, change: EndTrim) -> None:
+    session.run("end_trim", session.id(change.node))
+
+
+def _end_subscriptions(session: Session, change: EndSubscriptions) -> None:
+    jids = packed_keys(change.jids)
+    session.must("end_subscriptions", len(change.jids), session.id(change.node), jids)
+
+
+def _part_with(session: Session, change: PartWith) -> None:
+    if change.through is None:
+        session.run("all_told", change.node)
+    else:
+        session.run("part_with", change.node, change.through)
+
+
+def _forget(session: Session, change: Forget) -> None:
+    session.many("forget", session.rows("outdated", change.now, change.limit))
+
+
+def _forget_events(session: Session, change: ForgetEvents) -> None:
+    session.run("forget_events", change.through)
+
+
+# fmt: off
+ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
+    "anew":          _drop_receipts,
+    "receipts":      _add_receipts,
+    "subscriptions": nodes.write_subscriptions,
+    "nodes":         nodes.change_nodes,
+    "affiliations":  nodes.write_affiliations,
+    "resources":     nodes.write_resources,
+    "heard":         nodes.write_heard,
+    "finished":      nodes.write_finished,
+    "apps":          staging.write_apps,
+    "versions":      staging.write_versions,
+    "attempts":      staging.write_attempts,
+    "waiting":       staging.write_waiting,
+    "staged":        staging.write_staged,
+    "schedules":     write_schedules,
+}
+"""What is written between new nodes and items on the one hand and nodes that go on the other, in order."""
+
+BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
+    PurgeNode:    _purge,
+    PartWith:     _part_with,
+    BeginReview:  _begin_review,
+    EndReview:    _end_review,
+    BeginTrim:    _begin_trim,
+    EndTrim:      _end_trim,
+    EndSubscriptions: _end_subscriptions,
+    Forget:       _forget,
+    ForgetEvents: _forget_events,
+    NoteSamples:  note_samples,
+    SetAside:     winners.set_aside,
+    Commit:       committing.commit,
+    Moved:        committing.moved,
+    Abort:        committing.abort,
+    Sweep:        committing.sweep,
+    Judged:       winners.judge,
+}
+# fmt: on
