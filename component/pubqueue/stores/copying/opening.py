@@ -26,7 +26,7 @@ class _Kind(Protocol):
     def target(self, store: Store, source: Source) -> AbstractContextManager[Target]: ...
 
 
-KINDS: Final = {"sqlite": "of_sqlite", "postgresql": "of_postgres"}
+KINDS: Final = {"sqlite": "sqlite_tables", "postgresql": "postgres_tables"}
 """The module for each kind of store that keeps what it has; PostgreSQL's library may not be installed."""
 
 

@@ -11,12 +11,12 @@ from pubqueue.stores.postgres.connection import connected
 from pubqueue.stores.postgres.durability_warnings import doubts
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
-from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, version
+from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, newest, version
 from pubqueue.stores.postgres.session import Session
 from pubqueue.stores.postgres.store import READING, PostgresStore
 from pubqueue.stores.postgres.transaction import PostgresTransaction
 from pubqueue.stores.sql.node_ids import NodeIds
-from pubqueue.stores.sql.statements import half_copied, scripts
+from pubqueue.stores.sql.statements import half_copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
 
 
 def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
-    done, known = version(connection), len(scripts(__package__))
+    done, known = version(connection), newest()
     if done is None:
         _see_that_it_can_be_made(connection)
         return Looked(

@@ -70,6 +70,11 @@ def configure(connection: Connection) -> None:
     )
 
 
+def newest() -> int:
+    """Return the number of the schema that this program works on."""
+    return len(scripts(__package__))
+
+
 def version(connection: Connection) -> int | None:
     """Return how far the schema is migrated, None if there is none of ours."""
     try:
