@@ -17,6 +17,7 @@ from harness.facts import ANN
 from pubqueue.app.broker import Broker
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.decision import Refused
+from pubqueue.core.limits.quotas import Quota, Quotas
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, SubscriptionChanged, ToEach
@@ -134,6 +135,7 @@ class Service:
             policy=CreationPolicy.ANYONE,
             same_payload=bytes.__eq__,
             on_moment=self.reaper.on_moment,
+            quotas=Quotas(Quota(nodes=0, items=0, bytes=0)),  # the loads are one account's
         )
 
     async def start(self) -> None:
