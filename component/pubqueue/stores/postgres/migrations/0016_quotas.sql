@@ -1,5 +1,5 @@
--- What each item counts for, and each node, in bytes: payloads, and names and values of headers. Every item is written once for it:
--- some 20 us each, so a million items take twenty seconds at the first start. Programs of fifteen migrations cannot run on this schema.
+-- What each item counts for, and each node, in bytes: payloads, and names and values of headers. Every item is written once for it, at the first start.
+-- Programs of fifteen migrations cannot run on this schema.
 ALTER TABLE item ADD COLUMN size bigint NOT NULL DEFAULT 0 CHECK (size >= 0);
 ALTER TABLE node ADD COLUMN bytes bigint NOT NULL DEFAULT 0 CHECK (bytes >= 0);
 -- What an account has made, to be added up. An expression, so that nobody who looks for a node by its id alone takes this index.
