@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 
+import pytest
 import structlog
 from click.testing import CliRunner
 from harness.as_before import process_as_before
@@ -24,6 +25,14 @@ def state():
     )
 
 
+@pytest.fixture
+def a_process_that_has_set_nothing():
+    with process_as_before():
+        structlog.reset_defaults()  # of a service that runs for all tests of this process
+        yield
+
+
+@pytest.mark.usefixtures("a_process_that_has_set_nothing")
 def test_what_a_program_sets_for_its_process_is_put_back():
     before = state()
     with process_as_before():
