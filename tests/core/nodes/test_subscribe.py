@@ -6,6 +6,7 @@ from harness.facts import ANN, JOBS, NOW, plain, queue, who, window
 from pubqueue.core.changes import (
     AddSubscription,
     EndSubscription,
+    HearOf,
     NoteResource,
     SetWindow,
 )
@@ -60,7 +61,7 @@ def refused(refusal, reason="", limit=None):
 def test_a_subscription_has_the_window_that_was_asked_for():
     new = window(requests=5)
     decision = join(requests("5"))
-    assert decision == Decision(Subscribed(new, queueing=True), (AddSubscription(new),))
+    assert decision == Decision(Subscribed(new, queueing=True), (AddSubscription(new), HearOf(ANN)))
 
 
 def test_a_window_may_be_a_number():
@@ -140,24 +141,26 @@ def test_who_may_not_subscribe_does_not_learn_that_it_is_a_queue(
 
 def test_who_comes_back_takes_up_what_is_still_locked_to_them():
     new = window(requests=3, in_flight=2)
-    assert join(requests("3"), held=2).changes == (AddSubscription(new),)
+    assert join(requests("3"), held=2).changes == (AddSubscription(new), HearOf(ANN))
 
 
 def test_a_subscriber_who_asks_again_learns_the_state():
     known = window(requests=4, in_flight=1)
-    assert join(subscription=known) == Decision(Subscribed(known, queueing=True))
+    assert join(subscription=known) == Decision(Subscribed(known, queueing=True), (HearOf(ANN),))
 
 
 def test_a_subscriber_who_asks_again_may_ask_for_another_window():
     known = window(requests=4, in_flight=1)
     after = window(requests=9, in_flight=1)
-    expected = Decision(Subscribed(after, queueing=True), (SetWindow(JOBS, ANN, 9),))
+    changes = SetWindow(JOBS, ANN, 9), HearOf(ANN)
+    expected = Decision(Subscribed(after, queueing=True), changes)
     assert join(requests("9"), subscription=known) == expected
 
 
 def test_a_subscriber_who_was_away_is_here_again():
     known = window(requests=4, available=False)
-    expected = Decision(Subscribed(window(requests=4), queueing=True), (SetWindow(JOBS, ANN, 4),))
+    changes = SetWindow(JOBS, ANN, 4), HearOf(ANN)
+    expected = Decision(Subscribed(window(requests=4), queueing=True), changes)
     assert join(subscription=known) == expected
 
 
