@@ -16,6 +16,7 @@ from pubqueue.app.store.rows import AffiliationRow, Finished, Needs, StagedKey, 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import DeleteNode, PurgeNode
 from pubqueue.core.events import Event, EventKind
+from pubqueue.core.limits.quotas import weight
 from pubqueue.core.model import (
     Affiliation,
     DeadLetter,
@@ -95,6 +96,16 @@ ITEMS = (
     ),
 )
 RECEIPTS = [(5, ANN), (9, ANN), (11, BOB), (12, ANN)]
+
+
+def payload(seq):
+    return b"<job number='%d'/>" % seq
+
+
+ITEMS = tuple(replace(one, size=weight(payload(one.seq), one.headers)) for one in ITEMS)
+NODES = tuple(
+    replace(node, bytes=sum(one.size for one in ITEMS if one.node == node.name)) for node in NODES
+)
 DONE = Finished(JOBS, ItemId("done"), b"\x01" * 16, after(60))
 PEOPLE = (
     AffiliationRow(JOBS, BOSS, Affiliation.OWNER),
@@ -159,10 +170,6 @@ def columns(one):
         *(one.taken, *(one.transaction or (None, None))),
         *(json.encode(one.headers).decode() if one.headers else None, payload(one.seq)),
     )
-
-
-def payload(seq):
-    return b"<job number='%d'/>" % seq
 
 
 @pytest.fixture
