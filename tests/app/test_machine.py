@@ -71,6 +71,8 @@ def lived(change):
 class Queue(RuleBasedStateMachine):
     """A queue with its dead-letter node, workers, a publisher, an owner and somebody else."""
 
+    of_two = False
+
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
@@ -104,9 +106,10 @@ class Queue(RuleBasedStateMachine):
     def step(self, *requests):
         """The same, and return the decisions."""
         before, locked = self.shell.dump(), self.holders()
+        silent = self.any_silent(requests)
         outcome = self.shell.batch(*requests)
         replies = [decision.reply for decision in outcome.decisions]
-        if all(isinstance(reply, Refused) for reply in replies):
+        if not silent and all(isinstance(reply, Refused) for reply in replies):
             assert self.shell.dump() == before
         assert Refused(Refusal.INTERNAL_FAULT) not in replies
         for decision in outcome.decisions:
@@ -120,6 +123,13 @@ class Queue(RuleBasedStateMachine):
             self.delivered(notice, locked)
         self.settle_groups(outcome)
         return outcome.decisions
+
+    def any_silent(self, requests):
+        """Say whether a silent worker asks: it is heard of, even if it is refused, and may have items again."""
+        asking = [one for one in requests if hasattr(one, "by") and hasattr(one, "node")]
+        keys = {(one.node, jid) for one in asking for jid in (one.by.jid, one.by.account)}
+        rows = [self.shell.look(lambda tx, key=key: tx.subscription(*key)) for key in keys]
+        return any(row is not None and row.unanswered for row in rows)
 
     def settle_groups(self, outcome):
         """Turns come in the order of publish, and no more than may; a limit that was lowered waits for those to end."""
@@ -179,7 +189,7 @@ class Queue(RuleBasedStateMachine):
         assert item.seq not in locked
         assert self.stored(item.node, item.id) == item
         assert notice.to == item.holder
-        assert notice.payload == self.work.get(item.seq, notice.payload)
+        assert notice.payload == self.shell.look(lambda tx: tx.payload(item))
         holder = self.shell.look(lambda tx: tx.subscription(item.node, notice.to))
         assert holder.in_flight <= holder.queue_requests
 
@@ -457,7 +467,10 @@ class Queue(RuleBasedStateMachine):
 
     @invariant()
     def counts_equal_a_recount_and_tokens_only_rise(self):
-        for look in (recount, misweighed, partial(out_of_step, self.shell.rows.cache)):
+        looks = [recount, misweighed]
+        if not self.of_two:  # what one of two remembers is dropped when its next batch begins
+            looks.append(partial(out_of_step, self.shell.rows.cache))
+        for look in looks:
             assert self.shell.look_within(look) == []
         assert self.shell.next_token() > self.token
 

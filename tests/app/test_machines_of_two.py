@@ -21,6 +21,8 @@ def of_two(machine, make):
     """Return the machine, whose batches are done by two."""
 
     class OfTwo(machine):
+        of_two = True
+
         def make_shell(self, path):
             return make(path)
 

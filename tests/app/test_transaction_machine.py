@@ -45,6 +45,8 @@ payloads = st.sampled_from([b"<one/>", b"<two/>"])
 
 
 class Transactions(RuleBasedStateMachine):
+    of_two = False
+
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
@@ -176,7 +178,10 @@ class Transactions(RuleBasedStateMachine):
                 held |= {(node, item.id)} if item.holder else set()
         assert found == self.seen
         self.locked = held
-        for look in (recount, misweighed, partial(out_of_step, self.shell.rows.cache)):
+        looks = [recount, misweighed]
+        if not self.of_two:  # what one of two remembers is dropped when its next batch begins
+            looks.append(partial(out_of_step, self.shell.rows.cache))
+        for look in looks:
             assert self.shell.look_within(look) == []
 
     @invariant()

@@ -59,7 +59,8 @@ async def _fill(path: Path, count: int, add: Callable[[range, Transaction], None
 def _add_items(numbers: range, tx: Transaction) -> None:
     name = NodeName(NODE)
     (node,) = tx.load(Needs(nodes={name})).nodes
-    fuller = replace(node, items=node.items + len(numbers))
+    more = len(numbers)
+    fuller = replace(node, items=node.items + more, bytes=node.bytes + more * len(BODY))
     _write(tx, [Write(node, fuller)], [], [(name, f"waiting{number}") for number in numbers])
 
 
@@ -68,7 +69,10 @@ def _add_nodes(numbers: range, tx: Transaction) -> None:
     config = NodeConfig(queueing=True)
     _write(
         tx,
-        [Write(None, Node(name, config, OWNER, wiring.now(), items=1)) for name in names],
+        [
+            Write(None, Node(name, config, OWNER, wiring.now(), items=1, bytes=len(BODY)))
+            for name in names
+        ],
         [Write(None, AffiliationRow(name, OWNER, Affiliation.OWNER)) for name in names],
         [(name, "waiting") for name in names],
     )
@@ -83,7 +87,7 @@ def _write(
     """Write nodes, and items that wait in these places."""
     now, first = wiring.now(), tx.number("item", len(places))
     items = [
-        Item(seq, node, ItemId(name), State.QUEUED, PUBLISHER, now)
+        Item(seq, node, ItemId(name), State.QUEUED, PUBLISHER, now, size=len(BODY))
         for seq, (node, name) in enumerate(places, first)
     ]
     tx.write(
