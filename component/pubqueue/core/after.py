@@ -128,34 +128,17 @@ def _added(change: AddItem) -> Item:
 
 
 def _locked(change: Lock) -> Item:
-    """Spelled out: this is the hottest copy there is."""
-    was = change.item
-    return Item(
-        was.seq,
-        was.node,
-        was.id,
-        _next(was, Transition.LOCK),
-        was.publisher,
-        was.published,
-        was.priority,
-        None,
-        was.expires,
-        was.acquired + 1,
-        was.failed,
-        was.released,
-        change.holder,
-        change.deadline,
-        change.token,
-        was.avoid,
-        False,  # noqa: FBT003  # aside: its place among the fields
-        change.at,
-        was.headers,
-        was.dead_letter,
-        was.transaction,
-        was.group,
-        was.turn,
-        was.failure,
-        was.size,
+    item = change.item
+    return replace(
+        item,
+        state=_next(item, Transition.LOCK),
+        due=None,
+        acquired=item.acquired + 1,
+        holder=change.holder,
+        deadline=change.deadline,
+        token=change.token,
+        aside=False,
+        taken=change.at,
     )
 
 
