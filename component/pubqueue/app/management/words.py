@@ -30,7 +30,12 @@ def ago(now: int, then: int | None) -> str:
 
 def count(number: int, one: str, many: str = "") -> str:
     """Return a number with its noun: 1 item, 2 items."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number} {noun(number, one, many)}"
+
+
+def noun(number: int, one: str, many: str = "") -> str:
+    """Return a noun as it stands behind a number."""
+    return one if number == 1 else many or f"{one}s"
 
 
 def told(cell: Cell, value: Value, now: int | None) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
 
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+from pubqueue.app.management import words
 
 
 def span(millis: float) -> str:
@@ -14,16 +13,7 @@ def span(millis: float) -> str:
         return f"{max(0, int(millis))} ms"
     if millis < 10_000 and millis % 1_000:  # noqa: PLR2004  # so short that the tenths matter
         return f"{millis / 1000:.1f} s"
-    left, parts = int(millis) // 1000, []
-    for size, unit in _UNITS:
-        if left >= size:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-        if len(parts) == 2:  # noqa: PLR2004  # as it says
-            return " ".join(parts)
-    if left or not parts:
-        parts.append(f"{left} s")
-    return " ".join(parts)
+    return words.span(int(millis))
 
 
 def moment(millis: int) -> str:
@@ -43,4 +33,4 @@ def number(value: float) -> str:
 
 def count(value: int, one: str) -> str:
     """Return a number with its noun: 1 item, 2 items."""
-    return f"{value:,} {one if value == 1 else one + 's'}"
+    return f"{value:,} {words.noun(value, one)}"
