@@ -340,7 +340,7 @@ async def test_an_item_is_meant_by_its_very_name(service, visitor):
         ({"deed": "cancel", "node": "jobs"}, 400),
         ({"deed": "discard-reason", "node": "jobs"}, 400),
         ({"deed": "discard-reason", "node": "none", "reason": "a"}, 404),
-        ({"deed": "release", "node": "jobs", "item": "a"}, 409),
+        ({"deed": "release", "node": "jobs", "item": "a"}, 412),
         ({"deed": "release", "node": "jobs", "item": "none"}, 404),
         ({"deed": "purge", "node": ""}, 400),
         ({"deed": "purge", "node": "a\0"}, 400),

@@ -16,6 +16,7 @@ from pubqueue.app.management.overview import place_from
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.reading.survey import Sort
+from pubqueue.faces.http_status import STATUS
 from pubqueue.monitor.page import formats as words
 from pubqueue.monitor.page import views
 from pubqueue.monitor.page.actions import DEEDS, OF_REASON, OF_STATE, Of, given
@@ -173,7 +174,7 @@ class Site:
         except SilentError as problem:
             response = self._sorry(request, 503, str(problem))
         except RefusedError as problem:
-            response = self._sorry(request, _status(problem.reply), str(problem))
+            response = self._sorry(request, STATUS[problem.reply.refusal], str(problem))
         except web.HTTPRedirection as elsewhere:
             elsewhere.headers.update(HEADERS)
             raise
@@ -435,20 +436,6 @@ def _reason(form: Any) -> str:  # noqa: ANN401  # a query or a form of aiohttp
 def _is_nobodys(text: str) -> bool:
     """Say whether no XML can have that in it, and some stores cannot either."""
     return "\0" in text
-
-
-def _status(reply: Refused) -> int:
-    match reply.refusal:
-        case Refusal.NODE_NOT_FOUND | Refusal.ITEM_NOT_FOUND:
-            return 404
-        case Refusal.FORBIDDEN:
-            return 403
-        case Refusal.BAD_REQUEST:
-            return 400
-        case Refusal.INTERNAL_FAULT:
-            return 500
-        case _:
-            return 409
 
 
 def _node(request: web.Request) -> NodeName:
