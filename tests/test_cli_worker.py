@@ -18,7 +18,7 @@ from harness.program import PUBQUEUE
 
 from pubqueue import cli
 from pubqueue.cli import main
-from pubqueue_demo.prosody import Prosody
+from pubqueue_demo.prosody import Prosody, free_ports
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.xep_0254 import queueing
 
@@ -281,6 +281,14 @@ async def test_a_supervisor_that_is_killed_leaves_no_worker_behind(
         running.process.kill()
         assert await running.end() == -signal.SIGKILL  # the pipes end with the last who has them
     assert running.said.count("pubqueue: closed") == workers
+
+
+async def test_a_worker_that_nobody_answers_ends_at_once(folder):
+    where = f"{URL}?host=127.0.0.1&port={free_ports(1)[0]}&tls=off&node=jobs"
+    async with worker(folder, "app:app", "--url", where) as running:
+        await running.line("127.0.0.1|localhost")
+        running.process.terminate()
+        assert await running.end() == -signal.SIGTERM
 
 
 @pytest.mark.e2e

@@ -8,6 +8,7 @@ import signal
 import tracemalloc
 
 import pytest
+from harness.patience import PATIENCE
 from harness.queue_service import (
     OPTIONS,
     PUBSUB,
@@ -478,6 +479,29 @@ async def test_a_signal_drains_and_is_left_as_it_was_found(service, worker_of, n
     assert done == ["i1"]
     assert (await service.next("unlock")).find(".//{*}item").get("id") == "i2"
     assert signal.getsignal(number) in (before, signal.SIG_DFL, signal.default_int_handler)
+
+
+async def test_a_signal_is_heeded_as_soon_as_the_subscription_stands(service, worker_of):
+    class AtOnce(logging.Handler):
+        def emit(self, record):
+            if "worker.subscribed" in record.getMessage():
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    logger, handler = logging.getLogger("pubqueue_xeps"), AtOnce(logging.INFO)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await worker_of(signals=(signal.SIGTERM,)).run(never)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+    await service.next("unsubscribe")
+
+
+async def never(_item):
+    raise AssertionError("nothing was published")
 
 
 @pytest.mark.parametrize(

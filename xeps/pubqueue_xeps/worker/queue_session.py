@@ -92,6 +92,8 @@ class QueueSession:
         self._service, self._nodes, self._requests = service, nodes, requests
         self.extended = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
+        self.subscribed = False
+        """A subscription has been granted, be it on an earlier connection."""
         self._online = asyncio.Event()
         self._cut = asyncio.Event()
         self._session = self._fresh = False
@@ -228,6 +230,7 @@ class QueueSession:
     async def _ask_for_items(self, plugin: XEP_0254, node: str) -> None:
         asked = plugin.subscribe_queue(self._service, node, self._requests)
         granted = await self._answered(asked)
+        self.subscribed = True
         if not self._online.is_set():
             log.info(
                 "worker.subscribed",

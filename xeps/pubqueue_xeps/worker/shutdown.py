@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-_stops: dict[tuple[asyncio.AbstractEventLoop, signal.Signals], list[Callable[[], None]]] = {}
+_stops: dict[tuple[asyncio.AbstractEventLoop, signal.Signals], list[Callable[[], bool]]] = {}
 
 
 @contextmanager
-def stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], None]) -> Iterator[None]:
+def stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], bool]) -> Iterator[None]:
     """Call `stop` on the first of `signals`, and leave the second to its default meaning.
 
-    Several workers in one event loop are stopped together. Outside the main thread Python cannot
-    catch signals, and nothing is done.
+    So is the first one if no `stop` has anything to finish: each returns whether it has. Several workers in one event
+    loop are stopped together. Outside the main thread Python cannot catch signals, and nothing is done.
     """
     loop = asyncio.get_running_loop()
     keys = [(loop, signal.Signals(number)) for number in signals]
@@ -41,12 +41,13 @@ def _caught(key: tuple[asyncio.AbstractEventLoop, signal.Signals]) -> None:
     stops = list(_stops[key])
     _stops[key].clear()
     _release(key)
-    for stop in stops:
-        stop()
+    stopped = [stop() for stop in stops]
+    if not any(stopped):
+        signal.raise_signal(key[1])
 
 
 def _forget(
-    key: tuple[asyncio.AbstractEventLoop, signal.Signals], stop: Callable[[], None]
+    key: tuple[asyncio.AbstractEventLoop, signal.Signals], stop: Callable[[], bool]
 ) -> None:
     waiting = _stops.get(key)
     if waiting and stop in waiting:

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from signal import SIGINT, SIGTERM, Signals
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
@@ -151,6 +152,10 @@ class Worker:
             reporting = self._status and wanted()
             if reporting:
                 opening.enter_context(STANDARD_ERROR.reporting())
+            # before the subscription stands: from then on a signal may not end the program at once
+            opening.callback(self._stack.close)
+            finish = partial(_finish, held_items, session)
+            self._stack.enter_context(stopping_on(self._signals, finish))
             await session.open()
             self._reporting = opening.pop_all()
         if reporting:
@@ -159,7 +164,6 @@ class Worker:
         if self._touch_for:
             self._keeping = asyncio.create_task(held_items.keeper.keep(), name="pubqueue locks")
         self._stack.enter_context(watched(self._timings.stall))
-        self._stack.enter_context(stopping_on(self._signals, self.stop))
         return self
 
     async def __aexit__(
@@ -203,11 +207,7 @@ class Worker:
 
         The iteration ends after the items in hand.
         """
-        held_items, session = self._parts()
-        if not held_items.ended.is_set():
-            log.info("worker.stopping", node=held_items.name, in_hand=held_items.in_hand)
-            session.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
-            held_items.end()
+        _stop(*self._parts())
 
     async def drain(self) -> None:
         """Stop, and return when no item is in hand, or when `grace` has passed."""
@@ -275,6 +275,21 @@ class Worker:
         if self._held_items is None or self._session is None:
             raise RuntimeError("The worker is not connected: enter it with `async with`.")
         return self._held_items, self._session
+
+
+def _stop(held_items: HeldItems, session: QueueSession) -> None:
+    if not held_items.ended.is_set():
+        log.info("worker.stopping", node=held_items.name, in_hand=held_items.in_hand)
+        session.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
+        held_items.end()
+
+
+def _finish(held_items: HeldItems, session: QueueSession) -> bool:
+    """Stop at a signal, and return True; return False while nothing can have been delivered."""
+    if not session.subscribed:
+        return False
+    _stop(held_items, session)
+    return True
 
 
 def _names(node: str | Sequence[str] | None) -> tuple[str, ...] | None:
