@@ -52,16 +52,16 @@ test-spark: setup ## Spark clusters of several processes, which are killed (minu
 	$(PY)m pytest tests/spark_cluster
 
 bench: setup ## this component against one that stores nothing, and against other queues, behind Prosody and ejabberd
-	cd tests && ../.venv/bin/python -m bench
-	cd tests && ../.venv/bin/python -m bench.situations
-	cd tests && ../.venv/bin/python -m bench.stores
-	cd tests && ../.venv/bin/python -m bench.worker_cost
-	cd tests && ../.venv/bin/python -m bench.watched
-	cd tests && ../.venv/bin/python -m bench.spark
+	.venv/bin/python -m bench
+	.venv/bin/python -m bench.situations
+	.venv/bin/python -m bench.stores
+	.venv/bin/python -m bench.worker_cost
+	.venv/bin/python -m bench.watched
+	.venv/bin/python -m bench.spark
 
 pauses: setup ## what a trickle of work waits beside long work, and what memory grows to (SCALE=0.1 for smaller work)
-	cd tests && ../.venv/bin/python -m bench.pauses $(if $(SCALE),--scale $(SCALE))
-	cd tests && ../.venv/bin/python -m bench.memory
+	.venv/bin/python -m bench.pauses $(if $(SCALE),--scale $(SCALE))
+	.venv/bin/python -m bench.memory
 
 faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
@@ -74,7 +74,7 @@ fuzz: setup ## 100,000 stanzas for the XMPP face, and a queue's life at random (
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 
 peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the table of docs/explanation/other-services.md
-	cd tests && ../.venv/bin/python -m peers --write
+	.venv/bin/python -m bench.peers --write
 
 docs: setup ## build the documentation into site/; a warning is an error
 	$(PY) tools/reference

@@ -1,8 +1,8 @@
 """What docs/explanation/other-services.md says that other pubsub services have, asked of them and of this one."""
 
 import pytest
-from peers.report import PAGE, heads, own_column, table, written
-from peers.run import asked
+from bench.peers.report import PAGE, heads, own_column, table, written
+from bench.peers.run import asked
 
 pytestmark = pytest.mark.e2e
 

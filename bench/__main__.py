@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench`: measure, print the table."""
+"""`.venv/bin/python -m bench`: measure, print the table."""
 
 from __future__ import annotations
 

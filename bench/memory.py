@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench.memory`: what the component's memory grows to under loads that have no end.
+"""`.venv/bin/python -m bench.memory`: what the component's memory grows to under loads that have no end.
 
 This program is the server, and reads and writes as fast as it can. Each load has a component and a store of its own.
 Beside it a trickle of requests goes to another node, and what they wait is measured: in a load that fills the stream

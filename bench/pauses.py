@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench.pauses`: what everybody waits while somebody has long work done.
+"""`.venv/bin/python -m bench.pauses`: what everybody waits while somebody has long work done.
 
 Each load is laid into an empty store. Then a trickle of publishes, deliveries and retracts runs in another node, first
 alone, then beside the load until that is done.

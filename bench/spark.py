@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench.spark`: how fast Spark's tasks publish, and what they wait for."""
+"""`.venv/bin/python -m bench.spark`: how fast Spark's tasks publish, and what they wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench.worker_cost`: what the worker library costs beside the handler.
+"""`.venv/bin/python -m bench.worker_cost`: what the worker library costs beside the handler.
 
 Three clients work off the same backlog, in turns: slixmpp with plain handlers; slixmpp's stream alone,
 whose stanzas are taken before they become objects; and our worker with a handler that does nothing. Each

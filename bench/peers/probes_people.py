@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from peers.service import FORM, NotDoneError, has, owner, plain, publication, submit
+from bench.peers.service import FORM, NotDoneError, has, owner, plain, publication, submit
 
 if TYPE_CHECKING:
-    from peers.service import Service
+    from bench.peers.service import Service
 
 
 async def whitelist(it: Service) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.postgres import WIPE, Postgres
 
-from bench.contestants import READY, TESTS, Situation, running
+from bench.contestants import READY, ROOT, Situation, running
 from bench.load import STALLED, Load, subscribe
 from bench.measure import Work, processor_time
 from bench.processors import beside_the_main_thread, of_family
@@ -198,7 +198,7 @@ class _Queue:
             [sys.executable, "-m", "bench.rivals", *words],
             name=f"{self.name} {role}",
             log=Path(folder) / "stderr",
-            env=os.environ | {"PYTHONPATH": str(TESTS)},
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
         )
         self.ends.push_async_callback(child.kill)
         await child.wait_line("ready", timeout=READY)

@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench.stores`: PostgreSQL beside SQLite, and beside other queues on PostgreSQL.
+"""`.venv/bin/python -m bench.stores`: PostgreSQL beside SQLite, and beside other queues on PostgreSQL.
 
 All in one run on one machine, in turns: the service behind ejabberd with either store, procrastinate, and a plain loop of
 `SELECT ... FOR UPDATE SKIP LOCKED`, each with two publishers and four workers, and its database on the same cores.

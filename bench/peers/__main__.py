@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m peers`: ask all services, print the table; `--write` puts it into docs/explanation/other-services.md."""
+"""`.venv/bin/python -m bench.peers`: ask all services, print the table; `--write` puts it into docs/explanation/other-services.md."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from peers.report import PAGE, rewritten, table
-from peers.run import asked
+from bench.peers.report import PAGE, rewritten, table
+from bench.peers.run import asked
 
 
 def main() -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from peers import probes_items as items
-from peers import probes_nodes as nodes
-from peers import probes_people as people
-from peers.servers import services
-from peers.service import NotDoneError
+from bench.peers import probes_items as items
+from bench.peers import probes_nodes as nodes
+from bench.peers import probes_people as people
+from bench.peers.servers import services
+from bench.peers.service import NotDoneError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from peers.service import Service
+    from bench.peers.service import Service
 
     Probe = Callable[[Service], Awaitable[bool]]
 

@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench.watched`: what it costs that the service is watched.
+"""`.venv/bin/python -m bench.watched`: what it costs that the service is watched.
 
 The same work with `http` off, and with it on and scraped every 15 seconds or every second, without and with what the page in the
 browser has kept; beside no other nodes, and beside as many as a scrape tells of. Each is set against the same service unwatched, in

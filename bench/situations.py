@@ -1,4 +1,4 @@
-"""`cd tests && ../.venv/bin/python -m bench.situations`: what an item's life costs in a service that is not empty.
+"""`.venv/bin/python -m bench.situations`: what an item's life costs in a service that is not empty.
 
 With the event log on, behind a long backlog, beside many nodes: each against the same service empty, in turns. What is
 in the store is put there before the service starts, once for all rounds.

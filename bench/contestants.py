@@ -27,7 +27,7 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
 }
 ANSWER_SHORTLY: Final = frozenset({"pubqueue", "same-words"})
 """Those that know short answers, and so are asked for them."""
-TESTS: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[1]
 READY: Final = 30.0
 MOST_WORKERS: Final = 16
 """As many may work: queues are closed to others."""
@@ -95,7 +95,7 @@ async def running(
         shutil.copyfile(situation.store, folder / "queue.db")
     (folder / "pubqueue.toml").write_text(config)
     environment = {
-        "PYTHONPATH": str(TESTS),
+        "PYTHONPATH": str(ROOT),
         "PUBQUEUE_JID": SERVICE,
         "PUBQUEUE_SECRET": place.secret,
         "PUBQUEUE_SERVER": f"127.0.0.1:{place.component_port}",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peers.service import RSM, NotDoneError, has, plain, publication
+from bench.peers.service import RSM, NotDoneError, has, plain, publication
 
 if TYPE_CHECKING:
-    from peers.service import Service
+    from bench.peers.service import Service
 
 
 async def pages(it: Service) -> bool:

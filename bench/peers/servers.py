@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 from harness.ejabberd import Ejabberd
 from harness.live import component
 
-from peers.service import service
+from bench.peers.service import service
 from pubqueue_demo.prosody import Prosody
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from peers.service import Service
+    from bench.peers.service import Service
 
 THEIRS: Final = "pubsub.localhost"
 OURS: Final = "queue.localhost"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peers.service import DISCO, NotDoneError, form_of, has, owner, plain, publication, submit
+from bench.peers.service import DISCO, NotDoneError, form_of, has, owner, plain, publication, submit
 
 if TYPE_CHECKING:
-    from peers.service import Service
+    from bench.peers.service import Service
 
 
 async def instant_nodes(it: Service) -> bool:

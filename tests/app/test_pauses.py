@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from bench.loads import LOADS
 from bench.pauses import measure
 
