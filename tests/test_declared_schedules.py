@@ -66,10 +66,6 @@ def test_the_schedules_of_the_page_mean_this():
     )
 
 
-def test_every_key_is_on_the_page():
-    assert all(f"| `{key}` |" in PAGE.read_text() for key in ScheduleSettings.__struct_fields__)
-
-
 async def lines(text, declared=()):
     store = MemoryStore()
     await store.open()
