@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fuzz.costs import HEADER, KINDS
 
-from pubqueue.app.principals import Askers
+from pubqueue.app.principals import Principals
 from pubqueue.faces.xmpp import XmppFace
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def _connected(service: Service) -> Wire:
         jid=SERVICE,
         secret="",
         server=("127.0.0.1", 1),
-        askers=Askers(home="localhost"),
+        principals=Principals(home="localhost"),
     )
     component = wire.face.component
     filters = asyncio.create_task(component.run_filters())

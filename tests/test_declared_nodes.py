@@ -10,14 +10,14 @@ from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.config import nodes as declared_nodes
 from pubqueue.config.nodes import Comparison
 from pubqueue.config.settings import ConfigError, NodeSettings, Settings
-from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, NodeName
+from pubqueue.core.model import AccessModel, Affiliation, Jid, NodeName, Principal
 from pubqueue.core.nodes.declare import OPEN_TO_ALL
 from pubqueue.core.nodes.manage import Configure, Create
 from pubqueue.core.nodes.nodeconfig import Settings as Wanted
 from pubqueue.stores import store_at
 
 JOBS = NodeName("jobs")
-SERVICE = Asker(Jid("queue.example.org"), admin=True)
+SERVICE = Principal(Jid("queue.example.org"), admin=True)
 
 
 def settings(folder, *nodes):
@@ -149,7 +149,7 @@ async def test_a_plain_node_in_use_that_is_declared_a_queue_is_an_error_of_check
 
 
 async def test_who_made_a_declared_node_first_is_its_owner_no_more(tmp_path):
-    made = Create(Asker(Jid("eve@x"), admin=True), JOBS, Wanted({"queueing": True}))
+    made = Create(Principal(Jid("eve@x"), admin=True), JOBS, Wanted({"queueing": True}))
     await started(settings(tmp_path), made)
     after = settings(tmp_path, jobs(owners=("boss@x",)))
     assert await compared(after) == [

@@ -12,7 +12,7 @@ import structlog
 
 from pubqueue import __version__
 from pubqueue.app.broker import Broker
-from pubqueue.app.principals import Askers
+from pubqueue.app.principals import Principals
 from pubqueue.app.store.ports import FencedError, StoreError, UnreachableStoreError
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.app.watch.watching import Traffic, Watch
     from pubqueue.config.reloading import Reloader
     from pubqueue.config.settings import Settings
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
 
 log = structlog.get_logger(__name__)
 
@@ -77,16 +77,16 @@ class Face(Protocol):
         """What has come and gone."""
 
 
-def _askers(settings: Settings) -> Askers:
+def _principals(settings: Settings) -> Principals:
     """Return who is who: local are the accounts of the domain above the service's own."""
     admins = (Jid(account) for account in settings.admins)
-    askers = Askers(admins=admins, home=settings.jid.partition(".")[2])
-    askers.bar(settings.anonymous_domains)
-    return askers
+    principals = Principals(admins=admins, home=settings.jid.partition(".")[2])
+    principals.bar(settings.anonymous_domains)
+    return principals
 
 
-def _service(settings: Settings) -> Asker:
-    return _askers(settings).service(Jid(settings.jid))
+def _service(settings: Settings) -> Principal:
+    return _principals(settings).service(Jid(settings.jid))
 
 
 def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> XmppFace:
@@ -95,7 +95,7 @@ def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> X
         jid=settings.jid,
         secret=settings.shared_secret(),
         server=settings.address(),
-        askers=_askers(settings),
+        principals=_principals(settings),
         settle_by_get=settings.settle_by_get,
         auto_creates=settings.auto_creates,
         on_ready=on_ready,

@@ -20,7 +20,7 @@ from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.config import schedules as declared_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
 from pubqueue.core.decision import Refused
-from pubqueue.core.model import Asker, Jid, Millis
+from pubqueue.core.model import Jid, Millis, Principal
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
@@ -32,7 +32,7 @@ from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 MINUTE = 60_000
 BEGIN = Millis(1_795_316_400_000 - 10_000)  # ten seconds before three in the night
-SERVICE = Asker(Jid("queue.example"), admin=True)
+SERVICE = Principal(Jid("queue.example"), admin=True)
 ADMIN = who(BOSS, admin=True)
 EACH_MINUTE = ScheduleSettings("tick", "* * * * *", JOBS, json={"tick": True})
 

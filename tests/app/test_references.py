@@ -7,7 +7,7 @@ from harness.shell import Shell
 from harness.store_contents import recount
 
 from pubqueue.core.decision import Created, Declared, Done, Redriven, Refusal, Refused
-from pubqueue.core.model import Affiliation, Asker, ItemId, Jid, NodeName, State
+from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, Principal, State
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Create, Delete, SetAffiliations
@@ -267,7 +267,7 @@ REPLIES = NodeName("replies/etl@x")
 
 def test_a_node_for_replies_is_its_accounts_whoever_made_it_before(shell):
     """As it was while anybody could make it: what the squatter owns is nothing, and the account manages it."""
-    squatter = Asker(EVE, admin=True)  # the only way by now
+    squatter = Principal(EVE, admin=True)  # the only way by now
     shell.do(Create(squatter, REPLIES, Settings({"access_model": "whitelist"})))
     for mine in (
         configures(EVE, REPLIES, access_model="open"),

@@ -2,7 +2,7 @@ import pytest
 from harness.facts import NOW
 
 from pubqueue.core.addresses import account_of, covers
-from pubqueue.core.model import Asker, Jid, digest, later, seconds
+from pubqueue.core.model import Jid, Principal, digest, later, seconds
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_a_bare_jid_ends_at_the_first_slash(jid, expected):
     ],
 )
 def test_a_bare_subscription_is_spoken_for_by_every_resource_and_a_full_one_by_itself(
-    subscribed, asker, expected
+    subscribed, principal, expected
 ):
-    assert covers(Jid(subscribed), Jid(asker)) is expected
+    assert covers(Jid(subscribed), Jid(principal)) is expected
 
 
 def test_an_asker_acts_for_an_account():
-    assert Asker(Jid("ann@x/1")).account == "ann@x"
+    assert Principal(Jid("ann@x/1")).account == "ann@x"
 
 
 def test_spans_are_milliseconds():

@@ -36,7 +36,7 @@ from pubqueue.core.validity import (
     of_touch,
 )
 
-ASKER = who(ETL)
+PRINCIPAL = who(ETL)
 LINES = NodeName("a\nb")
 NO_NODE = Refused(Refusal.BAD_REQUEST, "this is no NodeID")
 TWICE = Refused(Refusal.BAD_REQUEST, "an item id comes twice in one request")
@@ -65,32 +65,32 @@ def test_a_name_is_short_and_on_one_line(text, good):
 @pytest.mark.parametrize("name", ["", LINES, "n" * 1024])
 def test_a_node_is_named_by_a_name(name):
     ids = ("i1",)
-    assert of_node(Delete(ASKER, name)) == NO_NODE
-    assert of_publish(Publish(ASKER, name, (draft(),))) == NO_NODE
-    assert of_settle(Settle(ASKER, name, ids, Verb.RETRACT)) == NO_NODE
-    assert of_touch(Touch(ASKER, name, ids)) == NO_NODE
-    assert of_redrive(Redrive(ASKER, name, ids, JOBS)) == NO_NODE
-    assert of_redrive(Redrive(ASKER, name, ids, LINES)) == NO_NODE
-    assert of_description(Describe(ASKER, name, manage=True)) == NO_NODE
+    assert of_node(Delete(PRINCIPAL, name)) == NO_NODE
+    assert of_publish(Publish(PRINCIPAL, name, (draft(),))) == NO_NODE
+    assert of_settle(Settle(PRINCIPAL, name, ids, Verb.RETRACT)) == NO_NODE
+    assert of_touch(Touch(PRINCIPAL, name, ids)) == NO_NODE
+    assert of_redrive(Redrive(PRINCIPAL, name, ids, JOBS)) == NO_NODE
+    assert of_redrive(Redrive(PRINCIPAL, name, ids, LINES)) == NO_NODE
+    assert of_description(Describe(PRINCIPAL, name, manage=True)) == NO_NODE
 
 
 def test_who_only_discovers_finds_no_such_node():
-    assert of_description(Describe(ASKER, LINES, manage=False)) is None
+    assert of_description(Describe(PRINCIPAL, LINES, manage=False)) is None
 
 
 def test_a_request_about_all_nodes_names_none():
-    assert of_node(ListMySubscriptions(ASKER, None)) is None
-    assert of_node(ListMySubscriptions(ASKER, JOBS)) is None
+    assert of_node(ListMySubscriptions(PRINCIPAL, None)) is None
+    assert of_node(ListMySubscriptions(PRINCIPAL, JOBS)) is None
 
 
 def test_items_go_where_there_is_a_name():
-    assert of_redrive(Redrive(ASKER, JOBS, None, JOBS)) is None
+    assert of_redrive(Redrive(PRINCIPAL, JOBS, None, JOBS)) is None
     no = Refused(Refusal.BAD_REQUEST, "to is no NodeID")
-    assert of_redrive(Redrive(ASKER, JOBS, None, LINES)) == no
+    assert of_redrive(Redrive(PRINCIPAL, JOBS, None, LINES)) == no
 
 
 def published(*drafts):
-    request = Publish(ASKER, JOBS, drafts)
+    request = Publish(PRINCIPAL, JOBS, drafts)
     no = of_publish(request)
     assert of_stage(StagePublish(request, Mark("app", 1))) == no
     return no
@@ -127,8 +127,8 @@ def test_a_priority_has_bounds(priority):
 @pytest.mark.parametrize("span", [0, 1, LONGEST_SPAN])
 def test_a_span_may_reach_its_bounds(span):
     assert published(draft(delay=span, ttl=span)) is None
-    assert of_touch(Touch(ASKER, JOBS, ("i1",), span)) is None
-    assert of_settle(Settle(ASKER, JOBS, ("i1",), Verb.UNLOCK, delay=span)) is None
+    assert of_touch(Touch(PRINCIPAL, JOBS, ("i1",), span)) is None
+    assert of_settle(Settle(PRINCIPAL, JOBS, ("i1",), Verb.UNLOCK, delay=span)) is None
 
 
 @pytest.mark.parametrize("span", [Millis(-1), Millis(LONGEST_SPAN + 1)])
@@ -137,8 +137,8 @@ def test_a_span_has_bounds(span):
         no = Refused(Refusal.BAD_REQUEST, f"{name}: {SPAN}", setting=name)
         assert published(draft(**{name: span})) == no
     no = Refused(Refusal.BAD_REQUEST, SPAN)
-    assert of_touch(Touch(ASKER, JOBS, ("i1",), span)) == no
-    assert of_settle(Settle(ASKER, JOBS, ("i1",), Verb.UNLOCK, delay=span)) == no
+    assert of_touch(Touch(PRINCIPAL, JOBS, ("i1",), span)) == no
+    assert of_settle(Settle(PRINCIPAL, JOBS, ("i1",), Verb.UNLOCK, delay=span)) == no
 
 
 def test_an_item_is_named_once():
@@ -146,16 +146,16 @@ def test_an_item_is_named_once():
     assert published(*map(draft, twice)) == TWICE
     assert published(*map(draft, once)) is None
     for ids, said in ((twice, TWICE), (once, None)):
-        assert of_settle(Settle(ASKER, JOBS, ids, Verb.RETRACT)) == said
-        assert of_touch(Touch(ASKER, JOBS, ids)) == said
-        assert of_redrive(Redrive(ASKER, JOBS, ids)) == said
+        assert of_settle(Settle(PRINCIPAL, JOBS, ids, Verb.RETRACT)) == said
+        assert of_touch(Touch(PRINCIPAL, JOBS, ids)) == said
+        assert of_redrive(Redrive(PRINCIPAL, JOBS, ids)) == said
 
 
 def test_a_part_is_named_once():
     one, other = Part(1, 0, 1), Part(1, 2, 1)
-    assert of_commit(CommitVersion(ASKER, "app", 1, (one,))) is None
+    assert of_commit(CommitVersion(PRINCIPAL, "app", 1, (one,))) is None
     no = Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
-    assert of_commit(CommitVersion(ASKER, "app", 1, (one, other))) == no
+    assert of_commit(CommitVersion(PRINCIPAL, "app", 1, (one, other))) == no
 
 
 @pytest.mark.parametrize(
@@ -171,19 +171,19 @@ def test_a_part_is_named_once():
 )
 def test_the_name_of_an_app_has_bounds(name, good):
     no = Refused(Refusal.BAD_REQUEST, "app has to be a name of 1 to 255 bytes")
-    publishes = Publish(ASKER, JOBS, (draft("i"),))
+    publishes = Publish(PRINCIPAL, JOBS, (draft("i"),))
     said = [
-        of_app(AskLastVersion(ASKER, name)),
-        of_abort(AbortVersion(ASKER, name, 1)),
-        of_records(ListTransactions(ASKER, open=True, app=name)),
-        of_commit(CommitVersion(ASKER, name, 1, ())),
+        of_app(AskLastVersion(PRINCIPAL, name)),
+        of_abort(AbortVersion(PRINCIPAL, name, 1)),
+        of_records(ListTransactions(PRINCIPAL, open=True, app=name)),
+        of_commit(CommitVersion(PRINCIPAL, name, 1, ())),
         of_stage(StagePublish(publishes, Mark(name, 1))),
     ]
     assert said == [None if good else no] * len(said)
 
 
 def test_records_of_every_app_need_no_name():
-    assert of_records(ListTransactions(ASKER, open=True)) is None
+    assert of_records(ListTransactions(PRINCIPAL, open=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -191,19 +191,19 @@ def test_records_of_every_app_need_no_name():
     [(0, True), (HIGHEST_NUMBER, True), (HIGHEST_NUMBER + 1, False), (-1, False)],
 )
 def test_numbers_of_transactions_have_bounds(number, good):
-    publishes = Publish(ASKER, JOBS, (draft("i"),))
+    publishes = Publish(PRINCIPAL, JOBS, (draft("i"),))
     one = Part(1, 1, 1)
     said = {
-        "version": of_commit(CommitVersion(ASKER, "a", number, ())),
-        "n": of_commit(CommitVersion(ASKER, "a", 1, (Part(number, 1, 1),))),
-        "attempt": of_commit(CommitVersion(ASKER, "a", 1, (Part(1, number, 1),))),
-        "items": of_commit(CommitVersion(ASKER, "a", 1, (Part(1, 1, number),))),
-        "skipped": of_commit(CommitVersion(ASKER, "a", 1, (one,), Totals(number, 1, None))),
-        "after": of_records(ListTransactions(ASKER, open=True, after=number)),
+        "version": of_commit(CommitVersion(PRINCIPAL, "a", number, ())),
+        "n": of_commit(CommitVersion(PRINCIPAL, "a", 1, (Part(number, 1, 1),))),
+        "attempt": of_commit(CommitVersion(PRINCIPAL, "a", 1, (Part(1, number, 1),))),
+        "items": of_commit(CommitVersion(PRINCIPAL, "a", 1, (Part(1, 1, number),))),
+        "skipped": of_commit(CommitVersion(PRINCIPAL, "a", 1, (one,), Totals(number, 1, None))),
+        "after": of_records(ListTransactions(PRINCIPAL, open=True, after=number)),
         "part": of_stage(StagePublish(publishes, Mark("a", 1, number))),
     }
     for name, no in said.items():
         reason = f"{name} has to be a whole number from 0 to {HIGHEST_NUMBER}"
         expected = None if good else Refused(Refusal.BAD_REQUEST, reason)
         assert no == expected, name
-    assert (of_abort(AbortVersion(ASKER, "a", number)) is None) is good
+    assert (of_abort(AbortVersion(PRINCIPAL, "a", number)) is None) is good

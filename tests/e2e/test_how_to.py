@@ -110,29 +110,29 @@ async def test_payloads(server, tmp_path):
 
 
 async def test_ask_and_reply(server, tmp_path):
-    worker, asker, _ = blocks("ask-and-reply")
+    worker, requester, _ = blocks("ask-and-reply")
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(component(server, tmp_path, configuration()))
         await stack.enter_async_context(program(server, tmp_path / "worker.py", worker, "bot"))
         for _ in range(2):
-            assert await published(server, tmp_path, asker) == ["42"]
+            assert await published(server, tmp_path, requester) == ["42"]
 
 
 async def test_replies_where_nobody_may_make_nodes(server, tmp_path):
     """With the node that the page declares, and without."""
-    worker, asker, _ = blocks("ask-and-reply")
+    worker, requester, _ = blocks("ask-and-reply")
     (declared,) = blocks("ask-and-reply", "toml")
     closed = 'node_creation = "admins"\n' + configuration()
     async with (
         component(server, tmp_path, closed),
-        program(server, tmp_path / "asker.py", asker, "etl") as process,
+        program(server, tmp_path / "requester.py", requester, "etl") as process,
     ):
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
     async with AsyncExitStack() as stack:
         extra = closed + configuration(declared)
         await stack.enter_async_context(component(server, tmp_path, extra))
         await stack.enter_async_context(program(server, tmp_path / "worker.py", worker, "bot"))
-        assert await published(server, tmp_path, asker) == ["42"]
+        assert await published(server, tmp_path, requester) == ["42"]
 
 
 async def test_blocking(server, tmp_path):

@@ -432,12 +432,12 @@ asyncio.run(Worker(node="jobs", requests=3, timings=timings).run(handle))
 async def test_an_asker_that_is_killed_asks_again_and_gets_the_reply_that_waits(
     program, address, tmp_path
 ):
-    asker = tmp_path / "asker.py"
-    asker.write_text(ASKER)
+    requester = tmp_path / "requester.py"
+    requester.write_text(REQUESTER)
 
     async def start():
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-I", asker, stdout=asyncio.subprocess.PIPE
+            sys.executable, "-I", requester, stdout=asyncio.subprocess.PIPE
         )
 
     async with worker() as bot:
@@ -455,7 +455,7 @@ async def test_an_asker_that_is_killed_asks_again_and_gets_the_reply_that_waits(
         assert (await anext(bot)).id == "last"  # nothing was asked anew
 
 
-ASKER = """
+REQUESTER = """
 import asyncio
 from pubqueue import Publisher
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import thread_time
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import Asker, Jid
+from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
@@ -37,7 +37,7 @@ HEADER: Final = (
     "<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept' id='1' "
     "xmlns:stream='http://etherx.jabber.org/streams'>"
 )
-BY: Final = Asker(Jid("eve@localhost/x"))
+BY: Final = Principal(Jid("eve@localhost/x"))
 
 
 def _iq(inner: str, words: str = "") -> str:

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.notify.redelivery import LAG
-from pubqueue.app.principals import Askers
+from pubqueue.app.principals import Principals
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
@@ -130,8 +130,10 @@ class Rig:
         self.broker.start()
         stack.push_async_callback(self.broker.stop)
         address = ("127.0.0.1", 1)
-        askers = Askers(admins=[account_of(Jid(BOSS))], home=SERVICE.partition(".")[2])
-        self.face = XmppFace(self.broker, jid=SERVICE, secret="", server=address, askers=askers)
+        principals = Principals(admins=[account_of(Jid(BOSS))], home=SERVICE.partition(".")[2])
+        self.face = XmppFace(
+            self.broker, jid=SERVICE, secret="", server=address, principals=principals
+        )
         self._component = self.face.component
         filters = asyncio.create_task(self._component.run_filters())
         stack.callback(filters.cancel)

@@ -7,7 +7,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from pubqueue.core.model import (
-    Asker,
     Draft,
     Item,
     ItemId,
@@ -16,6 +15,7 @@ from pubqueue.core.model import (
     Node,
     NodeConfig,
     NodeName,
+    Principal,
     State,
     Subscription,
 )
@@ -42,9 +42,9 @@ def after(seconds: float) -> Millis:
     return Millis(NOW + round(seconds * 1000))
 
 
-def who(jid: str, *, admin: bool = False, local: bool = False) -> Asker:
+def who(jid: str, *, admin: bool = False, local: bool = False) -> Principal:
     """Return somebody who asks."""
-    return Asker(Jid(jid), admin=admin, local=local)
+    return Principal(Jid(jid), admin=admin, local=local)
 
 
 def queue(*, name: str = JOBS, items: int = 0, subscriptions: int = 2, **config: Any) -> Node:

@@ -7,12 +7,12 @@ from harness.browser import CHANGE, LOOK
 
 from pubqueue.app.watch.watching import Phase
 from pubqueue.config.settings import Settings
-from pubqueue.core.model import Asker, Jid
+from pubqueue.core.model import Jid, Principal
 from pubqueue.monitor.page.logins import Tokens
 from pubqueue.monitor.server import Monitor
 from pubqueue.wiring import queue
 
-SERVICE = Asker(Jid("queue.example"), admin=True)
+SERVICE = Principal(Jid("queue.example"), admin=True)
 BOTH = Tokens(LOOK, CHANGE)
 
 

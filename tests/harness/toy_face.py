@@ -17,7 +17,7 @@ from harness.patience import PATIENCE
 
 from pubqueue.app.watch.watching import Traffic
 from pubqueue.core.decision import Refused
-from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
+from pubqueue.core.model import Draft, ItemId, Jid, NodeName, Principal
 from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
 from pubqueue.core.notices import (
     Announce,
@@ -121,7 +121,7 @@ class LineFace:
         if len(parts) != count or not _fit(parts):
             line.tell("NO WORDS")
             return
-        request = read(Asker(line.address), next(self._count), *parts)
+        request = read(Principal(line.address), next(self._count), *parts)
         self._broker.submit(request, partial(self._answer, line))
 
     def _answer(self, line: Line, reply: Reply) -> None:
@@ -156,16 +156,16 @@ def _fit(parts: Sequence[str]) -> bool:
     )
 
 
-def _put(by: Asker, _number: int, node: str, item: str, text: str) -> Publish:
+def _put(by: Principal, _number: int, node: str, item: str, text: str) -> Publish:
     payload = f'<text xmlns="urn:example:line">{escape(text)}</text>'.encode()
     return Publish(by, NodeName(node), (Draft(ItemId(item), payload, type="urn:example:line"),))
 
 
-def _take(by: Asker, number: int, node: str, window: str) -> Subscribe:
+def _take(by: Principal, number: int, node: str, window: str) -> Subscribe:
     return Subscribe(by, NodeName(node), by.jid, f"line-{number}", Options(window))
 
 
-def _done(by: Asker, _number: int, node: str, item: str) -> Settle:
+def _done(by: Principal, _number: int, node: str, item: str) -> Settle:
     return Settle(by, NodeName(node), (ItemId(item),), Verb.RETRACT)
 
 

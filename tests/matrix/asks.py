@@ -15,7 +15,7 @@ OURS: Final = "urn:x-pubqueue:0"
 DISCO: Final = "http://jabber.org/protocol/disco"
 QUEUEING: Final = "urn:xmpp:pubsub:queueing:0"
 FOREIGN, OWN = "foreign", "own"
-"""The two items that are in every node: an owner's, and the asker's."""
+"""The two items that are in every node: an owner's, and the principal's."""
 
 
 def result(_answer: _Element, _node: str) -> str:

@@ -1,6 +1,6 @@
 """Reads the tables of this folder: one row for many cells, one cell for many cases.
 
-The columns left of `|` say what the asker is and what the node is like, those right of it are what is asked. `*` stands
+The columns left of `|` say what the principal is and what the node is like, those right of it are what is asked. `*` stands
 for every value of a column, `a,b` for each of them, and a column that a table leaves out does not matter there: all
 its values are tried. Lines that begin with `#` are comments.
 """

@@ -1,4 +1,4 @@
-"""One case: a node is made as it says, the asker is brought to where it says, and asks."""
+"""One case: a node is made as it says, the principal is brought to where it says, and asks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Trial:
         self._wire = wire
         self._case = case
         self._node = node
-        self._asker = f"{case.affiliation.replace('-', '')}@localhost/desk"
-        self._account = self._asker.partition("/")[0]
+        self._principal = f"{case.affiliation.replace('-', '')}@localhost/desk"
+        self._account = self._principal.partition("/")[0]
 
     async def run(self, words: dict[str, str]) -> str:
         """Return "" if all is as the cell says, else what is not."""
@@ -57,7 +57,7 @@ class Trial:
     async def _ask(self) -> str:
         """Say what the case asks for; return the word of the outcome, or the error as it is."""
         ask = ASKS[self._case.action]
-        answer = await self._say(self._asker, ask.type, ask.child)
+        answer = await self._say(self._principal, ask.type, ask.child)
         return ask.read(answer, self._node) if answer.get("type") == "result" else said(answer)
 
     async def _furnish(self) -> None:
@@ -68,19 +68,19 @@ class Trial:
         configure = f"<configure>{asks.form('node_config', fields)}</configure>"
         await self._done(BOSS, asks.plain(f"<create node='{{node}}'/>{configure}"))
         await self._done(BOSS, asks.publish(FOREIGN))
-        await self._done(self._asker, asks.publish(OWN))
+        await self._done(self._principal, asks.publish(OWN))
         if self._case.action == "subscriptions-set":  # of the one subscription that is always there
             await self._done(BOSS, ASKS["subscribe"].child, jid=BOSS)
 
     async def _bring_about(self) -> str:
-        """Bring the asker and the node to what they are in the case; return what its subscription is."""
+        """Bring the principal and the node to what they are in the case; return what its subscription is."""
         approving = self._case.access == "authorize"
         if approving or self._case.affiliation == "admin":
             await self._configure()
         if self._case.subscription != "no":
-            await self._done(self._asker, ASKS["subscribe"].child)
+            await self._done(self._principal, ASKS["subscribe"].child)
         if approving and self._case.subscription == "yes":
-            entry = f"<subscription jid='{self._asker}' subscription='subscribed'/>"
+            entry = f"<subscription jid='{self._principal}' subscription='subscribed'/>"
             subscriptions = f"<subscriptions node='{{node}}'>{entry}</subscriptions>"
             await self._done(BOSS, asks.owner(subscriptions))
         if self._case.affiliation not in {"admin", "none"}:
@@ -88,7 +88,7 @@ class Trial:
             affiliations = f"<affiliations node='{{node}}'>{entry}</affiliations>"
             await self._done(BOSS, asks.owner(affiliations))
         await self._configure()
-        mine = await self._say(self._asker, "get", ASKS["mine"].child)
+        mine = await self._say(self._principal, "get", ASKS["mine"].child)
         states = [it.get("subscription") for it in mine.findall(".//{*}subscription")]
         return {"subscribed": "yes"}.get(states[0], states[0]) if states else "no"
 
@@ -113,7 +113,7 @@ class Trial:
 
     async def _say(self, who: str, kind: str, child: str, jid: str = "") -> _Element:
         window = asks.WINDOW if self._case.kind == "queue" else ""
-        filled = child.format(node=self._node, jid=jid or self._asker, window=window)
+        filled = child.format(node=self._node, jid=jid or self._principal, window=window)
         return await self._wire.ask(who, kind, filled)
 
     async def clear(self) -> None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pubqueue.app.watch.watching import Watch
     from pubqueue.core.decision import Reply
     from pubqueue.core.limits.quotas import Quotas
-    from pubqueue.core.model import Asker, Jid, Millis, NodeName
+    from pubqueue.core.model import Jid, Millis, NodeName, Principal
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.reading.summaries import About
     from pubqueue.core.transactions.model import Limits
@@ -95,7 +95,7 @@ class Broker:
         instance: Instance = ALONE,
         about: Callable[[], About] = lambda: UNKNOWN,
         watch: Watch | None = None,
-        service: Asker = SERVICE,
+        service: Principal = SERVICE,
         operators: Iterable[Jid] = (),
         space_of: Callable[[bytes], str] = lambda _payload: "",
         quotas: Quotas = QUOTAS,

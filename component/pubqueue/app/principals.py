@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Asker
+from pubqueue.core.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,8 +17,8 @@ REMEMBERED = 4096
 """Addresses; the same ones ask again and again."""
 
 
-class Askers:
-    """Makes askers of addresses that a face has proven: administrators or not, local or not.
+class Principals:
+    """Makes principals of addresses that a face has proven: administrators or not, local or not.
 
     `admins` are accounts, `home` is the domain whose accounts are local.
     """
@@ -29,7 +29,7 @@ class Askers:
         self._anonymous: frozenset[str] = frozenset()
         self._rosters: frozenset[str] = frozenset()
         self._made = lru_cache(maxsize=REMEMBERED)(self._make)
-        self.of: Callable[[Jid], Asker] = self._made
+        self.of: Callable[[Jid], Principal] = self._made
 
     def appoint(self, admins: Iterable[Jid]) -> None:
         """Let these be the administrators from now on."""
@@ -46,10 +46,10 @@ class Askers:
         self._rosters = frozenset(domains)
         self._made.cache_clear()
 
-    def _make(self, address: Jid) -> Asker:
+    def _make(self, address: Jid) -> Principal:
         account = account_of(address)
         domain = account.rpartition("@")[2]
-        return Asker(
+        return Principal(
             address,
             admin=account in self._admins,
             local=domain == self._home,
@@ -57,6 +57,6 @@ class Askers:
             anonymous=domain in self._anonymous,
         )
 
-    def service(self, address: Jid) -> Asker:
+    def service(self, address: Jid) -> Principal:
         """Return the service itself, by its own address: what its operator has configured may be done."""
-        return Asker(address, admin=True)
+        return Principal(address, admin=True)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.config.settings import NodeSettings
     from pubqueue.core.decision import Difference, Reply
-    from pubqueue.core.model import Asker, Node
+    from pubqueue.core.model import Node, Principal
 
 log = structlog.get_logger(__name__)
 
 ALL: Final = 1 << 30
 
 
-def read(node: NodeSettings, by: Asker) -> Declare:
+def read(node: NodeSettings, by: Principal) -> Declare:
     """Return the request that a node of the file stands for.
 
     Raises:
@@ -62,7 +62,7 @@ def _form_value(value: str | float | bool) -> str:  # noqa: FBT001  # what TOML 
     return ("1" if value else "0") if isinstance(value, bool) else str(value)
 
 
-async def bring(broker: Broker, store: Store, nodes: Iterable[NodeSettings], by: Asker) -> None:
+async def bring(broker: Broker, store: Store, nodes: Iterable[NodeSettings], by: Principal) -> None:
     """Make the nodes that are not there, bring the others to what is declared, and log what was found.
 
     Raises:
@@ -113,7 +113,7 @@ def _all_nodes(tx: Transaction) -> list[Node]:
 class Comparison:
     """What `serve` would make of the declared nodes, found without changing any."""
 
-    def __init__(self, declared: Iterable[NodeSettings], by: Asker) -> None:
+    def __init__(self, declared: Iterable[NodeSettings], by: Principal) -> None:
         self._declared = {node.name: read(node, by) for node in declared}
 
     def lines(self, tx: Transaction) -> tuple[int, list[str]]:

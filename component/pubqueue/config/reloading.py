@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.store.ports import Store
     from pubqueue.app.tasks.reaper import Reaper
     from pubqueue.config.settings import Settings
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class Reloader:
         self,
         settings: Settings,
         *,
-        by: Asker,
+        by: Principal,
         parts: tuple[Broker, Store, Reaper],
         faces: Sequence[object],
         reloading: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -89,7 +89,7 @@ class Reloader:
 
 async def _take_over(
     settings: Settings,
-    by: Asker,
+    by: Principal,
     parts: tuple[Broker, Store, Reaper],
     faces: Sequence[object],
 ) -> None:

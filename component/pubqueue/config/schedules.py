@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Transaction
     from pubqueue.config.settings import ScheduleSettings
-    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.model import Millis, Principal
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
     return found
 
 
-async def bring(broker: Broker, schedules: Iterable[ScheduleSettings], by: Asker) -> None:
+async def bring(broker: Broker, schedules: Iterable[ScheduleSettings], by: Principal) -> None:
     """Let the file's schedules be these, end those that have left it, and log what was done.
 
     Raises:

@@ -22,9 +22,11 @@ def account_of(address: Jid) -> Jid:
     return address.partition("/")[0]  # type: ignore[return-value]  # what is left of an address is one
 
 
-def covers(subscribed: Jid, asker: Jid) -> bool:
-    """Say whether `asker` speaks for `subscribed`: any connection for an account, else exactly it.
+def covers(subscribed: Jid, principal: Jid) -> bool:
+    """Say whether `principal` speaks for `subscribed`: any connection for an account, else exactly it.
 
     Two connections of one account are two entities (XEP-0060 6.1.6).
     """
-    return asker == subscribed or ("/" not in subscribed and account_of(asker) == subscribed)
+    return principal == subscribed or (
+        "/" not in subscribed and account_of(principal) == subscribed
+    )

@@ -209,7 +209,7 @@ class Unsubscribed(Struct, frozen=True, gc=False):
 
 
 class RostersWanted(Struct, frozen=True, gc=False):
-    """What the rosters of these owners say of the asker has to be known first: then it is to be asked again."""
+    """What the rosters of these owners say of the principal has to be known first: then it is to be asked again."""
 
     owners: tuple[Jid, ...]
 
@@ -226,7 +226,7 @@ class DefaultOptions(Struct, frozen=True, gc=False):
 
 
 class Created(Struct, frozen=True, gc=False):
-    """The node exists, and the asker owns it."""
+    """The node exists, and the principal owns it."""
 
     node: NodeName
 
@@ -290,7 +290,7 @@ class NodeSubscriptions(Struct, frozen=True, gc=False):
 
 
 class MyAffiliations(Struct, frozen=True, gc=False):
-    """What the asker is to nodes (XEP-0060 5.7): to all of them, or to `node`."""
+    """What the principal is to nodes (XEP-0060 5.7): to all of them, or to `node`."""
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
     node: NodeName | None = None
@@ -298,7 +298,7 @@ class MyAffiliations(Struct, frozen=True, gc=False):
 
 
 class MySubscriptions(Struct, frozen=True, gc=False):
-    """The subscriptions of the asker's JIDs (XEP-0060 5.6): all of them, or those to `node`."""
+    """The subscriptions of the principal's JIDs (XEP-0060 5.6): all of them, or those to `node`."""
 
     entries: tuple[Subscription, ...]
     node: NodeName | None = None

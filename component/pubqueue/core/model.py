@@ -148,7 +148,7 @@ class Contact(Struct, frozen=True, gc=False):
     groups: tuple[str, ...] = ()
 
 
-class Asker(Struct, frozen=True, gc=False):
+class Principal(Struct, frozen=True, gc=False):
     """Who makes a request, and what the service's own settings say of them.
 
     `contact` is what the rosters of the node's owners say, None as long as nobody has asked for them. `rosters` says

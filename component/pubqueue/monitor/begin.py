@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.watch.watching import Phase, Traffic, Watch
     from pubqueue.config.settings import Settings
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ class Unwatched:
 
 
 @asynccontextmanager
-async def monitored(settings: Settings, by: Asker) -> AsyncIterator[Monitor]:
+async def monitored(settings: Settings, by: Principal) -> AsyncIterator[Monitor]:
     """Tell metrics and health over HTTP meanwhile, if that is wanted; `by` reads for them.
 
     Raises:

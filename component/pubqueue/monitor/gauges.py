@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.app.upkeep import Upkeep
     from pubqueue.app.watch.watching import Traffic, Waiting
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.model import Millis, Principal
     from pubqueue.core.reading.pages import NodeEntry
 
     Ask = Callable[[ReadNodes | AskService], Awaitable[Reply]]
@@ -57,7 +57,7 @@ LIMIT: Final = (
 )
 
 
-async def of_nodes(ask: Ask, by: Asker) -> list[Metric]:
+async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
     """Return what is in the nodes.
 
     Raises:
@@ -99,7 +99,7 @@ def _fill_accounts(families: Sequence[GaugeMetricFamily], state: ServiceState) -
         limit.add_metric([what], getattr(state.quota, what))
 
 
-async def _entries(ask: Ask, by: Asker) -> tuple[list[NodeEntry], Millis]:
+async def _entries(ask: Ask, by: Principal) -> tuple[list[NodeEntry], Millis]:
     found: list[NodeEntry] = []
     while True:
         page = await ask(ReadNodes(by, found[-1].node.name if found else None))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.watch.watching import Traffic
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
 
 PATIENCE: Final = 5.0
 """Seconds for the store to answer a scrape or a probe."""
@@ -62,7 +62,7 @@ def _now() -> Millis:
 class Monitor:
     """Watches one process: counts for it, and answers over HTTP."""
 
-    def __init__(self, by: Asker, *, version: str, tokens: Tokens = CLOSED) -> None:
+    def __init__(self, by: Principal, *, version: str, tokens: Tokens = CLOSED) -> None:
         self._by = by
         self._sampling = Sampling(by, _now) if tokens.any else None
         self.watch = Tally(self._sampling)

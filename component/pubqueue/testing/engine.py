@@ -14,7 +14,7 @@ from pubqueue import wiring
 from pubqueue.config.nodes import read as read_node
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core.decision import Declared, Refused
-from pubqueue.core.model import Asker, Jid, NodeName, State
+from pubqueue.core.model import Jid, NodeName, Principal, State
 from pubqueue.core.nodes.manage import Delete
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
@@ -241,5 +241,5 @@ class Engine:
         return self._broker
 
 
-def _operator() -> Asker:
-    return Asker(Jid(OPERATOR), admin=True, local=True)
+def _operator() -> Principal:
+    return Principal(Jid(OPERATOR), admin=True, local=True)

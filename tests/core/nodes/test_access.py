@@ -105,4 +105,4 @@ def test_only_outcasts_and_strangers_of_a_whitelist_are_barred(affiliation, node
 )
 def test_the_settings_say_who_creates_nodes(policy, anybody, local, admin):
     people = [who("a@y"), who("a@x", local=True), who("a@y", admin=True)]
-    assert [may_create(asker, policy) for asker in people] == [anybody, local, admin]
+    assert [may_create(principal, policy) for principal in people] == [anybody, local, admin]

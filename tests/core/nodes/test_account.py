@@ -2,7 +2,7 @@ import pytest
 from harness.facts import BOSS, JOBS, who
 
 from pubqueue.core.decision import MyAffiliations, MySubscriptions, Refusal, Refused
-from pubqueue.core.model import Affiliation, Asker, Jid, NodeName, Subscription
+from pubqueue.core.model import Affiliation, Jid, NodeName, Principal, Subscription
 from pubqueue.core.nodes.account import (
     AffiliationFacts,
     ListMyAffiliations,
@@ -14,7 +14,7 @@ from pubqueue.core.nodes.account import (
 
 MORE = NodeName("more")
 NONE, OWNER, OUTCAST = Affiliation.NONE, Affiliation.OWNER, Affiliation.OUTCAST
-ADMIN = Asker(Jid("root@x/y"), admin=True)
+ADMIN = Principal(Jid("root@x/y"), admin=True)
 MINE = Subscription(JOBS, Jid("bee@x/1"), "s1", 1)
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import Asker, ItemId, Jid, NodeName, State
+from pubqueue.core.model import ItemId, Jid, NodeName, Principal, State
 from pubqueue.core.transactions.commit import CommitVersion, Part
 from pubqueue.core.transactions.model import (
     Committed,
@@ -29,7 +29,7 @@ from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue_xeps.wire import ns
 
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"
-BEE = Asker("bee@localhost/one")
+BEE = Principal("bee@localhost/one")
 MARK = "app='a' version='1'"
 MINE = key_of(BEE.account, "a")
 

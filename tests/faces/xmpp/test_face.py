@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from pubqueue.app.principals import Askers
+from pubqueue.app.principals import Principals
 from pubqueue.config.settings import load
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace
@@ -121,7 +121,7 @@ async def asking(folder):
                 jid=told.jid,
                 secret=told.shared_secret(),
                 server=told.address(),
-                askers=Askers(admins=[Jid("boss@localhost")], home="localhost"),
+                principals=Principals(admins=[Jid("boss@localhost")], home="localhost"),
             )
             serving = asyncio.create_task(face.run())
             await server.connected()

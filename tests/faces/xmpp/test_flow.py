@@ -10,7 +10,7 @@ from harness.witness import WatchedStore
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing
-from pubqueue.app.principals import Askers
+from pubqueue.app.principals import Principals
 from pubqueue.core.limits.budgets import ACCOUNT, EVERYBODY
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes import large_audience
@@ -47,7 +47,7 @@ class Stage:
             jid=SERVICE,
             secret=server.secret,
             server=(server.host, server.port),
-            askers=Askers(
+            principals=Principals(
                 admins=[Jid("boss@localhost"), *(Jid(f"boss{n}@localhost") for n in range(10))],
                 home="localhost",
             ),

@@ -3,15 +3,15 @@
 import pytest
 
 from pubqueue.core.limits.budgets import ACCOUNT, DOMAIN, EVERYBODY
-from pubqueue.core.model import Asker, Draft, ItemId, Jid, NodeName
+from pubqueue.core.model import Draft, ItemId, Jid, NodeName, Principal
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.faces.xmpp.stream import intake as intake_module
 from pubqueue.faces.xmpp.stream.intake import Intake
 
-EVE = Asker(Jid("eve@x/1"), local=True)
-EVES_OTHER = Asker(Jid("eve@x/2"), local=True)
-ANN = Asker(Jid("ann@x/1"), local=True)
+EVE = Principal(Jid("eve@x/1"), local=True)
+EVES_OTHER = Principal(Jid("eve@x/2"), local=True)
+ANN = Principal(Jid("ann@x/1"), local=True)
 
 
 class Clock:
@@ -37,11 +37,11 @@ def intake(told, clock):
 
 
 def local(number):
-    return Asker(Jid(f"a{number}@x/1"), local=True)
+    return Principal(Jid(f"a{number}@x/1"), local=True)
 
 
 def foreign(number):
-    return Asker(Jid(f"a{number}@far/1"))
+    return Principal(Jid(f"a{number}@far/1"))
 
 
 def publish(count):
@@ -116,7 +116,7 @@ def test_reads_have_a_bound_of_their_own_and_stop_nobody(intake, told):
 def test_a_server_that_is_not_ours_has_a_bound_for_all_its_accounts(intake):
     loads = [intake.take(foreign(number), 1) for number in range(DOMAIN.requests)]
     assert "the server far" in intake.beyond(foreign(10**6))
-    assert not intake.beyond(Asker(Jid("a1@near/1")))
+    assert not intake.beyond(Principal(Jid("a1@near/1")))
     assert not intake.beyond(ANN)
     intake.done(loads.pop())
     assert not intake.beyond(foreign(10**6))

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import Asker, Draft
+from pubqueue.core.model import Draft, Principal
 from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, words
@@ -21,9 +21,9 @@ def request(kind, namespace, inner):
     text = f"<iq type='{kind}'><pubsub xmlns='{namespace}'>{inner}</pubsub></iq>"
     (stanza,) = StreamParser().feed(HEADER + text.encode())
     ids = itertools.count(1)
-    asker = Asker("bee@localhost/one")
+    principal = Principal("bee@localhost/one")
     verb = find(VERBS, kind, stanza.top.children[0])
-    return verb.read(Iq(stanza, asker, lambda: f"new-{next(ids)}"))
+    return verb.read(Iq(stanza, principal, lambda: f"new-{next(ids)}"))
 
 
 def publish(item=f"<item id='i'>{JOB}</item>", beside="", node="node='jobs'"):

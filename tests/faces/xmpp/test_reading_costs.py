@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.core.model import Asker, Jid
+from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.stream import reader
 from pubqueue.faces.xmpp.stream.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
@@ -110,7 +110,7 @@ def test_up_to_the_bounds_all_is_read():
         parser.feed(HEADER.encode() + text.encode()[:1])
         (one,) = parser.feed(text.encode()[1:])
         assert not one.excess, one.excess
-        request = PUBLISH.read(Iq(one, Asker(Jid("eve@localhost/x")), lambda: "new"))
+        request = PUBLISH.read(Iq(one, Principal(Jid("eve@localhost/x")), lambda: "new"))
         assert len(request.drafts) == (MOST_OF_A_LEVEL - 1 if text == publish(items) else 1)
 
 

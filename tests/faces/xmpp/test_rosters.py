@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from pubqueue.app.principals import Askers
-from pubqueue.core.model import Asker, Contact, Jid
+from pubqueue.app.principals import Principals
+from pubqueue.core.model import Contact, Jid, Principal
 from pubqueue.faces.xmpp.rosters import MOST_DOMAINS, MOST_OF_A_SERVER, MOST_OF_ONE, Rosters
 from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue_xeps.wire import ns
@@ -36,12 +36,14 @@ class Desk:
     def __init__(self):
         self.said = []
         self.told = []
-        self.askers = Askers(home="x")
-        self.rosters = Rosters("queue.x", lambda data: bool(self.said.append(data)), self.askers)
+        self.principals = Principals(home="x")
+        self.rosters = Rosters(
+            "queue.x", lambda data: bool(self.said.append(data)), self.principals
+        )
 
     def ask(self, *owners):
         loop = asyncio.get_running_loop()
-        self.answered = self.rosters.ask(Asker(ANN, local=True), owners, self.told.append, loop)
+        self.answered = self.rosters.ask(Principal(ANN, local=True), owners, self.told.append, loop)
 
 
 @pytest.fixture
@@ -52,29 +54,29 @@ def desk():
 async def test_nothing_is_asked_of_a_server_that_has_granted_nothing(desk):
     desk.ask(BOSS)
     assert (desk.said, desk.told) == ([], [()])
-    assert not desk.askers.of(BOSS).rosters
+    assert not desk.principals.of(BOSS).rosters
 
 
 @pytest.mark.parametrize(("kind", "granted"), [("get", True), ("both", True), ("none", False)])
 async def test_a_grant_is_for_the_accounts_of_the_domain_that_gives_it(desk, kind, granted):
     assert desk.rosters.hear_grant("x", grant(kind))
-    assert desk.askers.of(BOSS).rosters is granted
-    assert not desk.askers.of(CEO).rosters
+    assert desk.principals.of(BOSS).rosters is granted
+    assert not desk.principals.of(CEO).rosters
     assert not desk.rosters.hear_grant("x", element("message"))
 
 
 @pytest.mark.parametrize("sender", [None, "eve@x", "x/y"])
 async def test_only_a_server_grants(desk, sender):
     desk.rosters.hear_grant(sender, grant("get"))
-    assert not desk.askers.of(BOSS).rosters
+    assert not desk.principals.of(BOSS).rosters
 
 
 async def test_so_many_domains_are_remembered_and_a_grant_can_be_taken_back(desk):
     for number in range(MOST_DOMAINS + 1):
         desk.rosters.hear_grant(f"x{number}", grant("get"))
-    assert not desk.askers.of(Jid(f"boss@x{MOST_DOMAINS}")).rosters
+    assert not desk.principals.of(Jid(f"boss@x{MOST_DOMAINS}")).rosters
     desk.rosters.hear_grant("x0", grant("none"))
-    assert not desk.askers.of(Jid("boss@x0")).rosters
+    assert not desk.principals.of(Jid("boss@x0")).rosters
 
 
 async def test_what_the_rosters_say_is_told_when_all_have_answered(desk):
@@ -104,7 +106,7 @@ async def test_with_the_stream_goes_what_was_granted_and_who_waits_is_answered(d
     desk.ask(BOSS)
     desk.rosters.forget()
     assert desk.told == [()]
-    assert not desk.askers.of(BOSS).rosters
+    assert not desk.principals.of(BOSS).rosters
 
 
 async def test_an_account_has_so_many_questions_open_and_others_theirs(desk):
@@ -114,9 +116,9 @@ async def test_an_account_has_so_many_questions_open_and_others_theirs(desk):
     def ask(by):
         return desk.rosters.ask(by, (BOSS,), desk.told.append, loop)
 
-    eve, ann = Asker(Jid("eve@x"), local=True), Asker(ANN, local=True)
+    eve, ann = Principal(Jid("eve@x"), local=True), Principal(ANN, local=True)
     assert [ask(eve) for _ in range(MOST_OF_ONE)] == [True] * MOST_OF_ONE
-    assert not ask(Asker(Jid("eve@x/other"), local=True)), "all resources are one account"
+    assert not ask(Principal(Jid("eve@x/other"), local=True)), "all resources are one account"
     assert ask(ann)
     assert len(desk.said) == MOST_OF_ONE + 1
     assert desk.told == []
@@ -130,11 +132,11 @@ async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(desk):
     loop = asyncio.get_running_loop()
 
     def ask(name):
-        return desk.rosters.ask(Asker(Jid(name)), (BOSS,), desk.told.append, loop)
+        return desk.rosters.ask(Principal(Jid(name)), (BOSS,), desk.told.append, loop)
 
     assert sum(ask(f"a{number}@far") for number in range(2 * MOST_OF_A_SERVER)) == MOST_OF_A_SERVER
     assert ask("a@near")
-    assert desk.rosters.ask(Asker(ANN, local=True), (BOSS,), desk.told.append, loop)
+    assert desk.rosters.ask(Principal(ANN, local=True), (BOSS,), desk.told.append, loop)
     desk.rosters.forget()
     assert not desk.rosters._of
 

@@ -11,7 +11,7 @@ from harness.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pubqueue.core.model import Asker
+from pubqueue.core.model import Principal
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp.parse.iq import Iq
@@ -61,12 +61,12 @@ def understood(stanza):
     """Return all that the service makes of a request."""
     new_id = ids()
     if isinstance(stanza, Single):
-        by, to = Asker(stanza.sender.jid), stanza.sender.to
+        by, to = Principal(stanza.sender.jid), stanza.sender.to
         verb = RETRACT if stanza.payload is None else PUBLISH
         request, answer = stanza.request(by, new_id), stanza.answer
     else:
         top = stanza.top
-        by, to = Asker(top.get("from")), top.get("to") or ""
+        by, to = Principal(top.get("from")), top.get("to") or ""
         verb = find(VERBS, top.get("type"), top.children[0])
         asked = Iq(stanza, by, new_id)
         request, answer = verb.read(asked), answer_wanted(asked) if verb.briefly else ""

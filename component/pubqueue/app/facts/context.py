@@ -9,7 +9,7 @@ from msgspec import Struct
 from pubqueue.core.limits.allowance import Allowance
 from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.limits.quotas import Quotas
-from pubqueue.core.model import Asker, Jid, digest
+from pubqueue.core.model import Jid, Principal, digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS
 from pubqueue.core.reading.summaries import UNKNOWN, About, Round
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions.model import Limits
 
 
-SERVICE: Final = Asker(Jid("pubqueue"), admin=True)
+SERVICE: Final = Principal(Jid("pubqueue"), admin=True)
 """The service itself, where it has no address."""
 
 
@@ -51,7 +51,7 @@ class Context(Struct, frozen=True):
     """What process this is, at this moment."""
     rounds: Callable[[], tuple[Round, ...]] = tuple
     """When its tasks last came round."""
-    service: Asker = SERVICE
+    service: Principal = SERVICE
     """The service itself, in whose name schedules publish."""
     operators: frozenset[Jid] = frozenset()
     """The accounts that administer the service."""

@@ -9,7 +9,7 @@ import structlog
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Operation
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
 
 log = structlog.get_logger(__name__)
 
@@ -17,7 +17,7 @@ NAMED: Final = ("name", "schedule", "to", "worker", "jid", "affiliation")
 """Parameters that stand in the line as they are, beside the node."""
 
 
-def performed(operation: Operation, by: Asker, given: Given, *, remote: str = "") -> None:
+def performed(operation: Operation, by: Principal, given: Given, *, remote: str = "") -> None:
     """Log that it was done, if it changed anything: by whom, to which node; never a word of a payload, nor a setting's value.
 
     `remote` is the address that it came from, where `by` does not say who it was.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Cancelled, Redriven
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.reading.pages import ItemEntry, ItemPage
     from pubqueue.core.reading.summaries import ReasonPage
 
@@ -64,7 +64,7 @@ ABOUT_DEATHS: Final = (
 # --- lists --------------------------------------------------------------------------------------
 
 
-def _ask_dead(by: Asker, given: Given) -> Request:
+def _ask_dead(by: Principal, given: Given) -> Request:
     after, most = given.number("after") or 0, given.number("max")
     return ReadItems(
         *(by, node_of(given), after),
@@ -102,7 +102,7 @@ DEAD: Final = Operation(
 )
 
 
-def _ask_reasons(by: Asker, given: Given) -> Request:
+def _ask_reasons(by: Principal, given: Given) -> Request:
     return ReadReasons(by, node_of(given), given.one("after") or None, given.number("max"))
 
 
@@ -135,7 +135,7 @@ REASONS: Final = Operation(
 # --- what is done to them -----------------------------------------------------------------------
 
 
-def _ask_redrive(by: Asker, given: Given) -> Request:
+def _ask_redrive(by: Principal, given: Given) -> Request:
     ids, to, reason = _chosen(given), given.one("to"), given.one("reason")
     after = given.number("after") or 0
     return Redrive(
@@ -185,7 +185,7 @@ REDRIVE: Final = Operation(
 )
 
 
-def _ask_discard(by: Asker, given: Given) -> Request:
+def _ask_discard(by: Principal, given: Given) -> Request:
     if _chosen(given):
         return Cancel(by, node_of(given), named(given, MOST_NAMED), dead=True)
     return Discard(by, node_of(given), given.one("reason"), given.number("after") or 0)

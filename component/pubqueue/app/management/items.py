@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Cancelled, Emptied
-    from pubqueue.core.model import Asker, Item
+    from pubqueue.core.model import Item, Principal
     from pubqueue.core.reading.pages import EventEntry, EventPage, ItemEntry, ItemPage
     from pubqueue.core.reading.summaries import Freed, Peeked
 
@@ -72,7 +72,7 @@ ABOUT_ITEMS: Final = (
 # --- lists --------------------------------------------------------------------------------------
 
 
-def _ask_items(by: Asker, given: Given) -> Request:
+def _ask_items(by: Principal, given: Given) -> Request:
     which = given.one("state")
     state = None if which in {"", ALL} else State(which)
     after, most = given.number("after") or 0, given.number("max")
@@ -129,7 +129,7 @@ ITEMS: Final = Operation(
 # --- events -------------------------------------------------------------------------------------
 
 
-def _ask_events(by: Asker, given: Given) -> Request:
+def _ask_events(by: Principal, given: Given) -> Request:
     node = given.one("node")
     return ReadEvents(
         *(by, NodeName(node) if node else None, given.number("after") or 0, given.number("until")),
@@ -309,7 +309,7 @@ CANCEL: Final = Operation(
 )
 
 
-def _ask_release(by: Asker, given: Given) -> Request:
+def _ask_release(by: Principal, given: Given) -> Request:
     names = given.lines("item")
     if not names:
         raise UnfitError("item: choose an item at least")

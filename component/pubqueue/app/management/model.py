@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.model import Millis, Principal
     from pubqueue.core.reading.summaries import Power
 
 HIGHEST: Final = 10**18
@@ -106,7 +106,7 @@ class Operation:
     power: Power
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
-    ask: Callable[[Asker, Given], Request]
+    ask: Callable[[Principal, Given], Request]
     answer: Callable[[Any, Given], Answer]
     single: bool = False
     """The answer is one row: facts, not a table."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Affiliations, Created, Described, Done
-    from pubqueue.core.model import Asker, NodeConfig
+    from pubqueue.core.model import NodeConfig, Principal
     from pubqueue.core.reading.pages import NodeEntry, NodePage
 
 NO_QUEUE, RUNNING, PAUSED, CLOSED = "no queue", "running", "paused", "takes nothing in"
@@ -59,7 +59,7 @@ def state_of(config: NodeConfig) -> str:
     return ", ".join(words) or RUNNING
 
 
-def _ask_queues(by: Asker, given: Given) -> Request:
+def _ask_queues(by: Principal, given: Given) -> Request:
     after = given.one("after")
     return ReadNodes(by, NodeName(after) if after else None, given.number("max"), managed=True)
 
@@ -157,7 +157,7 @@ SWITCHES: Final = (
 
 
 def _switching(switch: Switch) -> Operation:
-    def ask(by: Asker, given: Given) -> Request:
+    def ask(by: Principal, given: Given) -> Request:
         return Configure(by, node_of(given), Settings({switch.setting: switch.value}))
 
     def answer(_reply: Done, given: Given) -> Answer:
@@ -214,7 +214,7 @@ def _created(reply: Created) -> Answer:
     return Answer(f"{reply.node} is there, and you own it.")
 
 
-def _ask_configure(by: Asker, given: Given) -> Request:
+def _ask_configure(by: Principal, given: Given) -> Request:
     settings = settings_of(given)
     if not settings.values:
         raise UnfitError("settings: name one at least")
@@ -272,7 +272,7 @@ ROLES: Final = tuple(
 )
 
 
-def _ask_members(by: Asker, given: Given) -> Request:
+def _ask_members(by: Principal, given: Given) -> Request:
     after = given.one("after")
     return GetAffiliations(by, node_of(given), Page(after or None, given.number("max")))
 
@@ -297,7 +297,7 @@ MEMBERS: Final = Operation(
 )
 
 
-def _ask_affiliate(by: Asker, given: Given) -> Request:
+def _ask_affiliate(by: Principal, given: Given) -> Request:
     role = Affiliation(given.one("affiliation"))
     return SetAffiliations(by, node_of(given), ((Jid(given.one("jid")), role),))
 

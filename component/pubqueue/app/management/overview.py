@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.reading.pages import Survey, SurveyRow, Totals
     from pubqueue.core.reading.survey import Place
 
@@ -93,7 +93,7 @@ def in_words(totals: Totals, *, whole: bool) -> str:
     )
 
 
-def _ask(by: Asker, given: Given) -> Request:
+def _ask(by: Principal, given: Given) -> Request:
     return ReadSurvey(
         by,
         Sort(given.one("sort") or Sort.PROBLEMS),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Done
-    from pubqueue.core.model import Asker, Headers
+    from pubqueue.core.model import Headers, Principal
     from pubqueue.core.schedules.model import Fired, Schedule, SchedulePage
 
 MISSED: Final = (
@@ -249,7 +249,7 @@ CHANGE: Final = Operation(
 
 
 def _to_one(
-    name: str, label: str, about: str, ask: Callable[[Asker, str], Request], done: str
+    name: str, label: str, about: str, ask: Callable[[Principal, str], Request], done: str
 ) -> Operation:
     """Return an operation that is given a schedule alone; `done` says of it what was done."""
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
     from pubqueue.core.limits.limits import Limit, Whose
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.reading.summaries import Freed, Fullness, ServiceState, Worker, WorkerPage
 
 HERE, AWAY = "available", "away or silent"
 
 
-def _ask_workers(by: Asker, given: Given) -> Request:
+def _ask_workers(by: Principal, given: Given) -> Request:
     after = given.one("after")
     return ReadWorkers(by, node_of(given), Jid(after) if after else None)
 
@@ -65,7 +65,7 @@ WORKERS: Final = Operation(
 )
 
 
-def _ask_dismiss(by: Asker, given: Given) -> Request:
+def _ask_dismiss(by: Principal, given: Given) -> Request:
     freeing = given.says_yes("release")
     return Dismiss(by, node_of(given), Jid(given.one("worker")), freeing=freeing)
 
@@ -111,7 +111,7 @@ def _state(state: ServiceState, _given: Given) -> Answer:
 
 
 def _sentence(of: tuple[Whose, list[Limit]]) -> str:
-    """Return the limits of one kind of asker: "an account: 2,048 requests under way, ..."."""
+    """Return the limits of one kind of principal: "an account: 2,048 requests under way, ..."."""
     whose, found = of
     return f"{whose.value}: {', '.join(map(_limit, found))}"
 

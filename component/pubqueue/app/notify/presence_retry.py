@@ -1,6 +1,6 @@
 """What nobody says twice: who comes, who goes, and which delivery came back.
 
-A request that the store could not take is refused, and its asker tries again. Servers never repeat presence, nor a
+A request that the store could not take is refused, and its principal tries again. Servers never repeat presence, nor a
 bounce: these are kept here, and tried again until the store takes them. Of each address they are decided in the order
 in which they came, and before anything that the address asks for later.
 
@@ -159,7 +159,7 @@ class Unrepeated:
         return found
 
     def before(self, requests: list[Taken]) -> list[Taken]:
-        """Return the requests, in front of each what is kept of its asker."""
+        """Return the requests, in front of each what is kept of its principal."""
         found: list[Taken] = []
         for taken in requests:
             address = _address_of(taken[0])

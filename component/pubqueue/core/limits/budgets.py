@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Asker, Jid
+from pubqueue.core.model import Jid, Principal
 
 MIB: Final = 1 << 20
 
@@ -74,7 +74,7 @@ class Used(Struct, gc=False):
         self.since = now
 
 
-def payers(by: Asker) -> tuple[tuple[Jid, Budget], ...]:
+def payers(by: Principal) -> tuple[tuple[Jid, Budget], ...]:
     """Return whose budgets a request counts in: the account's, and that of its server if it is not ours."""
     account = account_of(by.jid)
     if by.local or "@" not in account:

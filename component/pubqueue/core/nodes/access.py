@@ -9,7 +9,7 @@ from pubqueue.core.decision import Refusal, RostersWanted
 from pubqueue.core.model import AccessModel, Affiliation, PublishModel
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Contact, Jid, Node
+    from pubqueue.core.model import Contact, Jid, Node, Principal
 
 
 @unique
@@ -72,9 +72,9 @@ def holders_of(action: Action) -> tuple[Affiliation, ...]:
     return tuple(affiliation for affiliation, allowed in PRIVILEGES.items() if action in allowed)
 
 
-def standing(asker: Asker, affiliation: Affiliation) -> Affiliation:
-    """Return what the asker counts as: administrators of the service own every node."""
-    return Affiliation.OWNER if asker.admin else affiliation
+def standing(principal: Principal, affiliation: Affiliation) -> Affiliation:
+    """Return what the principal counts as: administrators of the service own every node."""
+    return Affiliation.OWNER if principal.admin else affiliation
 
 
 def may(affiliation: Affiliation, action: Action, node: Node, *, subscribed: bool = False) -> bool:
@@ -106,7 +106,7 @@ OF_ROSTERS: Final[dict[AccessModel, Refusal]] = {
 """The access models that owners' rosters decide, and how strangers to these are refused (XEP-0060 6.1.3.2, 6.1.3.3)."""
 
 
-def stranger(by: Asker, node: Node, owners: tuple[Jid, ...]) -> Refusal | RostersWanted | None:
+def stranger(by: Principal, node: Node, owners: tuple[Jid, ...]) -> Refusal | RostersWanted | None:
     """Return why somebody who is nothing to the node may not have what its access model allows, or None."""
     model = node.config.access_model
     if model not in OF_ROSTERS:
@@ -134,7 +134,7 @@ def _publish_model_allows(model: PublishModel, *, subscribed: bool) -> bool:
 
 
 def barred(affiliation: Affiliation, node: Node, *, known: bool = False) -> Refusal | None:
-    """Return why the asker may not even look at the node, or None.
+    """Return why the principal may not even look at the node, or None.
 
     `known` is anyone whom the node once let in: a subscriber, a holder. XEP-0060 6.1.3.4, 6.1.3.8.
     """
@@ -146,12 +146,12 @@ def barred(affiliation: Affiliation, node: Node, *, known: bool = False) -> Refu
     return None
 
 
-def may_create(asker: Asker, policy: CreationPolicy) -> bool:
-    """Say whether the service's settings let the asker create nodes."""
+def may_create(principal: Principal, policy: CreationPolicy) -> bool:
+    """Say whether the service's settings let the principal create nodes."""
     match policy:
         case CreationPolicy.ANYONE:
             return True
         case CreationPolicy.LOCAL:
-            return asker.local or asker.admin
+            return principal.local or principal.admin
         case CreationPolicy.ADMINS:
-            return asker.admin
+            return principal.admin

@@ -13,21 +13,21 @@ from pubqueue.core.nodes import access
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Subscription
+    from pubqueue.core.model import Principal, Subscription
 
 
 class ListMyAffiliations(Struct, frozen=True, gc=False):
-    """Ask what the asker's account is to every node, or to one."""
+    """Ask what the principal's account is to every node, or to one."""
 
-    by: Asker
+    by: Principal
     node: NodeName | None = None
     page: Page | None = None
 
 
 class ListMySubscriptions(Struct, frozen=True, gc=False):
-    """Ask for the subscriptions of every JID of the asker's account, to every node or to one."""
+    """Ask for the subscriptions of every JID of the principal's account, to every node or to one."""
 
-    by: Asker
+    by: Principal
     node: NodeName | None = None
     page: Page | None = None
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
 from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
-from pubqueue.core.model import AccessModel, Affiliation, Asker, Jid, Node, NodeConfig, NodeName
+from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig, NodeName, Principal
 from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, trimmed, unheld
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
 from pubqueue.core.nodes.references import bind
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Declare(Struct, frozen=True, gc=False):
     """Make a node of the configuration file, or bring the one that is there to what the file says of it."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     settings: Settings
     owners: tuple[Jid, ...] = ()

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pubqueue.core.changes import PartWith
 from pubqueue.core.decision import Decision, SubscriberPage, Untold
-from pubqueue.core.model import Asker, Jid
+from pubqueue.core.model import Jid, Principal
 
 if TYPE_CHECKING:
     from pubqueue.core.model import NodeName
@@ -25,7 +25,7 @@ CROWD: Final = 1000
 PAGE: Final = 500
 """Subscribers that are read, told and parted with at once."""
 
-SERVICE: Final = Asker(Jid(""))
+SERVICE: Final = Principal(Jid(""))
 """In whose name pages are read."""
 
 
@@ -34,7 +34,7 @@ class NextSubscribers(Struct, frozen=True, gc=False):
 
     node: NodeName
     after: Jid | None = None
-    by: Asker = SERVICE
+    by: Principal = SERVICE
 
 
 class TellFormer(Struct, frozen=True, gc=False):
@@ -48,7 +48,7 @@ class ListUntold(Struct, frozen=True, gc=False):
     """Read which deleted nodes there are of whose end not everybody has been told, numbered behind `after`."""
 
     after: int = 0
-    by: Asker = SERVICE
+    by: Principal = SERVICE
 
 
 class UntoldFacts(Struct, frozen=True, gc=False):

@@ -31,7 +31,7 @@ from pubqueue.core.decision import (
     Refused,
     refuse,
 )
-from pubqueue.core.model import Affiliation, Asker, Jid, Millis, Node, NodeConfig, NodeName
+from pubqueue.core.model import Affiliation, Jid, Millis, Node, NodeConfig, NodeName, Principal
 from pubqueue.core.nodes import access, names
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class Create(Struct, frozen=True, gc=False):
     """Make a node (XEP-0060 8.1), with these settings; the others are as for any new node."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     settings: Settings
 
@@ -64,7 +64,7 @@ class Create(Struct, frozen=True, gc=False):
 class Describe(Struct, frozen=True, gc=False):
     """Ask for a node: for its settings where `manage`, else for what everybody may know."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     manage: bool
 
@@ -72,7 +72,7 @@ class Describe(Struct, frozen=True, gc=False):
 class Configure(Struct, frozen=True, gc=False):
     """Change the settings of a node (XEP-0060 8.2)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     settings: Settings
 
@@ -80,7 +80,7 @@ class Configure(Struct, frozen=True, gc=False):
 class Delete(Struct, frozen=True, gc=False):
     """Delete a node with all that is in it (XEP-0060 8.4); what takes its place is at `uri`, if anything does."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     uri: str = ""
 
@@ -88,14 +88,14 @@ class Delete(Struct, frozen=True, gc=False):
 class Purge(Struct, frozen=True, gc=False):
     """Delete all items of a node (XEP-0060 8.5)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
 
 
 class GetAffiliations(Struct, frozen=True, gc=False):
     """Ask who is what to the node (XEP-0060 8.9.1)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     page: Page | None = None
 
@@ -103,7 +103,7 @@ class GetAffiliations(Struct, frozen=True, gc=False):
 class SetAffiliations(Struct, frozen=True, gc=False):
     """Change who is what to the node (XEP-0060 8.9.2)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
 
@@ -118,7 +118,7 @@ class Types(Struct, frozen=True, gc=False):
 class ListNodes(Struct, frozen=True, gc=False):
     """Ask for the nodes of the service (XEP-0060 5.2), of all types or of some."""
 
-    by: Asker
+    by: Principal
     page: Page | None = None
     types: Types | None = None
 
@@ -126,13 +126,13 @@ class ListNodes(Struct, frozen=True, gc=False):
 class ListItems(Struct, frozen=True, gc=False):
     """Ask for the ids of a node's items (XEP-0060 5.5)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     page: Page | None = None
 
 
 class NodeFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's affiliation, and as far as the request needs it who else there is.
+    """The node, the principal's affiliation, and as far as the request needs it who else there is.
 
     `audience` are subscribers, and `affiliations` are those that the request is about or may have to look at: with
     10,000 people around a node nobody loads all of them to answer one.
@@ -159,14 +159,14 @@ class NodeFacts(Struct, frozen=True, gc=False):
 
 
 class NodeListFacts(Struct, frozen=True, gc=False):
-    """Nodes by name, each with what the asker is to it."""
+    """Nodes by name, each with what the principal is to it."""
 
     nodes: tuple[tuple[Node, Affiliation], ...]
     part: Part = WHOLE
 
 
 def create(request: Create, facts: NodeFacts) -> Decision:
-    """Decide a creation; the asker becomes the owner. Settings that do not fit leave no node."""
+    """Decide a creation; the principal becomes the owner. Settings that do not fit leave no node."""
     if not access.may_create(request.by, facts.policy):
         return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
     if (no := names.taken(request.by, request.node)) is not None:
@@ -183,7 +183,7 @@ def create(request: Create, facts: NodeFacts) -> Decision:
 def make_node(  # noqa: PLR0917  # what is made, by whom and when, and what is known of others
     name: NodeName,
     settings: Settings,
-    by: Asker,
+    by: Principal,
     now: Millis,
     people: Mapping[Jid, Affiliation],
     others: Others = NOTHING_NAMED,
@@ -201,7 +201,7 @@ def make_node(  # noqa: PLR0917  # what is made, by whom and when, and what is k
     return Decision(Created(name), (CreateNode(node), *joined))
 
 
-def unheld(by: Asker, config: NodeConfig) -> Refused | None:
+def unheld(by: Principal, config: NodeConfig) -> Refused | None:
     """Refuse an access model that the rosters of owners decide, where these cannot be asked for (XEP-0356)."""
     if config.access_model not in access.OF_ROSTERS or by.rosters:
         return None
@@ -210,7 +210,7 @@ def unheld(by: Asker, config: NodeConfig) -> Refused | None:
 
 
 def describe(request: Describe, facts: NodeFacts) -> Decision:
-    """Decide whether the asker may see the node; its settings are for owners only."""
+    """Decide whether the principal may see the node; its settings are for owners only."""
     owners = tuple(jid for jid, is_a in facts.affiliations if is_a is Affiliation.OWNER)
     if request.manage:
         managed = _managed(request, facts)
@@ -287,7 +287,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
 
 
 def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
-    """Decide whether the asker may see who is what."""
+    """Decide whether the principal may see who is what."""
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
@@ -361,7 +361,7 @@ def reviewed(
 
 
 def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
-    """Name the nodes that the asker may see (XEP-0060 5.2)."""
+    """Name the nodes that the principal may see (XEP-0060 5.2)."""
     seen = tuple(
         (node.name, node.config.title)
         for node, affiliation in facts.nodes
@@ -370,8 +370,8 @@ def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
     return Decision(Listed(seen, None, facts.part))
 
 
-def sees(by: Asker, node: Node, affiliation: Affiliation) -> bool:
-    """Say whether the asker may know that there is this node."""
+def sees(by: Principal, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the principal may know that there is this node."""
     return access.barred(access.standing(by, affiliation), node) is None
 
 
@@ -391,17 +391,17 @@ def list_items(request: ListItems, facts: NodeFacts) -> Decision:
 
 
 def sees_items(
-    by: Asker, node: Node, affiliation: Affiliation, *, subscribed: bool = False
+    by: Principal, node: Node, affiliation: Affiliation, *, subscribed: bool = False
 ) -> bool:
-    """Say whether the asker sees which items there are."""
+    """Say whether the principal sees which items there are."""
     standing = access.standing(by, affiliation)
     if node.config.queueing and standing is not Affiliation.OWNER:
         return False
     return access.may(standing, Action.RETRIEVE, node, subscribed=subscribed)
 
 
-def manages(by: Asker, node: Node, affiliation: Affiliation) -> bool:
-    """Say whether the asker may manage the node (XEP-0060 14.2)."""
+def manages(by: Principal, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the principal may manage the node (XEP-0060 14.2)."""
     return access.may(access.standing(by, affiliation), Action.MANAGE, node)
 
 
@@ -409,7 +409,7 @@ def _managed(
     request: Describe | Configure | Delete | Purge | GetAffiliations | SetAffiliations,
     facts: NodeFacts,
 ) -> Node | Decision:
-    """Return the node if the asker may manage it (XEP-0060 14.2)."""
+    """Return the node if the principal may manage it (XEP-0060 14.2)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
     if not manages(request.by, facts.node, facts.affiliation):

@@ -13,7 +13,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Affiliation
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Jid, NodeName
+    from pubqueue.core.model import Jid, NodeName, Principal
 
 OF_ACCOUNTS: Final = ("replies/",)
 """What names begin with that belong to the account which follows."""
@@ -27,7 +27,7 @@ def of_account(name: NodeName) -> str | None:
     return None
 
 
-def taken(by: Asker, name: NodeName) -> Refused | None:
+def taken(by: Principal, name: NodeName) -> Refused | None:
     """Refuse to let somebody make a node under a name that belongs to another."""
     account = of_account(name)
     if account is None or by.admin or account == by.account:

@@ -22,7 +22,7 @@ from pubqueue.core.nodes.access import Action, CreationPolicy
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from pubqueue.core.model import Asker, Jid
+    from pubqueue.core.model import Jid, Principal
 
 
 class Reference(Struct, frozen=True, gc=False):
@@ -39,7 +39,7 @@ REFERENCES: Final[Mapping[str, Reference]] = {
 
 
 class Other(Struct, frozen=True, gc=False):
-    """A node that is named, None if it is not there, and what the asker is to it."""
+    """A node that is named, None if it is not there, and what the principal is to it."""
 
     node: Node | None
     affiliation: Affiliation = Affiliation.NONE
@@ -64,8 +64,10 @@ def named(before: NodeConfig, after: NodeConfig) -> Iterator[tuple[str, NodeName
             yield setting, name
 
 
-def bind(by: Asker, before: NodeConfig, after: NodeConfig, others: Others) -> NodeConfig | Refused:
-    """Return the settings with what their references mean, or why the asker may not set one of them.
+def bind(
+    by: Principal, before: NodeConfig, after: NodeConfig, others: Others
+) -> NodeConfig | Refused:
+    """Return the settings with what their references mean, or why the principal may not set one of them.
 
     A reference that stays as it was is not judged anew, and goes on meaning what it meant.
     """
@@ -82,7 +84,7 @@ def bind(by: Asker, before: NodeConfig, after: NodeConfig, others: Others) -> No
     return after
 
 
-def _may_name(by: Asker, action: Action, other: Other, policy: CreationPolicy) -> bool:
+def _may_name(by: Principal, action: Action, other: Other, policy: CreationPolicy) -> bool:
     if other.node is None:
         return access.may_create(by, policy)
     standing = access.standing(by, other.affiliation)

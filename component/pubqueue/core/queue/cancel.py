@@ -23,7 +23,7 @@ from pubqueue.core.reading.inspect import OWNERS, objection
 from pubqueue.core.reading.reasons import matches
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Node, NodeName
+    from pubqueue.core.model import Affiliation, Item, ItemId, Node, NodeName, Principal
     from pubqueue.core.queue.settle import SettleFacts
 
 SLICE: Final = 500
@@ -36,7 +36,7 @@ LOOKED_AT: Final = 10_000
 class Cancel(Struct, frozen=True, gc=False):
     """Take those of these items out of the queue that are there; with `dead`, only those that are dead."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     ids: tuple[ItemId, ...]
     dead: bool = False
@@ -45,7 +45,7 @@ class Cancel(Struct, frozen=True, gc=False):
 class Discard(Struct, frozen=True, gc=False):
     """Take the dead items behind the number `after` whose reasons match out of the queue; `looked` and `count` are of the steps before."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     reason: str = ""
     after: int = 0
@@ -78,8 +78,8 @@ def cancel(request: Cancel, facts: SettleFacts) -> Decision:
     return Decision(reply, changes, to_holders(Retracted, node.name, gone))
 
 
-def _open_to(by: Asker, facts: SettleFacts, there: tuple[Item, ...]) -> Node | Decision:
-    """Return the node if the asker may retract all that is there, else the refusal."""
+def _open_to(by: Principal, facts: SettleFacts, there: tuple[Item, ...]) -> Node | Decision:
+    """Return the node if the principal may retract all that is there, else the refusal."""
     if facts.node is not None and access.may(
         access.standing(by, facts.affiliation), Action.MANAGE, facts.node
     ):

@@ -17,13 +17,13 @@ from pubqueue.core.queue.publish import turned_away
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from pubqueue.core.model import Asker, Item, Jid, Node
+    from pubqueue.core.model import Item, Jid, Node, Principal
 
 
 class Owner(Struct, frozen=True, gc=False):
     """An owner of the item's node, and what it is to the dead-letter node."""
 
-    by: Asker
+    by: Principal
     affiliation: Affiliation = Affiliation.NONE
     subscribed: bool = False
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.changes import Change
-    from pubqueue.core.model import Asker, Item, ItemId, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Principal
 
 NOT_LOCKED: Final = "nobody holds item {}"
 
@@ -38,7 +38,7 @@ def absent(node: NodeName, ids: Sequence[ItemId]) -> str:
 class FreeLocks(Struct, frozen=True, gc=False):
     """End the locks of these items, all or none."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     ids: tuple[ItemId, ...]
 
@@ -46,7 +46,7 @@ class FreeLocks(Struct, frozen=True, gc=False):
 class Dismiss(Struct, frozen=True, gc=False):
     """End the subscription of exactly this JID, and with `freeing` the locks that it holds of the node."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     jid: Jid
     freeing: bool = True
@@ -122,7 +122,7 @@ def free_held(request: FreeHeld, facts: FreeFacts) -> Decision:
     return replace(done, reply=Freed(request.node, count), then=then)
 
 
-def _managed(by: Asker, facts: FreeFacts) -> Node | Decision:
+def _managed(by: Principal, facts: FreeFacts) -> Node | Decision:
     no = objection(by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")

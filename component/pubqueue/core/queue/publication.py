@@ -12,7 +12,7 @@ from pubqueue.core.nodes.references import NOTHING_NAMED, Others
 
 if TYPE_CHECKING:
     from pubqueue.core.limits.allowance import Allowance
-    from pubqueue.core.model import Affiliation, Asker, Draft, Item, Millis, Node, NodeName
+    from pubqueue.core.model import Affiliation, Draft, Item, Millis, Node, NodeName, Principal
     from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.core.notices import Audience
 
@@ -23,7 +23,7 @@ class Publish(Struct, frozen=True, gc=False):
     `options` are settings that the node has to have, or is made with if it is not there (XEP-0060 7.1.5).
     """
 
-    by: Asker
+    by: Principal
     node: NodeName
     drafts: tuple[Draft, ...]
     options: Settings | None = None
@@ -46,7 +46,7 @@ class Known(Enum):
 
 
 class PublishFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's rights, and per draft what is there already under its id.
+    """The node, the principal's rights, and per draft what is there already under its id.
 
     `oldest` are the first items of a plain node in which some have to go, as many as may. Where there is no node,
     `policy` and `creation` say who makes it by publishing, and `others` are the nodes that its settings would name.

@@ -33,7 +33,6 @@ from pubqueue.core.queue.publication import Known, Publish, PublishFacts
 
 if TYPE_CHECKING:
     from pubqueue.core.model import (
-        Asker,
         Draft,
         Headers,
         Item,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
         Millis,
         Node,
         NodeConfig,
+        Principal,
     )
 
 
@@ -204,7 +204,7 @@ def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision 
 
 
 def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is to go there
-    by: Asker,
+    by: Principal,
     affiliation: Affiliation,
     node: Node,
     item: Item,
@@ -226,7 +226,7 @@ def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is 
 
 
 def _closed(
-    by: Asker, affiliation: Affiliation, node: Node, *, subscribed: bool
+    by: Principal, affiliation: Affiliation, node: Node, *, subscribed: bool
 ) -> Decision | None:
     """Refuse what somebody may not publish, or nobody at this time."""
     standing = access.standing(by, affiliation)

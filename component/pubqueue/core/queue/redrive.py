@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.core.limits.allowance import Allowance
-    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import (
+        Affiliation,
+        Item,
+        ItemId,
+        Jid,
+        Millis,
+        Node,
+        NodeName,
+        Principal,
+    )
 
 
 class Redrive(Struct, frozen=True, gc=False):
@@ -36,7 +45,7 @@ class Redrive(Struct, frozen=True, gc=False):
     before.
     """
 
-    by: Asker
+    by: Principal
     node: NodeName
     ids: tuple[ItemId, ...] | None = None
     to: NodeName | None = None
@@ -149,8 +158,8 @@ def _in_steps(
     return Decision(Redriven(name, count, facts.through), changes, then=then)
 
 
-def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal | None:
-    """Return why the asker may not revive anything here; no item is needed to say so."""
+def objection(by: Principal, node: Node | None, affiliation: Affiliation) -> Refusal | None:
+    """Return why the principal may not revive anything here; no item is needed to say so."""
     if node is None:
         return Refusal.NODE_NOT_FOUND
     manages = access.may(access.standing(by, affiliation), Action.MANAGE, node)

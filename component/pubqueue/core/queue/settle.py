@@ -1,7 +1,7 @@
 """Retract and unlock on a queue node: who may end a lock, and how (XEP-0254 2.3 and 2.4).
 
-The whole judgement is the table SETTLE: what the item is to the queue x what the asker is to the
-item. The asker's standing is its most specific fact: holding the item, having held it (which outranks
+The whole judgement is the table SETTLE: what the item is to the queue x what the principal is to the
+item. The principal's standing is its most specific fact: holding the item, having held it (which outranks
 owning the node, so that a late worker never deletes an item that is being tried again), then owner
 or publisher, then subscriber, then nobody.
 """
@@ -19,13 +19,13 @@ from pubqueue.core.decision import Decision, Done, Refusal, Refused, Withdrawn, 
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
-    Asker,
     Item,
     ItemId,
     Jid,
     Millis,
     Node,
     NodeName,
+    Principal,
     State,
     later,
     seconds,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @unique
 class Verb(Enum):
-    """What the asker wants of the item."""
+    """What the principal wants of the item."""
 
     __hash__ = object.__hash__  # an enumeration's own is a call in Python
 
@@ -79,7 +79,7 @@ class Situation(Enum):
 
 @unique
 class Standing(Enum):
-    """What the asker is to the item, the most specific fact first."""
+    """What the principal is to the item, the most specific fact first."""
 
     __hash__ = object.__hash__  # an enumeration's own is a call in Python
 
@@ -124,13 +124,13 @@ SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
 class Settle(Struct, frozen=True, gc=False):
     """Retract or unlock these items, all or none (XEP-0060 12.11).
 
-    `queue_only` asks for a refusal on any other node: the asker used a form that only queues know.
+    `queue_only` asks for a refusal on any other node: the principal used a form that only queues know.
     `outcome`, `delay` and `reason` belong to an unlock: whose fault it is, how long the item shall
     wait, and why: the last error of the item. `token` names the very lock that is meant: one that
-    the asker has lost and got again is another.
+    the principal has lost and got again is another.
     """
 
-    by: Asker
+    by: Principal
     node: NodeName
     ids: tuple[ItemId, ...]
     verb: Verb
@@ -145,10 +145,10 @@ class Settle(Struct, frozen=True, gc=False):
 class SettleFacts(Struct, frozen=True, gc=False):
     """What the store holds about it: rows in the order of the ids, None where there is no item.
 
-    `receipts` says who ever held which item, by its seq. `subscribed` is about the asker's account,
+    `receipts` says who ever held which item, by its seq. `subscribed` is about the principal's account,
     `audience` (plain nodes only) is everybody who subscribes, `places` (outcomes other than a release
     only) are the places for the items should they die, `digests` (retracts from queues that remember
-    finished work only) stand for the payloads of those that the asker holds.
+    finished work only) stand for the payloads of those that the principal holds.
     """
 
     now: Millis
@@ -177,19 +177,19 @@ def settle(request: Settle, facts: SettleFacts) -> Decision:
     return _unlock(request, facts, judged, items)
 
 
-def judge(asker: Asker, verb: Verb, facts: SettleFacts) -> Node | Decision:
-    """Return the node if the asker may do this to all the items, else the refusal.
+def judge(principal: Principal, verb: Verb, facts: SettleFacts) -> Node | Decision:
+    """Return the node if the principal may do this to all the items, else the refusal.
 
-    On a node that is no queue nothing is judged yet but whether the asker may see it.
+    On a node that is no queue nothing is judged yet but whether the principal may see it.
     """
     node = facts.node
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    standings = [_standing(asker, verb, item, facts) for item in facts.items]
+    standings = [_standing(principal, verb, item, facts) for item in facts.items]
     known = facts.subscribed or Standing.HOLDS in standings or Standing.HELD in standings
     # who takes back what it has published (XEP-0060 7.2) learns nothing of a closed node by it
     known = known or all(standing is Standing.AUTHOR for standing in standings)
-    affiliation = access.standing(asker, facts.affiliation)
+    affiliation = access.standing(principal, facts.affiliation)
     if (closed := access.barred(affiliation, node, known=known)) is not None:
         return refuse(closed)
     stranger = affiliation is Affiliation.NONE and not known
@@ -210,24 +210,27 @@ def _situation(item: Item | None) -> Situation:
     return Situation.LOCKED if item.state is State.LOCKED else Situation.FREE
 
 
-def _standing(asker: Asker, verb: Verb, item: Item | None, facts: SettleFacts) -> Standing:
-    """Find the asker's most specific standing, in the order of the enumeration."""
+def _standing(principal: Principal, verb: Verb, item: Item | None, facts: SettleFacts) -> Standing:
+    """Find the principal's most specific standing, in the order of the enumeration."""
     if item is not None:
-        if holds(asker, item):
+        if holds(principal, item):
             return Standing.HOLDS
-        if (item.seq, asker.jid) in facts.receipts or (item.seq, asker.account) in facts.receipts:
+        if (item.seq, principal.jid) in facts.receipts or (
+            item.seq,
+            principal.account,
+        ) in facts.receipts:
             return Standing.HELD
-    if access.standing(asker, facts.affiliation) is Affiliation.OWNER:
+    if access.standing(principal, facts.affiliation) is Affiliation.OWNER:
         return Standing.OWNER
-    wrote_it = item is not None and item.publisher == asker.account
+    wrote_it = item is not None and item.publisher == principal.account
     if wrote_it and verb is Verb.RETRACT:
         return Standing.AUTHOR
     return Standing.SUBSCRIBED if facts.subscribed else Standing.STRANGER
 
 
-def holds(asker: Asker, item: Item) -> bool:
-    """Say whether the item is locked to the asker, whose retract alone means that the work is done."""
-    return item.holder is not None and covers(item.holder, asker.jid)
+def holds(principal: Principal, item: Item) -> bool:
+    """Say whether the item is locked to the principal, whose retract alone means that the work is done."""
+    return item.holder is not None and covers(item.holder, principal.jid)
 
 
 def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:

@@ -17,14 +17,14 @@ from pubqueue.core.model import later, seconds
 from pubqueue.core.queue.settle import Verb, judge
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Item, ItemId, Millis, NodeName
+    from pubqueue.core.model import Item, ItemId, Millis, NodeName, Principal
     from pubqueue.core.queue.settle import SettleFacts
 
 
 class Touch(Struct, frozen=True, gc=False):
     """Hold these items for `span` from now on, None for the node's own lock timeout; all or none."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     ids: tuple[ItemId, ...]
     span: Millis | None = None

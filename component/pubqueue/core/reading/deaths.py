@@ -13,7 +13,7 @@ from pubqueue.core.reading.reasons import ANY, shape
 from pubqueue.core.reading.summaries import ReasonCount, ReasonPage
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Affiliation, Asker, Item, Node, NodeName
+    from pubqueue.core.model import Affiliation, Item, Node, NodeName, Principal
 
 SLICE: Final = 500
 """Dead items that are looked at in one step."""
@@ -31,7 +31,7 @@ PAGE: Final = 50
 class ReadReasons(Struct, frozen=True, gc=False):
     """Ask for the reasons behind the reason `after`; `known` is what the steps before have counted, behind the number `behind`."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     after: str | None = None
     most: int | None = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.core.limits.quotas import Holding, Quotas
-    from pubqueue.core.model import Affiliation, Asker, Item, ItemId, Jid, Node, NodeName
+    from pubqueue.core.model import Affiliation, Item, ItemId, Jid, Node, NodeName, Principal
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.reading.summaries import ServiceState, Worker
 
@@ -43,14 +43,14 @@ OWNERS: Final = "this is for the node's owners and administrators of the service
 
 
 class AskPowers(Struct, frozen=True, gc=False):
-    """Ask what the asker may do; with `needed`, only if that is among it."""
+    """Ask what the principal may do; with `needed`, only if that is among it."""
 
-    by: Asker
+    by: Principal
     needed: Power | None = None
 
 
 class PowersFacts(Struct, frozen=True, gc=False):
-    """The first nodes that the asker manages, by name, and who may create any."""
+    """The first nodes that the principal manages, by name, and who may create any."""
 
     policy: CreationPolicy
     nodes: tuple[Node, ...]
@@ -60,7 +60,7 @@ class PowersFacts(Struct, frozen=True, gc=False):
 class ReadWorkers(Struct, frozen=True, gc=False):
     """Ask for those who subscribe to the node behind the JID `after`, and what they hold."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     after: Jid | None = None
 
@@ -77,7 +77,7 @@ class WorkersFacts(Struct, frozen=True, gc=False):
 class Peek(Struct, frozen=True, gc=False):
     """Look at one item of the node. That takes nothing and extends nothing."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     id: ItemId
 
@@ -98,7 +98,7 @@ class AskService(Struct, frozen=True, gc=False):
     `going_on` what the last account has so far.
     """
 
-    by: Asker
+    by: Principal
     summing: bool = True
     """Whether to add up at all: who looks after this every few seconds need not."""
     after: tuple[Jid, int] | None = None
@@ -119,8 +119,8 @@ class ServiceFacts(Struct, frozen=True, gc=False):
     exempt: frozenset[Jid] = frozenset()
 
 
-def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal | None:
-    """Return why the asker may not oversee the node, or None."""
+def objection(by: Principal, node: Node | None, affiliation: Affiliation) -> Refusal | None:
+    """Return why the principal may not oversee the node, or None."""
     if node is None:
         return Refusal.NODE_NOT_FOUND
     manages = access.may(access.standing(by, affiliation), Action.MANAGE, node)
@@ -128,7 +128,7 @@ def objection(by: Asker, node: Node | None, affiliation: Affiliation) -> Refusal
 
 
 def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
-    """Say what the asker may do: to run nodes one has to own one, or to administer the service."""
+    """Say what the principal may do: to run nodes one has to own one, or to administer the service."""
     by = request.by
     runs = by.admin or bool(facts.nodes)
     held = {
@@ -143,7 +143,7 @@ def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
 
 
 def read_workers(request: ReadWorkers, facts: WorkersFacts) -> Decision:
-    """Decide whether the asker may see who works on the node."""
+    """Decide whether the principal may see who works on the node."""
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
@@ -151,7 +151,7 @@ def read_workers(request: ReadWorkers, facts: WorkersFacts) -> Decision:
 
 
 def peek(request: Peek, facts: PeekFacts) -> Decision:
-    """Decide whether the asker may see the item."""
+    """Decide whether the principal may see the item."""
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
@@ -161,7 +161,7 @@ def peek(request: Peek, facts: PeekFacts) -> Decision:
 
 
 def ask_service(request: AskService, facts: ServiceFacts) -> Decision:
-    """Decide whether the asker may know of the service."""
+    """Decide whether the principal may know of the service."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
     whole = [request.going_on] if request.going_on is not None else []

@@ -24,14 +24,14 @@ from pubqueue.core.reading.listing import MOST_OCTETS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.model import Affiliation, Asker, Node, NodeName
+    from pubqueue.core.model import Affiliation, Node, NodeName, Principal
     from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
 
 
 class ReadEvents(Struct, frozen=True, gc=False):
     """Ask for events numbered behind `after` to `until`: of one node, or of all that one may read."""
 
-    by: Asker
+    by: Principal
     node: NodeName | None = None
     after: int = 0
     until: int | None = None
@@ -45,7 +45,7 @@ class ReadItems(Struct, frozen=True, gc=False):
     Then `reason` asks for those alone whose reasons match (`core.reasons`). `room` is how many bytes of payload the face can take in one answer.
     """
 
-    by: Asker
+    by: Principal
     node: NodeName
     after: int = 0
     until: int | None = None
@@ -69,11 +69,11 @@ class Counting(Struct, frozen=True, gc=False):
 class ReadNodes(Struct, frozen=True, gc=False):
     """Ask for nodes behind the name `after`, with their counts. A long node is counted in slices: so far is `counted`.
 
-    `managed`: only for those that the asker manages. `containing`: only for those with this in their names, in capitals or
+    `managed`: only for those that the principal manages. `containing`: only for those with this in their names, in capitals or
     not; of so many nodes as are looked at for one answer, which says how far that was. `only`: for these alone.
     """
 
-    by: Asker
+    by: Principal
     after: NodeName | None = None
     max: int | None = None
     counted: Counting | None = None
@@ -83,7 +83,7 @@ class ReadNodes(Struct, frozen=True, gc=False):
 
 
 class NodeAccess(Struct, frozen=True, gc=False):
-    """A node, and what the asker is to it."""
+    """A node, and what the principal is to it."""
 
     node: Node
     affiliation: Affiliation
@@ -101,8 +101,8 @@ class ReadFacts(Struct, frozen=True, gc=False):
     then: ReadNodes | None = None
 
 
-def readable(by: Asker, nodes: Iterable[NodeAccess]) -> list[Node]:
-    """Return those of the nodes that the asker may read."""
+def readable(by: Principal, nodes: Iterable[NodeAccess]) -> list[Node]:
+    """Return those of the nodes that the principal may read."""
     return [
         known.node
         for known in nodes
@@ -110,13 +110,13 @@ def readable(by: Asker, nodes: Iterable[NodeAccess]) -> list[Node]:
     ]
 
 
-def owns(by: Asker, known: NodeAccess) -> bool:
-    """Say whether the asker may see the settings of the node."""
+def owns(by: Principal, known: NodeAccess) -> bool:
+    """Say whether the principal may see the settings of the node."""
     return access.may(access.standing(by, known.affiliation), Action.MANAGE, known.node)
 
 
 def read(request: ReadEvents | ReadItems | ReadNodes, facts: ReadFacts) -> Decision:
-    """Decide whether the asker may have the page."""
+    """Decide whether the principal may have the page."""
     named = not isinstance(request, ReadNodes) and request.node is not None
     if named and not facts.nodes:
         return refuse(Refusal.NODE_NOT_FOUND)

@@ -23,7 +23,7 @@ from pubqueue.core.nodes.access import Action
 from pubqueue.core.reading.listing import MOST_OCTETS, Page, Part
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Item, ItemId, Jid, Node, NodeName
+    from pubqueue.core.model import Item, ItemId, Jid, Node, NodeName, Principal
 
 
 class Order(Struct, frozen=True, gc=False):
@@ -40,7 +40,7 @@ class Retrieve(Struct, frozen=True, gc=False):
     `subid` says by which subscription it is asked (XEP-0060 6.5.6); it changes nothing of the answer.
     """
 
-    by: Asker
+    by: Principal
     node: NodeName
     ids: tuple[ItemId, ...] = ()
     newest: int | None = None
@@ -61,11 +61,11 @@ class RetrieveFacts(Struct, frozen=True, gc=False):
     after_missing: bool = False
     owners: tuple[Jid, ...] = ()
     mine: tuple[Subscription, ...] = ()
-    """The subscriptions of the asker, as its full JID and as its account."""
+    """The subscriptions of the principal, as its full JID and as its account."""
 
 
 def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
-    """Decide what of the items the asker may see. Looking makes no lock and extends none (row 14)."""
+    """Decide what of the items the principal may see. Looking makes no lock and extends none (row 14)."""
     node = facts.node
     no = objection(
         request.by, node, facts.affiliation, subscribed=facts.subscribed, owners=facts.owners
@@ -89,7 +89,7 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
 
 
 def _which(subid: str | None, mine: tuple[Subscription, ...]) -> Refusal | None:
-    """Say why it is not clear by which of its subscriptions the asker asks (XEP-0060 6.5.9.1, 6.5.9.2).
+    """Say why it is not clear by which of its subscriptions the principal asks (XEP-0060 6.5.9.1, 6.5.9.2).
 
     One who does not subscribe need not name any.
     """
@@ -100,14 +100,14 @@ def _which(subid: str | None, mine: tuple[Subscription, ...]) -> Refusal | None:
 
 
 def objection(
-    by: Asker,
+    by: Principal,
     node: Node | None,
     affiliation: Affiliation,
     *,
     subscribed: bool,
     owners: tuple[Jid, ...] = (),
 ) -> Refusal | RostersWanted | None:
-    """Return why the asker may not retrieve from the node at all; no item is needed to say so."""
+    """Return why the principal may not retrieve from the node at all; no item is needed to say so."""
     if node is None:
         return Refusal.NODE_NOT_FOUND
     affiliation = access.standing(by, affiliation)
@@ -124,8 +124,8 @@ def objection(
     return None if node.config.queueing else Refusal.FORBIDDEN
 
 
-def sees_all(by: Asker, node: Node, affiliation: Affiliation) -> bool:
-    """Say whether the asker sees every item; else, in a queue, what it holds (row 14)."""
+def sees_all(by: Principal, node: Node, affiliation: Affiliation) -> bool:
+    """Say whether the principal sees every item; else, in a queue, what it holds (row 14)."""
     runs = access.standing(by, affiliation) in {Affiliation.OWNER, Affiliation.PUBLISHER}
     return runs or not node.config.queueing
 
@@ -136,6 +136,6 @@ def _for_worker(row: tuple[Item, bytes]) -> tuple[Item, bytes]:
     return replace(item, dead_letter=None), payload
 
 
-def holds(asker: Asker, item: Item) -> bool:
-    """Say whether the item is locked to one for whom the asker speaks."""
-    return item.holder is not None and covers(item.holder, asker.jid)
+def holds(principal: Principal, item: Item) -> bool:
+    """Say whether the item is locked to one for whom the principal speaks."""
+    return item.holder is not None and covers(item.holder, principal.jid)

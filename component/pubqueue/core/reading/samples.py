@@ -16,7 +16,7 @@ from pubqueue.core.model import Millis
 from pubqueue.core.reading.sampled import KEPT, SamplePage, slot_of
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, NodeName
+    from pubqueue.core.model import NodeName, Principal
     from pubqueue.core.reading.sampled import Sample
 
 MOST_SAMPLED: Final = 500
@@ -31,7 +31,7 @@ FOR_ADMINS: Final = "samples are for administrators of the service"
 class KeepSamples(Struct, frozen=True, gc=False):
     """Keep what this process knows, at most one sample of a node and a minute, and drop what is old."""
 
-    by: Asker
+    by: Principal
     samples: tuple[Sample, ...]
 
 
@@ -44,7 +44,7 @@ class KeepFacts(Struct, frozen=True, gc=False):
 class ReadSamples(Struct, frozen=True, gc=False):
     """Ask for the samples of these nodes from a moment on."""
 
-    by: Asker
+    by: Principal
     nodes: tuple[NodeName, ...]
     since: Millis
 
@@ -65,7 +65,7 @@ def keep_samples(request: KeepSamples, facts: KeepFacts) -> Decision:
 
 
 def read_samples(request: ReadSamples, facts: SamplesFacts) -> Decision:
-    """Decide whether the asker may see samples."""
+    """Decide whether the principal may see samples."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR_ADMINS)
     return Decision(SamplePage(facts.samples, facts.now))

@@ -30,7 +30,7 @@ class Power(Enum):
 
 
 class Powers(Struct, frozen=True, gc=False):
-    """What the asker may do, and the first of the nodes that it manages, by name; `more` are behind them."""
+    """What the principal may do, and the first of the nodes that it manages, by name; `more` are behind them."""
 
     held: tuple[Power, ...]
     nodes: tuple[Node, ...] = ()

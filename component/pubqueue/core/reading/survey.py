@@ -21,7 +21,7 @@ from pubqueue.core.reading.read import ReadFacts, ReadNodes, read
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Asker, Millis
+    from pubqueue.core.model import Millis, Principal
     from pubqueue.core.reading.pages import NodeEntry
 
 OLD: Final = 900_000
@@ -87,12 +87,12 @@ Place = tuple[float, str]
 
 
 class ReadSurvey(Struct, frozen=True, gc=False):
-    """Ask for the queues behind the place `after`, or with `plain` for the nodes that are none, of those that the asker manages.
+    """Ask for the queues behind the place `after`, or with `plain` for the nodes that are none, of those that the principal manages.
 
     `at` is the slice to read next, `known` what those before have come to, of `looked` nodes.
     """
 
-    by: Asker
+    by: Principal
     sort: Sort = Sort.PROBLEMS
     plain: bool = False
     containing: str = ""

@@ -33,7 +33,7 @@ from pubqueue.core.validity import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import Asker, Jid, Millis, NodeName
+    from pubqueue.core.model import Jid, Millis, NodeName, Principal
     from pubqueue.core.schedules.model import Change, Definition
 
 FOR: Final = "this is for administrators of the service"
@@ -45,7 +45,7 @@ OF_THE_FILE: Final = (
 class ListSchedules(Struct, frozen=True, gc=False):
     """Ask for schedules by name, behind the name `after` and `max` at most; or for the one called `name`."""
 
-    by: Asker
+    by: Principal
     after: str | None = None
     name: str | None = None
     max: int | None = None
@@ -62,7 +62,7 @@ class SchedulesFacts(Struct, frozen=True, gc=False):
 class AddSchedule(Struct, frozen=True, gc=False):
     """Make a schedule of a name that is not taken."""
 
-    by: Asker
+    by: Principal
     definition: Definition
 
     @property
@@ -74,7 +74,7 @@ class AddSchedule(Struct, frozen=True, gc=False):
 class ChangeSchedule(Struct, frozen=True, gc=False):
     """Let the schedule of this name be otherwise. If its times change, they count from now on."""
 
-    by: Asker
+    by: Principal
     definition: Definition
 
     @property
@@ -102,14 +102,14 @@ class KeepFacts(Struct, frozen=True, gc=False):
 class RemoveSchedule(Struct, frozen=True, gc=False):
     """End the schedule. What it has published stays."""
 
-    by: Asker
+    by: Principal
     name: str
 
 
 class PauseSchedule(Struct, frozen=True, gc=False):
     """Let the schedule publish nothing, or publish again: from its next time on, for nothing was missed meanwhile."""
 
-    by: Asker
+    by: Principal
     name: str
     paused: bool
 
@@ -117,7 +117,7 @@ class PauseSchedule(Struct, frozen=True, gc=False):
 class DeclareSchedules(Struct, frozen=True, gc=False):
     """Let the schedules of the file be these, and no others. `following` are their next times, in the same order."""
 
-    by: Asker
+    by: Principal
     definitions: tuple[Definition, ...]
     following: tuple[Millis | None, ...]
 
@@ -130,7 +130,7 @@ class DeclareFacts(Struct, frozen=True, gc=False):
 
 
 def list_schedules(request: ListSchedules, facts: SchedulesFacts) -> Decision:
-    """Decide whether the asker may see the schedules."""
+    """Decide whether the principal may see the schedules."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR)
     if request.name is not None and not facts.schedules:
@@ -216,7 +216,7 @@ def pause_schedule(request: PauseSchedule, facts: KeepFacts) -> Decision:
     return Decision(Done(), (PutSchedule(replace(after, fired_through=through, due=due)),))
 
 
-def _unkeepable(by: Asker, definition: Definition, facts: KeepFacts) -> Refused | None:
+def _unkeepable(by: Principal, definition: Definition, facts: KeepFacts) -> Refused | None:
     if not by.admin:
         return Refused(Refusal.FORBIDDEN, FOR)
     if unfit := fault_of(definition) or facts.unfit:

@@ -30,7 +30,7 @@ from pubqueue.core.schedules.model import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.queue.publication import PublishFacts
     from pubqueue.core.schedules.model import Definition
 
@@ -59,7 +59,7 @@ class FireSchedule(Struct, frozen=True, gc=False):
 class FireNow(Struct, frozen=True, gc=False):
     """Publish what the schedule says at once, beside its times."""
 
-    by: Asker
+    by: Principal
     name: str
 
 
@@ -70,7 +70,7 @@ class FireFacts(Struct, frozen=True, gc=False):
     """
 
     now: Millis
-    service: Asker
+    service: Principal
     schedule: Schedule | None
     times: Times | None = None
     publish: PublishFacts | None = None
@@ -94,7 +94,7 @@ def chosen(missed: Missed, pending: Sequence[Millis], now: Millis) -> Millis | N
             return pending[-1] if now - pending[-1] < ON_TIME else None
 
 
-def publish_of(definition: Definition, moment: Millis, by: Asker) -> Publish:
+def publish_of(definition: Definition, moment: Millis, by: Principal) -> Publish:
     """Return the publish of a time."""
     return Publish(by, definition.node, (draft_of(definition, moment),))
 

@@ -5,7 +5,7 @@ first id of each. What becomes of each class is decided by the table that decide
 Of several winners under one id only the last counts.
 
 Where a single publish would be refused, because its id belongs to an item that is locked, or dead with
-another payload, the asker chooses: all is refused, or such winners are left out, or they go to a
+another payload, the principal chooses: all is refused, or such winners are left out, or they go to a
 dead-letter node. In each case they are counted, and the first of them are named.
 """
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from pubqueue.core.limits.allowance import Allowance
     from pubqueue.core.model import (
         Affiliation,
-        Asker,
         Draft,
         ItemId,
         Jid,
         Millis,
         Node,
         NodeName,
+        Principal,
         State,
     )
     from pubqueue.core.notices import Audience, News
@@ -72,7 +72,7 @@ class Part(Struct, frozen=True, gc=False):
 class CommitVersion(Struct, frozen=True, gc=False):
     """Show what these attempts have staged for the version, and drop the rest."""
 
-    by: Asker
+    by: Principal
     app: str
     version: int
     parts: tuple[Part, ...]

@@ -6,7 +6,7 @@ their nodes, in their order, and seen as they come; whatever happens, all of the
 last one is in its place.
 
 Ids that are taken are judged twice. What the judges find decides whether the version is committed; what a winner finds
-when its turn comes decides whether it is left out or dead-lettered, if the asker has chosen so, and is counted then.
+when its turn comes decides whether it is left out or dead-lettered, if the principal has chosen so, and is counted then.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class MetWinner(Struct, frozen=True, gc=False):
 
 
 class LookFacts(Struct, frozen=True, gc=False):
-    """What the commit has to hold as a whole, the next winners, and what the asker is to their nodes.
+    """What the commit has to hold as a whole, the next winners, and what the principal is to their nodes.
 
     `nodes` are those of these winners and of the ones before them.
     """
@@ -92,7 +92,7 @@ class MoveWinners(Struct, frozen=True, gc=False):
 class MoveFacts(Struct, frozen=True, gc=False):
     """Whose the version is and when it was committed, the next winners, and who hears of each plain node.
 
-    `on_taken` is what the asker has chosen, `dead_letters` the queue for it, if it is there.
+    `on_taken` is what the principal has chosen, `dead_letters` the queue for it, if it is there.
     """
 
     owner: Jid
@@ -140,7 +140,7 @@ def look(request: LookAtWinners, facts: LookFacts) -> Decision:
 
 
 def _misfit(commit: CommitVersion, facts: LookFacts) -> Decision | None:
-    """Refuse winners of a node that is no more, or to which the asker may not publish."""
+    """Refuse winners of a node that is no more, or to which the principal may not publish."""
     for name, (affiliation, subscribed) in facts.rights.items():
         node = facts.nodes[name]
         if node is None:

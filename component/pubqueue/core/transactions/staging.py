@@ -36,7 +36,7 @@ from pubqueue.core.transactions.model import (
 )
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Draft, Jid, Millis, Node
+    from pubqueue.core.model import Draft, Jid, Millis, Node, Principal
     from pubqueue.core.queue.publication import Publish, PublishFacts
     from pubqueue.core.transactions.model import App, Limits, Mark, OpenVersion, Record, Usage
 
@@ -71,7 +71,7 @@ class AbortVersion(Struct, frozen=True, gc=False):
     drops nothing of what that one has staged.
     """
 
-    by: Asker
+    by: Principal
     app: str
     version: int
     attempts: tuple[tuple[int, int], ...] | None = None
@@ -80,7 +80,7 @@ class AbortVersion(Struct, frozen=True, gc=False):
 class AskLastVersion(Struct, frozen=True, gc=False):
     """Ask how far an app is."""
 
-    by: Asker
+    by: Principal
     app: str
 
 
@@ -94,7 +94,7 @@ class AppFacts(Struct, frozen=True, gc=False):
 class ListTransactions(Struct, frozen=True, gc=False):
     """Ask for records behind that of the id `after`: of open transactions, or of committed ones."""
 
-    by: Asker
+    by: Principal
     open: bool
     app: str | None = None
     after: int = 0
@@ -102,14 +102,14 @@ class ListTransactions(Struct, frozen=True, gc=False):
 
 
 class RecordFacts(Struct, frozen=True, gc=False):
-    """A page of records, only of whom the asker may see."""
+    """A page of records, only of whom the principal may see."""
 
     records: tuple[Record, ...]
     now: Millis
     more: bool
 
 
-def foreign(by: Asker, app: App | None) -> Decision | None:
+def foreign(by: Principal, app: App | None) -> Decision | None:
     """Refuse whoever is not the account that first spoke for the app."""
     if app is None or app.owner == by.account:
         return None
@@ -123,9 +123,9 @@ def done(app: App | None, version: int) -> bool:
     return app is not None and app.version is not None and version <= app.version
 
 
-def seen_by(asker: Asker) -> Jid | None:
-    """Return whose transactions the asker sees; None are those of everybody."""
-    return None if asker.admin else asker.account
+def seen_by(principal: Principal) -> Jid | None:
+    """Return whose transactions the principal sees; None are those of everybody."""
+    return None if principal.admin else principal.account
 
 
 def stage(request: StagePublish, facts: StageFacts) -> Decision:

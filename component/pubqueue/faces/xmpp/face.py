@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pubqueue.app.broker import Broker
-    from pubqueue.app.principals import Askers
+    from pubqueue.app.principals import Principals
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Traffic
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Asker, Contact, NodeName
+    from pubqueue.core.model import Contact, NodeName, Principal
     from pubqueue.core.nodes.subscriptions.pending import Answer
     from pubqueue.core.notices import Notice
     from pubqueue.faces.xmpp.stream.intake import Load
@@ -103,7 +103,7 @@ class XmppFace:
         jid: str,
         secret: str,
         server: tuple[str, int],
-        askers: Askers,
+        principals: Principals,
         settle_by_get: bool = True,
         auto_creates: bool = True,
         on_ready: Callable[[], None] = lambda: None,
@@ -112,7 +112,7 @@ class XmppFace:
         self._verbs = VERBS if settle_by_get else STRICT
         self._auto_creates = auto_creates
         self._on_ready = on_ready
-        self._askers, self._asker = askers, askers.of
+        self._principals, self._principal = principals, principals.of
         self.component = Component(
             jid,
             secret,
@@ -132,7 +132,7 @@ class XmppFace:
         self._pace = Pace(jid, self.component, self._go_on)
         self._reads = Reads(self._may_read)
         self._many = ToMany(jid, self.component, self._pace)
-        self._rosters = Rosters(jid, self.component.write, askers)
+        self._rosters = Rosters(jid, self.component.write, principals)
         self._desk = Desk()
         self._outside = False
         self._kinds: dict[str, Callable[[Stanza], None]] = {
@@ -156,8 +156,8 @@ class XmppFace:
         auto_creates: bool,
     ) -> None:
         """Serve by these settings from the next stanza on."""
-        self._askers.appoint(admins)
-        self._askers.bar(anonymous)
+        self._principals.appoint(admins)
+        self._principals.bar(anonymous)
         self._auto_creates = auto_creates
         self._verbs = VERBS if settle_by_get else STRICT
 
@@ -224,11 +224,11 @@ class XmppFace:
             return False
         if sender == self._jid or self._rosters.awaits(head):
             return True  # what we have asked for
-        return not self._intake.beyond(self._asker(Jid(sender)))
+        return not self._intake.beyond(self._principal(Jid(sender)))
 
     def _tell_broker(self, word: Arrive | Leave | Bounce | Answer, stanza: Stanza) -> None:
         """Say what nobody waits for an answer to."""
-        by = self._asker(Jid(stanza.top.attributes["from"]))
+        by = self._principal(Jid(stanza.top.attributes["from"]))
         load = self._intake.take(by, len(stanza.raw))
         self._broker.submit(word, lambda _reply: self._intake.done(load))
 
@@ -249,7 +249,7 @@ class XmppFace:
         if sender.to != self._jid:
             self._refuse(asked, SERVICE_UNAVAILABLE)
             return
-        by = self._asker(sender.jid)
+        by = self._principal(sender.jid)
         if why := self._intake.beyond(by):
             self._refuse(asked, busy(why), b"")
             return
@@ -272,7 +272,7 @@ class XmppFace:
         if not is_request(stanza):
             self._charge(stanza)
             return  # an answer to nothing we asked, or from nobody
-        why = self._intake.beyond(self._asker(Jid(top.attributes["from"])))
+        why = self._intake.beyond(self._principal(Jid(top.attributes["from"])))
         if why or stanza.excess == REFUSED:
             self._refuse(stanza, busy(why), b"")
         elif top.get("to") != self._jid:
@@ -285,7 +285,7 @@ class XmppFace:
             self._ask(stanza, find(self._verbs, top.attributes["type"], top.children[0]))
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
-        by = self._asker(Jid(stanza.top.attributes["from"]))
+        by = self._principal(Jid(stanza.top.attributes["from"]))
         iq = Iq(stanza, by, new_id, self._auto_creates, self._desk)
         request = verb.read(iq)
         if isinstance(request, StanzaError):
@@ -312,7 +312,7 @@ class XmppFace:
         write: Renderer,
         instead: Callable[[Refused], bytes | None] | None,
     ) -> None:
-        by = self._asker(Jid(stanza.top.attributes["from"]))
+        by = self._principal(Jid(stanza.top.attributes["from"]))
         reads = type(request) in READS
         if reads and (why := self._intake.beyond_reading(by)):
             self._refuse(stanza, busy(why), b"")
@@ -326,7 +326,7 @@ class XmppFace:
         else:
             self._broker.submit(request, answer)
 
-    def _read(self, by: Asker, request: Request, answer: Callable[[Reply], None]) -> None:
+    def _read(self, by: Principal, request: Request, answer: Callable[[Reply], None]) -> None:
         """Have it read when it is the account's turn."""
 
         def over(reply: Reply) -> None:
@@ -377,7 +377,7 @@ class XmppFace:
             return
         if self._rosters.hear_grant(stanza.top.get("from"), stanza.top):
             return
-        answer = approving.answer(stanza, self._asker(sender))
+        answer = approving.answer(stanza, self._principal(sender))
         if answer is not None:
             self._tell_broker(answer, stanza)
 
@@ -481,6 +481,6 @@ class XmppFace:
     def _charge(self, stanza: Stanza | Single) -> None:
         """Count what reading it took against its sender."""
         if isinstance(stanza, Single):
-            self._intake.charge(self._asker(stanza.sender.jid), SINGLE_COST)
+            self._intake.charge(self._principal(stanza.sender.jid), SINGLE_COST)
         elif (sender := stanza.top.get("from")) is not None:
-            self._intake.charge(self._asker(Jid(sender)), stanza.cost)
+            self._intake.charge(self._principal(Jid(sender)), stanza.cost)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from pubqueue.app.principals import Askers
-    from pubqueue.core.model import Asker, Jid
+    from pubqueue.app.principals import Principals
+    from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.xmpp.xml.stanza import Element
 
     Told = Callable[[tuple[Contact, ...]], None]
@@ -49,7 +49,7 @@ _MARK: Final = "roster-"
 class _Question:
     """What is asked of the rosters of some owners about one account."""
 
-    def __init__(self, by: Asker, names: set[str], tell: Told) -> None:
+    def __init__(self, by: Principal, names: set[str], tell: Told) -> None:
         self.account = by.account
         self.payers = _payers(by)
         self.names = names
@@ -60,10 +60,12 @@ class _Question:
 class Rosters:
     """What servers grant, and what is asked of them. `write` says something on the stream."""
 
-    def __init__(self, service: str, write: Callable[[bytes], bool], askers: Askers) -> None:
+    def __init__(
+        self, service: str, write: Callable[[bytes], bool], principals: Principals
+    ) -> None:
         self._service = service
         self._write = write
-        self._askers = askers
+        self._principals = principals
         self._granted: set[str] = set()
         self._open: dict[str, tuple[Jid, _Question]] = {}
         self._of: Counter[str] = Counter()
@@ -72,7 +74,7 @@ class Rosters:
     def forget(self) -> None:
         """Let nothing be granted, and answer what is open: the stream is lost."""
         self._granted.clear()
-        self._askers.grant(())
+        self._principals.grant(())
         for name in list(self._open):
             self._heard(name, ())
 
@@ -91,12 +93,12 @@ class Rosters:
             self._granted.add(sender)
         elif not reads:
             self._granted.discard(sender)
-        self._askers.grant(self._granted)
+        self._principals.grant(self._granted)
         log.info("rosters.granted" if reads else "rosters.withheld", domain=sender)
         return True
 
     def ask(
-        self, by: Asker, owners: tuple[Jid, ...], tell: Told, loop: asyncio.AbstractEventLoop
+        self, by: Principal, owners: tuple[Jid, ...], tell: Told, loop: asyncio.AbstractEventLoop
     ) -> bool:
         """Ask what the owners' rosters say of the account, and tell it once, when all have answered or after a while.
 
@@ -155,7 +157,7 @@ class Rosters:
             question.tell(tuple(question.found))
 
 
-def _payers(by: Asker) -> dict[str, int]:
+def _payers(by: Principal) -> dict[str, int]:
     """Return in whose bounds a question counts: the account's, and its server's if that is not ours."""
     if by.local:
         return {by.account: MOST_OF_ONE}

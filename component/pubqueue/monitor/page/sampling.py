@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Asker, Millis, NodeName
+    from pubqueue.core.model import Millis, NodeName, Principal
     from pubqueue.core.reading.pages import NodeEntry
     from pubqueue.monitor.event_counters import Why
 
@@ -61,7 +61,7 @@ COUNTED: Final = {
 class Sampling:
     """Counts, and keeps. `clock` is that of the broker."""
 
-    def __init__(self, by: Asker, clock: Callable[[], Millis]) -> None:
+    def __init__(self, by: Principal, clock: Callable[[], Millis]) -> None:
         self._by = by
         self._clock = clock
         self._counts: dict[NodeName, Counts] = {}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.monitor.page.actions import Deed
     from pubqueue.monitor.page.logins import Session, Tokens
 
@@ -115,7 +115,7 @@ class Site:
     def __init__(
         self,
         tokens: Tokens,
-        by: Asker,
+        by: Principal,
         broker_of: Callable[[], Broker | None],
         *,
         version: str,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Asker, ItemId, Node, NodeConfig
+    from pubqueue.core.model import ItemId, Node, NodeConfig, Principal
     from pubqueue.core.reading.survey import Place
     from pubqueue.monitor.page.plots import Plot
 
@@ -185,7 +185,7 @@ async def _nodes(ask: Ask, request: ReadNodes) -> NodePage:
 
 
 async def overview(
-    ask: Ask, by: Asker, wanted: str, sort: Sort, after: Place | None, *, plain: bool
+    ask: Ask, by: Principal, wanted: str, sort: Sort, after: Place | None, *, plain: bool
 ) -> Overview:
     """Return the next queues in that order, or of those that have something in their names, with plots of the last hour."""
     request = ReadSurvey(by, sort, plain=plain, containing=wanted, after=after, most=ROWS)
@@ -206,14 +206,14 @@ async def overview(
     )
 
 
-async def some(ask: Ask, by: Asker, names: tuple[NodeName, ...]) -> tuple[Row, ...]:
+async def some(ask: Ask, by: Principal, names: tuple[NodeName, ...]) -> tuple[Row, ...]:
     """Return these nodes as far as they are there, with plots of the last hour."""
     page = await _nodes(ask, ReadNodes(by, only=names))
     return await _rows(ask, by, page.entries, page.now)
 
 
 async def _rows(
-    ask: Ask, by: Asker, entries: tuple[NodeEntry, ...], now: Millis
+    ask: Ask, by: Principal, entries: tuple[NodeEntry, ...], now: Millis
 ) -> tuple[Row, ...]:
     end = Millis(slot_of(now) + SLOT)
     begin = Millis(end - HOUR)
@@ -235,13 +235,15 @@ def _now(entry: NodeEntry, now: Millis) -> Sample:
     return Sample(entry.node.name, slot_of(now), *there)
 
 
-async def _samples(ask: Ask, by: Asker, names: tuple[NodeName, ...], since: Millis) -> SamplePage:
+async def _samples(
+    ask: Ask, by: Principal, names: tuple[NodeName, ...], since: Millis
+) -> SamplePage:
     reply = await ask(ReadSamples(by, names, since))
     assert isinstance(reply, SamplePage)
     return reply
 
 
-async def queue(ask: Ask, by: Asker, name: NodeName, *, hours: int, after: Jid | None) -> Queue:
+async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: Jid | None) -> Queue:
     """Return all about a queue: what is in it, plots of the last hours, and a page of its workers."""
     described = await ask(Describe(by, name, manage=True))
     assert isinstance(described, Described)
@@ -258,7 +260,7 @@ async def queue(ask: Ask, by: Asker, name: NodeName, *, hours: int, after: Jid |
 
 
 async def items(
-    ask: Ask, by: Asker, name: NodeName, state: State | None, after: int, *, reason: str = ""
+    ask: Ask, by: Principal, name: NodeName, state: State | None, after: int, *, reason: str = ""
 ) -> Items:
     """Return the next items of a node, in one state or in all; of dead ones those of a reason, as far as a few answers go."""
     wanted = ReadItems(by, name, after, max=ROWS, state=state, payloads=False, reason=reason)
@@ -280,20 +282,20 @@ async def _item_page(ask: Ask, request: ReadItems) -> ItemPage:
     return reply
 
 
-async def _is_queue(ask: Ask, by: Asker, name: NodeName) -> bool:
+async def _is_queue(ask: Ask, by: Principal, name: NodeName) -> bool:
     described = await ask(Describe(by, name, manage=True))
     assert isinstance(described, Described)
     return described.node.config.queueing
 
 
-async def reasons(ask: Ask, by: Asker, name: NodeName, after: str) -> Reasons:
+async def reasons(ask: Ask, by: Principal, name: NodeName, after: str) -> Reasons:
     """Return why the dead items of a node have died."""
     reply = await ask(ReadReasons(by, name, after or None))
     assert isinstance(reply, ReasonPage)
     return Reasons(name, reply.reasons, reply.looked, reply.more, reply.whole, after)
 
 
-async def item(ask: Ask, by: Asker, name: NodeName, which: ItemId, *, payload: bool) -> OneItem:
+async def item(ask: Ask, by: Principal, name: NodeName, which: ItemId, *, payload: bool) -> OneItem:
     """Return one item; the beginning of its payload only if that may be seen."""
     reply = await ask(Peek(by, name, which))
     assert isinstance(reply, Peeked)

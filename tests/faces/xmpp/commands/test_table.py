@@ -7,7 +7,7 @@ from lxml import etree
 
 from pubqueue.app.management.given import Given
 from pubqueue.app.management.words import count, span
-from pubqueue.core.model import Asker, Jid, Node, NodeConfig, NodeName
+from pubqueue.core.model import Jid, Node, NodeConfig, NodeName, Principal
 from pubqueue.core.reading.summaries import Power, Powers
 from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Table
 from pubqueue.faces.xmpp.commands.table import COMMANDS
@@ -15,7 +15,7 @@ from pubqueue.faces.xmpp.commands.words import choose_node, node_of
 from pubqueue.faces.xmpp.commands.write import command
 from pubqueue_xeps.wire import ns
 
-BOSS = Asker(Jid("boss@x/desk"))
+BOSS = Principal(Jid("boss@x/desk"))
 
 
 def queues(*names, **config):

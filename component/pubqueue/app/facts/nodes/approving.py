@@ -34,7 +34,7 @@ def for_answer(context: Context, request: Answer) -> AnswerFacts:
 
 
 def for_pending(context: Context, request: ReadPending) -> PendingFacts:
-    """Return who waits at the node, or the nodes that the asker approves subscriptions of."""
+    """Return who waits at the node, or the nodes that the principal approves subscriptions of."""
     rows, by, page = context.rows, request.by, request.page
     if request.node is None:
         return _nodes_of(context, request)
@@ -71,7 +71,7 @@ def for_send(context: Context, request: SendPending) -> PendingFacts:
 
 
 def for_get_subscriptions(context: Context, request: GetSubscriptions) -> SubscribersFacts:
-    """Return who subscribes to the node, if the asker may know."""
+    """Return who subscribes to the node, if the principal may know."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not manage.manages(by, node, affiliation):
@@ -82,7 +82,7 @@ def for_get_subscriptions(context: Context, request: GetSubscriptions) -> Subscr
 
 
 def for_set_subscriptions(context: Context, request: SetSubscriptions) -> SubscribersFacts:
-    """Return what is known of each JID that is named, if the asker may change anything."""
+    """Return what is known of each JID that is named, if the principal may change anything."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not manage.manages(by, node, affiliation):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
-    """Return nodes that the asker may see, each with what the asker is to it."""
+    """Return nodes that the principal may see, each with what the principal is to it."""
     rows, page = context.rows, request.page
     room, back = room_of(page), page is not None and page.before is not None
     found, more = _seen(rows, request, room) if room else ([], True)
@@ -54,7 +54,7 @@ def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
 
 
 def _seen(rows: WorkingSet, request: ListNodes, room: int) -> tuple[Known, bool]:
-    """Return so many nodes that the asker may see, the nearest first, and whether there are more."""
+    """Return so many nodes that the principal may see, the nearest first, and whether there are more."""
     found: Known = []
     place = _name(request.page)
     while True:
@@ -68,7 +68,7 @@ def _seen(rows: WorkingSet, request: ListNodes, room: int) -> tuple[Known, bool]
 
 
 def _next_known(rows: WorkingSet, request: ListNodes, place: str | None, count: int) -> Known:
-    """Return the next nodes that the asker may see or is something to."""
+    """Return the next nodes that the principal may see or is something to."""
     back = request.page is not None and request.page.before is not None
     open_to_it, mine = _listings(request)
     known = {
@@ -85,7 +85,7 @@ def _next_known(rows: WorkingSet, request: ListNodes, place: str | None, count: 
 def _listings(
     request: ListNodes, access_of_mine: tuple[AccessModel, ...] | None = None
 ) -> tuple[list[Nodes], NodesOfAccount | None]:
-    """Return where nodes are listed that the asker may see: those open to it, and those that it is something to."""
+    """Return where nodes are listed that the principal may see: those open to it, and those that it is something to."""
     by, types = request.by, request.types
     if types is None:
         if by.admin:
@@ -103,7 +103,7 @@ def _listings(
 
 
 def _all_seen(rows: WorkingSet, request: ListNodes) -> int:
-    """Count the nodes that the asker may see; those that shut it out are among them, for they are few."""
+    """Count the nodes that the principal may see; those that shut it out are among them, for they are few."""
     open_to_it, mine = _listings(request, access.SEEN_BY_KNOWN)
     seen = sum(total_of(rows, listing) for listing in open_to_it)
     return seen if mine is None else seen + total_of(rows, mine)
@@ -137,7 +137,7 @@ def place_of(rows: WorkingSet, node: Node, page: Page | None) -> tuple[int, bool
 
 
 def for_get_affiliations(context: Context, request: GetAffiliations) -> NodeFacts:
-    """Return who is what to the node, if the asker may know."""
+    """Return who is what to the node, if the principal may know."""
     rows, page = context.rows, request.page
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)

@@ -95,7 +95,7 @@ def for_defaults(context: Context, request: GetDefaultOptions) -> DefaultFacts:
 def for_node(
     context: Context, request: Create | Declare | Describe | Configure | Delete | Purge
 ) -> NodeFacts:
-    """Return the node, and of those around it the ones that the request is about, if the asker may have it done."""
+    """Return the node, and of those around it the ones that the request is about, if the principal may have it done."""
     rows, by = context.rows, request.by
     node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, by.account)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.store.listings import AffiliationsOf
-from pubqueue.core.model import Affiliation, Asker, NodeName, PublishModel
+from pubqueue.core.model import Affiliation, NodeName, Principal, PublishModel
 from pubqueue.core.queue.dead_letters import Heritage, Owner, refusal
 from pubqueue.core.queue.give_back import DeadLetterPlace, room_for
 
@@ -62,7 +62,7 @@ def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
 
 
 def _owner(context: Context, account: Jid, place: Node) -> Owner:
-    rows, by = context.rows, Asker(account, admin=account in context.operators)
+    rows, by = context.rows, Principal(account, admin=account in context.operators)
     listens = place.config.publish_model is PublishModel.SUBSCRIBERS
     subscribed = listens and rows.subscribed(place.name, account)
     return Owner(by, rows.affiliation(place.name, account), subscribed)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.limits.allowance import Allowance
-    from pubqueue.core.model import Asker, Draft, Item, Jid, Node, NodeName, Subscription
+    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName, Principal, Subscription
     from pubqueue.core.notices import Audience, Everybody
     from pubqueue.core.queue.publication import Publish
     from pubqueue.core.transactions.staging import StagePublish
@@ -54,13 +54,13 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
     )
 
 
-def _of_maker(context: Context, by: Asker) -> Allowance | None:
+def _of_maker(context: Context, by: Principal) -> Allowance | None:
     """Return what somebody may have who would make a node by publishing to it."""
     makes = context.auto_creation is not AutoCreation.NEVER and may_create(by, context.policy)
     return context.allowance(by.account) if makes else None
 
 
-def others(context: Context, by: Asker, config: NodeConfig, wanted: Settings | None) -> Others:
+def others(context: Context, by: Principal, config: NodeConfig, wanted: Settings | None) -> Others:
     """Return the nodes that new settings name beside their own."""
     after = config if wanted is None else configure(config, wanted)
     if not isinstance(after, NodeConfig):

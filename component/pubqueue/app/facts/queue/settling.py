@@ -18,7 +18,7 @@ from pubqueue.core.reading.inspect import objection
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Asker, Item, Jid
+    from pubqueue.core.model import Item, Jid, Principal
     from pubqueue.core.queue.cancel import Cancel, Discard
     from pubqueue.core.queue.settle import Settle
     from pubqueue.core.queue.touch import Touch
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFacts:
     """Return the items that are to be settled, and who held them."""
-    rows, asker = context.rows, request.by
+    rows, principal = context.rows, request.by
     node = rows.node(request.node)
     if node is None:
         return SettleFacts(context.now, None, Affiliation.NONE, (), frozenset(), subscribed=False)
-    account = asker.account
+    account = principal.account
     items = tuple([rows.item(node.name, item) for item in request.ids])
     return SettleFacts(
         context.now,
         node,
         rows.affiliation(node.name, account),
         items,
-        _receipts(rows, asker, items),
+        _receipts(rows, principal, items),
         rows.subscribed(node.name, account),
         audience(rows, node),
     )
 
 
 def for_discard(context: Context, request: Discard) -> DiscardFacts:
-    """Return the next dead items of the node, if the asker may run it."""
+    """Return the next dead items of the node, if the principal may run it."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
@@ -55,15 +55,17 @@ def for_discard(context: Context, request: Discard) -> DiscardFacts:
 
 
 def _receipts(
-    rows: WorkingSet, asker: Asker, items: tuple[Item | None, ...]
+    rows: WorkingSet, principal: Principal, items: tuple[Item | None, ...]
 ) -> frozenset[tuple[int, Jid]]:
     """Return who held which item, as far as it matters: holding it now outranks having held it."""
     asked = [
-        item for item in items if item is not None and _was_held(item) and not holds(asker, item)
+        item
+        for item in items
+        if item is not None and _was_held(item) and not holds(principal, item)
     ]
     if not asked:
         return frozenset()
-    jids = (asker.jid, asker.account)
+    jids = (principal.jid, principal.account)
     return frozenset((item.seq, jid) for item in asked for jid in rows.lost_by(item, jids))
 
 

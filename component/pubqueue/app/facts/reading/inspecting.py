@@ -55,7 +55,7 @@ SHOWN: Final = 10
 
 
 def for_powers(context: Context, request: AskPowers) -> PowersFacts:
-    """Return the first nodes that the asker manages."""
+    """Return the first nodes that the principal manages."""
     rows, by = context.rows, request.by
     if by.admin:
         found = rows.page(Nodes(), None, MOST_NAMED + 1)
@@ -97,7 +97,7 @@ def _some_held(rows: WorkingSet, one: Subscription) -> list[ItemId]:
 
 
 def for_peek(context: Context, request: Peek) -> PeekFacts:
-    """Return the item and its payload, if the asker may see it."""
+    """Return the item and its payload, if the principal may see it."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
@@ -108,7 +108,7 @@ def for_peek(context: Context, request: Peek) -> PeekFacts:
 
 
 def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
-    """Return the next dead items of the node, if the asker may run it."""
+    """Return the next dead items of the node, if the principal may run it."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
@@ -136,7 +136,7 @@ def for_service(context: Context, request: AskService) -> ServiceFacts:
 
 
 def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
-    """Return the items whose locks are to end, if the asker may have it done."""
+    """Return the items whose locks are to end, if the principal may have it done."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Asker, Node, NodeName
+    from pubqueue.core.model import Node, NodeName, Principal
     from pubqueue.core.reading.pages import ItemEntry
     from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
     from pubqueue.core.reading.survey import ReadSurvey
@@ -233,12 +233,12 @@ def for_trim(context: Context, request: Trim) -> TrimFacts:
 
 def _known(
     rows: WorkingSet,
-    by: Asker,
+    by: Principal,
     after: NodeName | None,
     count: int,
     roles: tuple[Affiliation, ...] = OBSERVERS,
 ) -> tuple[NodeAccess, ...]:
-    """Return the next nodes to which the asker is one of these, by name."""
+    """Return the next nodes to which the principal is one of these, by name."""
     if by.admin:
         return tuple(
             NodeAccess(node, Affiliation.NONE) for node in rows.page(Nodes(), after, count)
@@ -247,7 +247,7 @@ def _known(
     return tuple(NodeAccess(node, role) for node, role in mine)
 
 
-def _one(rows: WorkingSet, by: Asker, name: NodeName) -> tuple[NodeAccess, ...]:
+def _one(rows: WorkingSet, by: Principal, name: NodeName) -> tuple[NodeAccess, ...]:
     node = rows.node(name)
     if node is None:
         return ()

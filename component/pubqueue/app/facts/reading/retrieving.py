@@ -91,22 +91,22 @@ def _candidate(context: Context, request: Redrive, item: Item) -> Candidate:
 
 def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     """Return the rows asked for, as many as fit into one answer; none to whom it may not see any."""
-    rows, asker = context.rows, request.by
+    rows, principal = context.rows, request.by
     node = rows.node(request.node)
-    affiliation = rows.affiliation(request.node, asker.account)
-    subscribed = rows.subscribed(request.node, asker.account)
+    affiliation = rows.affiliation(request.node, principal.account)
+    subscribed = rows.subscribed(request.node, principal.account)
     owners = owners_who_hear(rows, node)
-    no = retrieve.objection(asker, node, affiliation, subscribed=subscribed, owners=owners)
+    no = retrieve.objection(principal, node, affiliation, subscribed=subscribed, owners=owners)
     nothing = part_of(request.page, more=False, total=0)
     if no is not None or node is None:
         return RetrieveFacts(node, affiliation, subscribed, (), nothing, owners=owners)
     mine = tuple(
         one
-        for jid in dict.fromkeys((asker.jid, asker.account))
+        for jid in dict.fromkeys((principal.jid, principal.account))
         if (one := rows.subscription(node.name, jid)) is not None
     )
-    everything = retrieve.sees_all(asker, node, affiliation)
-    holders = None if everything else (asker.jid, asker.account)
+    everything = retrieve.sees_all(principal, node, affiliation)
+    holders = None if everything else (principal.jid, principal.account)
     after, missing = place_of(rows, node, request.page)
     if missing or rows.lacking:
         return RetrieveFacts(
@@ -178,7 +178,7 @@ def _in_front(
 
 
 def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:
-    """Count what the asker sees of a node: all that is there, or what it holds."""
+    """Count what the principal sees of a node: all that is there, or what it holds."""
     if holders is None:
         return node.items
     return sum([rows.count_held(holder, node.name) for holder in set(holders)])

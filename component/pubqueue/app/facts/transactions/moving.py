@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pubqueue.app.facts.queue.publishing import audience, existing
 from pubqueue.app.facts.transactions.committing import standing
 from pubqueue.app.store.listings import RecordOf, Unmoved, WinnerRows
-from pubqueue.core.model import NO_TIME, Asker, Jid
+from pubqueue.core.model import NO_TIME, Jid, Principal
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.queue.publication import Known
@@ -56,7 +56,7 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
 
 
 def _place(context: Context, name: NodeName, account: Jid) -> CommitNodeFacts:
-    """Return a node for dead letters, and what the asker is to it."""
+    """Return a node for dead letters, and what the principal is to it."""
     rows = context.rows
     rights = rows.affiliation(name, account), rows.subscribed(name, account)
     node = rows.node(name)
@@ -102,7 +102,7 @@ def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
     subscribed = context.rows.subscribed(name, owner)
     if node is None:
         return None
-    standing = access.standing(Asker(owner, admin=owner in context.operators), affiliation)
+    standing = access.standing(Principal(owner, admin=owner in context.operators), affiliation)
     may = access.may(standing, Action.PUBLISH, node, subscribed=subscribed)
     return node if may else None
 

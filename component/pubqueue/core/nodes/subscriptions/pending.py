@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Approve, Change, EndSubscription
 from pubqueue.core.decision import Decision, Done, Listed, NodeSubscriptions, Refusal, refuse
-from pubqueue.core.model import Affiliation, Asker, Item, Jid, Node, NodeName, SubscriptionState
+from pubqueue.core.model import Affiliation, Item, Jid, Node, NodeName, Principal, SubscriptionState
 from pubqueue.core.multi_subscription import apart
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
@@ -30,7 +30,7 @@ AT_ONCE: Final = 100
 class Answer(Struct, frozen=True, gc=False):
     """An owner's word on who waits: to `allow` the subscription or to deny it (XEP-0060 8.6)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     jid: Jid
     allow: bool
@@ -38,7 +38,7 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 class AnswerFacts(Struct, frozen=True, gc=False):
-    """The node, what the asker is to it, and the subscription; `owners` are to hear who subscribes.
+    """The node, what the principal is to it, and the subscription; `owners` are to hear who subscribes.
 
     `last` is the newest item of a node that sends it to whoever subscribes.
     """
@@ -51,17 +51,17 @@ class AnswerFacts(Struct, frozen=True, gc=False):
 
 
 class ReadPending(Struct, frozen=True, gc=False):
-    """Ask for the nodes whose subscriptions the asker approves, or for those of one node that wait for it."""
+    """Ask for the nodes whose subscriptions the principal approves, or for those of one node that wait for it."""
 
-    by: Asker
+    by: Principal
     node: NodeName | None = None
     page: Page | None = None
 
 
 class SendPending(Struct, frozen=True, gc=False):
-    """Have those who wait at the node sent to the asker, a request for each of them (XEP-0060 8.7.4)."""
+    """Have those who wait at the node sent to the principal, a request for each of them (XEP-0060 8.7.4)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
 
 
@@ -153,7 +153,7 @@ def send_pending(request: SendPending, facts: PendingFacts) -> Decision:
 
 
 def _approved_by(request: ReadPending | SendPending, facts: PendingFacts) -> Node | Decision:
-    """Return the node if the asker approves its subscriptions (XEP-0060 8.7.3)."""
+    """Return the node if the principal approves its subscriptions (XEP-0060 8.7.3)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
     if not access.may(access.standing(request.by, facts.affiliation), Action.MANAGE, facts.node):

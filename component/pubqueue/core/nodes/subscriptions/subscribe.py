@@ -45,7 +45,7 @@ from pubqueue.core.queue.expire import note_here, shows_itself
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.core.model import Asker, Item, Jid, Millis, Node, NodeName
+    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Principal
     from pubqueue.core.notices import News
 
 MOST_SUBSCRIPTIONS: Final = 1_000
@@ -58,7 +58,7 @@ class Subscribe(Struct, frozen=True, gc=False):
     `subid` is the id for the subscription, should it be a new one.
     """
 
-    by: Asker
+    by: Principal
     node: NodeName
     jid: Jid
     subid: str
@@ -68,7 +68,7 @@ class Subscribe(Struct, frozen=True, gc=False):
 class SetOptions(Struct, frozen=True, gc=False):
     """Change the options of a subscription (XEP-0060 6.3.5), or only ask for them: None."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     jid: Jid
     subid: str | None
@@ -78,21 +78,21 @@ class SetOptions(Struct, frozen=True, gc=False):
 class GetDefaultOptions(Struct, frozen=True, gc=False):
     """Ask for the options that a subscription has if none are asked for, to a node or to any (XEP-0060 6.4)."""
 
-    by: Asker
+    by: Principal
     node: NodeName | None = None
 
 
 class Unsubscribe(Struct, frozen=True, gc=False):
     """End the subscription of `jid`."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     jid: Jid
     subid: str | None = None
 
 
 class SubscribeFacts(Struct, frozen=True, gc=False):
-    """The node, the asker's affiliation, `jid`'s subscription, and what `jid` still holds.
+    """The node, the principal's affiliation, `jid`'s subscription, and what `jid` still holds.
 
     `of_account` counts the subscriptions of the account to the node, of which it may have `most`. `owners` are those of
     the node's owners who are to hear of it.
@@ -115,7 +115,7 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
 
 
 class DefaultFacts(Struct, frozen=True, gc=False):
-    """The node that was asked about, and what the asker is to it."""
+    """The node that was asked about, and what the principal is to it."""
 
     node: Node | None
     affiliation: Affiliation
@@ -163,7 +163,7 @@ def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: De
 
 
 def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decision | None:
-    """Say why the asker may not subscribe, whatever options it wants."""
+    """Say why the principal may not subscribe, whatever options it wants."""
     affiliation = access.standing(request.by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)

@@ -26,14 +26,14 @@ from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS, told
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker, Jid, Node, NodeName
+    from pubqueue.core.model import Jid, Node, NodeName, Principal
     from pubqueue.core.notices import SubscriptionChanged
 
 
 class GetSubscriptions(Struct, frozen=True, gc=False):
     """Ask who subscribes to the node (XEP-0060 8.8.1)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     page: Page | None = None
 
@@ -53,7 +53,7 @@ class Wish(Struct, frozen=True, gc=False):
 class SetSubscriptions(Struct, frozen=True, gc=False):
     """Change subscriptions to the node; what is not named stays as it is (XEP-0060 8.8.2)."""
 
-    by: Asker
+    by: Principal
     node: NodeName
     wishes: tuple[Wish, ...]
 
@@ -67,7 +67,7 @@ class Named(Struct, frozen=True, gc=False):
 
 
 class SubscribersFacts(Struct, frozen=True, gc=False):
-    """The node, what the asker is to it, and a page of its subscriptions or what is known for each wish."""
+    """The node, what the principal is to it, and a page of its subscriptions or what is known for each wish."""
 
     node: Node | None
     affiliation: Affiliation
@@ -169,7 +169,7 @@ def _added(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
 def _managed(
     request: GetSubscriptions | SetSubscriptions, facts: SubscribersFacts
 ) -> Node | Decision:
-    """Return the node if the asker may manage it (XEP-0060 14.2)."""
+    """Return the node if the principal may manage it (XEP-0060 14.2)."""
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
     if not access.may(access.standing(request.by, facts.affiliation), Action.MANAGE, facts.node):

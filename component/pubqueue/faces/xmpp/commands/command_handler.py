@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.management.model import Operation
     from pubqueue.core.decision import Refused, Reply
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.commands.sessions import Session
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
@@ -170,7 +170,7 @@ class Desk:
         )
 
     def _write(
-        self, by: Asker, session: Session, at: int, given: list[Given], reply: Reply, _: str
+        self, by: Principal, session: Session, at: int, given: list[Given], reply: Reply, _: str
     ) -> bytes:
         """Show what came of a stage; it ends the session if nothing is left to do."""
         session.busy = False

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Operation
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.reading.summaries import Power
     from pubqueue.faces.xmpp.refusals import StanzaError
 
@@ -76,7 +76,7 @@ class Stage:
     `ask` may show something without asking, or find what was filled in unfit.
     """
 
-    ask: Callable[[Asker, Given], Request | Result | StanzaError]
+    ask: Callable[[Principal, Given], Request | Result | StanzaError]
     show: Callable[[Any, Given], Shown]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Answer, Column, Operation, Parameter
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Described
-    from pubqueue.core.model import Asker, Node
+    from pubqueue.core.model import Node, Principal
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
     from pubqueue.faces.xmpp.refusals import StanzaError
 
@@ -84,7 +84,7 @@ def fields_of(operation: Operation) -> tuple[Field, ...]:
 def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> Stage:
     """Return the stage that does it; what comes of it is shown by `show`, or as the operation answers."""
 
-    def ask(by: Asker, given: Given) -> Request | StanzaError:
+    def ask(by: Principal, given: Given) -> Request | StanzaError:
         try:
             return operation.ask(by, fit(operation, meant(operation, given), READERS))
         except UnfitError as problem:
@@ -178,7 +178,7 @@ def choosing(
 def confirming(operation: Operation) -> Stage:
     """Return the stage that says what will be gone, and asks whether that is meant."""
 
-    def ask(by: Asker, given: Given) -> Request:
+    def ask(by: Principal, given: Given) -> Request:
         return Describe(by, node_of(given), manage=True)
 
     def confirm(reply: Described, _given: Given) -> Shown:
@@ -195,7 +195,7 @@ def sure(operation: Operation) -> Stage:
     """Return the stage that does it if that was confirmed."""
     stage = doing(operation)
 
-    def ask(by: Asker, given: Given) -> Request | Result | StanzaError:
+    def ask(by: Principal, given: Given) -> Request | Result | StanzaError:
         if not given.says_yes(SURE):
             return Result("Nothing was deleted, for it was not confirmed.", WARN)
         return stage.ask(by, given)

@@ -37,7 +37,7 @@ def disco_info(iq: Iq) -> Request | Asked | StanzaError | bytes:
 
 
 def disco_items(iq: Iq) -> Request | Asked | StanzaError:
-    """XEP-0050 2.2: the commands that are open to the asker; a command has no items; else nodes, or items of one."""
+    """XEP-0050 2.2: the commands that are open to the principal; a command has no items; else nodes, or items of one."""
     node = iq.child.get("node")
     if node == ns.COMMANDS:
         return Asked(AskPowers(iq.by), discovery.items, _nothing_instead)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker, Node
+    from pubqueue.core.model import Node, Principal
     from pubqueue.core.reading.summaries import Power, Powers
     from pubqueue.faces.xmpp.commands.command_steps import Shown
 
@@ -29,7 +29,7 @@ def fact(var: str, label: str, value: str) -> Field:
     return Field(var, "text-multi" if len(lines) > 1 else "text-single", label, lines)
 
 
-def ask_powers(power: Power) -> Callable[[Asker, Given], Request]:
+def ask_powers(power: Power) -> Callable[[Principal, Given], Request]:
     """Return how a command begins whose first form names the nodes that one may manage."""
     return lambda by, _given: AskPowers(by, power)
 

@@ -16,14 +16,14 @@ from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.xml.stanza import Stanza
 
 STATES: Final = frozenset({"none", "pending", "subscribed", "unconfigured"})
 """How a subscription may stand, as XEP-0060 4.2 has it."""
 
 
-def answer(stanza: Stanza, by: Asker) -> Answer | None:
+def answer(stanza: Stanza, by: Principal) -> Answer | None:
     """Read an owner's answer; None where there is none in the message, or it leaves things as they are."""
     x = stanza.top.find(ns.tag(ns.DATA, "x"))
     if x is None:

@@ -19,7 +19,7 @@ from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
 
@@ -42,13 +42,13 @@ def number(text: str | None, what: str) -> int:
     return min(int(text.lstrip("0")[:_DIGITS] or "0"), HIGHEST_NUMBER + 1)
 
 
-def _app(element: Element, by: Asker) -> str:
-    """Return the key of the asker's app of this name; what a name may be, the core knows."""
+def _app(element: Element, by: Principal) -> str:
+    """Return the key of the principal's app of this name; what a name may be, the core knows."""
     return key_of(by.account, element.get("app") or "")
 
 
-def _app_of(element: Element, by: Asker) -> str:
-    """Return the key of an app of the asker's, or of the account that it names: administrators may ask for others'."""
+def _app_of(element: Element, by: Principal) -> str:
+    """Return the key of an app of the principal's, or of the account that it names: administrators may ask for others'."""
     account = jid_of(element.get("account") or by.account)
     if account is None:
         raise ValueError("account is no JID")
@@ -66,7 +66,7 @@ def mark_of(iq: Iq) -> Mark | StanzaError | None:
         return bad_request(text=f"txn: {problem}")
 
 
-def _mark(element: Element, by: Asker) -> Mark:
+def _mark(element: Element, by: Principal) -> Mark:
     visibility = element.get("visibility") or "commit"
     if visibility not in {"commit", "immediate"}:
         raise ValueError("visibility is commit or immediate")

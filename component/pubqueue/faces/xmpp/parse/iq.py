@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Refused
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 
 BEYOND_SPANS: Final = 1e12
@@ -38,7 +38,7 @@ class Iq:
     """
 
     stanza: Stanza
-    by: Asker
+    by: Principal
     new_id: Callable[[], str]
     auto_creates: bool = True
     desk: Desk | None = None

@@ -136,14 +136,14 @@ def _subscription(s: Subscription, state: SubscriptionState | None = None) -> st
 
 
 def my_subscriptions(reply: MySubscriptions, _service: str) -> bytes:
-    """Return the asker's subscriptions (XEP-0060 5.6)."""
+    """Return the principal's subscriptions (XEP-0060 5.6)."""
     entries = [f"<subscription {_subscription(s)}/>" for s in reply.entries]
     names = [name_of(s) for s in reply.entries]
     return _list("subscriptions", reply.node, entries, names, reply.part)
 
 
 def my_affiliations(reply: MyAffiliations, _service: str) -> bytes:
-    """Return what the asker is to nodes (XEP-0060 5.7)."""
+    """Return what the principal is to nodes (XEP-0060 5.7)."""
     entries = [
         f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
         for node, affiliation in reply.entries

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker, Jid, NodeName
+    from pubqueue.core.model import Jid, NodeName, Principal
 
 REMEMBERED: Final = 10_000
 """Accounts of which anything is remembered; beyond that what idle ones have cost is forgotten, not what their servers have."""
@@ -63,7 +63,7 @@ class Intake:
         self.reads = 0
         self.is_full = False
 
-    def beyond(self, by: Asker) -> str:
+    def beyond(self, by: Principal) -> str:
         """Say why whoever asks has to wait, or "" if a request of theirs may be read. Judged by the head of a stanza."""
         for who, budget in self._payers(by):
             if (used := self._used.get(who)) is not None and (
@@ -72,7 +72,7 @@ class Intake:
                 return _named(who, why)
         return ""
 
-    def beyond_reading(self, by: Asker) -> str:
+    def beyond_reading(self, by: Principal) -> str:
         """Say why whoever asks has to wait with what only reads, or ""."""
         for who, budget in self._payers(by):
             used = self._used.get(who)
@@ -84,13 +84,13 @@ class Intake:
     def _is_full_of_reads(self) -> bool:
         return self.reads >= EVERYBODY.reads
 
-    def charge(self, by: Asker, seconds: float) -> None:
+    def charge(self, by: Principal, seconds: float) -> None:
         """Note what a refused request of theirs has cost."""
         now = self._clock()
         for who, budget in self._payers(by):
             self._of(who).charge(seconds, budget, now)
 
-    def take(self, by: Asker, octets: int, request: Request | None = None) -> Load:
+    def take(self, by: Principal, octets: int, request: Request | None = None) -> Load:
         """Count a request that has been taken; without one it is about a single item."""
         used = tuple([self._of(who) for who, _ in self._payers(by)])
         items = 1 if request is None else size_of(request)

@@ -32,7 +32,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
 
 RENEWED_AFTER: Final = 1 << 18
 """Bytes after which the payloads' expat is replaced; it keeps every name that it has met."""
@@ -103,7 +103,7 @@ class Single(Struct, frozen=True, gc=False):
         """The attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
         return b' id="' + self.id + self.sender.address
 
-    def request(self, by: Asker, new_id: Callable[[], str]) -> Publish | Settle:
+    def request(self, by: Principal, new_id: Callable[[], str]) -> Publish | Settle:
         """Return what is asked for; an item without an id is given a new one."""
         item = ItemId(new_id()) if self.item is None else self.item
         if self.payload is None:

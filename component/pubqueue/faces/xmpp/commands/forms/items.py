@@ -33,7 +33,7 @@ from pubqueue.faces.xmpp.xml.text import stamp
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker, Item
+    from pubqueue.core.model import Item, Principal
     from pubqueue.core.reading.pages import ItemEntry, ItemPage
     from pubqueue.core.reading.summaries import Peeked
     from pubqueue.faces.xmpp.commands.command_steps import Shown
@@ -51,7 +51,7 @@ WHICH, ITEM = "which", "item"
 # --- peek ---------------------------------------------------------------------------------------
 
 
-def _ask_items(by: Asker, given: Given) -> Request | StanzaError:
+def _ask_items(by: Principal, given: Given) -> Request | StanzaError:
     which = given.one(WHICH) or "all"
     if which not in {value for value, _ in CHOICES}:
         return unfit(f"{WHICH}: one of {listed(value for value, _ in CHOICES)}")
@@ -92,7 +92,7 @@ def _show_item(reply: Peeked, given: Given) -> Result:
 # --- release ------------------------------------------------------------------------------------
 
 
-def _ask_locked(by: Asker, given: Given) -> Request:
+def _ask_locked(by: Principal, given: Given) -> Request:
     return ReadItems(by, node_of(given), max=NAMED, state=State.LOCKED, payloads=False)
 
 
@@ -109,7 +109,7 @@ def _choose_locks(page: ItemPage, _given: Given) -> Shown:
 # --- cancel -------------------------------------------------------------------------------------
 
 
-def _ask_all(by: Asker, given: Given) -> Request:
+def _ask_all(by: Principal, given: Given) -> Request:
     return ReadItems(by, node_of(given), max=NAMED, payloads=False)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Done
-    from pubqueue.core.model import Asker, Node
+    from pubqueue.core.model import Node, Principal
 
 NODE: Final = "pubsub#node"
 
@@ -24,7 +24,7 @@ def _approves(node: Node) -> bool:
     return node.config.access_model is AccessModel.AUTHORIZE
 
 
-def _ask(by: Asker, given: Given) -> Request:
+def _ask(by: Principal, given: Given) -> Request:
     return SendPending(by, node_of(given, NODE))
 
 

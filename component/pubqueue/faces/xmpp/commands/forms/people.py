@@ -14,12 +14,12 @@ from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.reading.summaries import Worker, WorkerPage
     from pubqueue.faces.xmpp.commands.command_steps import Shown
 
 
-def _ask_workers(by: Asker, given: Given) -> Request:
+def _ask_workers(by: Principal, given: Given) -> Request:
     return ReadWorkers(by, node_of(given))
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Operation
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.reading.summaries import Powers
     from pubqueue.core.schedules.model import Definition, Schedule, SchedulePage
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
@@ -88,7 +88,7 @@ def _show_new(_powers: Powers, _given: Given) -> Form:
     return Form(ADD.label, ADD.about, (field_of(NAME), *_defining()))
 
 
-def _ask_one(by: Asker, given: Given) -> Request:
+def _ask_one(by: Principal, given: Given) -> Request:
     return ListSchedules(by, name=_chosen(given))
 
 
@@ -120,7 +120,7 @@ def _chosen(given: Given) -> str:
     return given.one(OTHER + SCHEDULE.name) or given.one(SCHEDULE.name)
 
 
-def _ask_all(by: Asker, _given: Given) -> Request:
+def _ask_all(by: Principal, _given: Given) -> Request:
     return ListSchedules(by)
 
 

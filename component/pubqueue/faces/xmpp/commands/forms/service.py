@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Created
-    from pubqueue.core.model import Asker
+    from pubqueue.core.model import Principal
     from pubqueue.core.reading.summaries import Powers
 
 NAME: Final = "name"
@@ -70,7 +70,7 @@ def _options(field: settings.Field) -> tuple[tuple[str, str], ...]:
     return (*usual, *((option, VALUES.get(option, option)) for option in field.options))
 
 
-def _ask_create(by: Asker, given: Given) -> Request:
+def _ask_create(by: Principal, given: Given) -> Request:
     fields = {var: list(given[var]) for var in SETTINGS if given.one(var) not in {"", USUAL}}
     return Create(by, NodeName(given.one(NAME)), settings.wanted(fields))
 

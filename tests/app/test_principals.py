@@ -2,10 +2,12 @@
 
 import pytest
 
-from pubqueue.app.principals import Askers
-from pubqueue.core.model import Asker, Jid
+from pubqueue.app.principals import Principals
+from pubqueue.core.model import Jid, Principal
 
-ASKERS = Askers(admins=[Jid("boss@example.org"), Jid("root@elsewhere.org")], home="example.org")
+PRINCIPALS = Principals(
+    admins=[Jid("boss@example.org"), Jid("root@elsewhere.org")], home="example.org"
+)
 
 
 @pytest.mark.parametrize(
@@ -22,12 +24,12 @@ ASKERS = Askers(admins=[Jid("boss@example.org"), Jid("root@elsewhere.org")], hom
     ],
 )
 def test_an_account_is_judged_whatever_its_resource(address, admin, local):
-    assert ASKERS.of(Jid(address)) == Asker(Jid(address), admin=admin, local=local)
+    assert PRINCIPALS.of(Jid(address)) == Principal(Jid(address), admin=admin, local=local)
 
 
 def test_the_same_address_is_the_same_asker():
-    assert ASKERS.of(Jid("bee@x")) is ASKERS.of(Jid("bee@x"))
+    assert PRINCIPALS.of(Jid("bee@x")) is PRINCIPALS.of(Jid("bee@x"))
 
 
 def test_the_service_may_do_what_its_operator_has_configured():
-    assert ASKERS.service(Jid("queue.x")) == Asker(Jid("queue.x"), admin=True)
+    assert PRINCIPALS.service(Jid("queue.x")) == Principal(Jid("queue.x"), admin=True)
