@@ -316,7 +316,7 @@ async def _serve(
                 if not broker.has_given_up:
                     with suppress(TimeoutError):  # then some are sent again at the next start
                         async with asyncio.timeout(CLOSING):
-                            await broker.unsaid.note_all_told()
+                            await broker.undelivered.note_all_delivered()
 
 
 async def _stop(faces: Sequence[Face]) -> None:

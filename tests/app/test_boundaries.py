@@ -362,10 +362,10 @@ async def test_a_face_that_cannot_say_when_holds_up_nobody(stage):
     [
         ("tell", "told.failed"),
         ("_rates.note", "rates.failed"),
-        ("unsaid.said", "unsaid.failed"),
+        ("undelivered.said", "unsaid.failed"),
         ("_on_moment", "moment.failed"),
         ("_rows.cache.shrink", "cache.failed"),
-        ("_news.keep", "notices.failed"),
+        ("_fan_out.keep", "notices.failed"),
         ("_long_work.go_on", "work.failed"),
     ],
 )

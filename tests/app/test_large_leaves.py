@@ -11,7 +11,7 @@ from pubqueue.app import broker as broker_module
 from pubqueue.app.batch_size import MOST_ITEMS, share
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.queue.expiring import AT_ONCE
-from pubqueue.app.notify.presence_retry import Acquaintances, Unrepeated
+from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
 from pubqueue.app.sliced_work import at_the_end
 from pubqueue.app.store.listings import HeldBy, Total
 from pubqueue.app.store.rows import HELD
@@ -182,14 +182,14 @@ def test_a_batch_takes_as_many_leavers_as_it_has_room_for():
     assert share(leaves) * HELD == MOST_ITEMS
     assert share([(FreeLeft(ANN, (ANN,), 9), print)] * 9) * AT_ONCE == MOST_ITEMS
     assert share([(FreeHeld(JOBS, ANN, 9, 0, 0), print)] * 9) * AT_ONCE == MOST_ITEMS
-    words = Unrepeated(Acquaintances())
+    words = PresenceRetry(Acquaintances())
     for leave, _ in leaves:
         words.keep(leave)
     assert len(words.some(MOST_ITEMS)) * HELD == MOST_ITEMS
 
 
 def test_what_is_left_to_free_is_kept_beside_who_comes_and_goes():
-    words = Unrepeated(Acquaintances())
+    words = PresenceRetry(Acquaintances())
     rest = FreeLeft(ANN, (ANN,), 9)
     for word in (rest, Arrive(ANN), Leave(ANN), Arrive(ANN), Leave(ANN)):
         words.keep(word)

@@ -111,7 +111,7 @@ async def test_who_has_left_in_order_has_nothing_to_say(process):
             for request in (a_queue(), joins(ANN), publishes("a")):
                 await other.handle(request)
             await heard_too.next()
-            await other.unsaid.note_all_told()
+            await other.undelivered.note_all_delivered()
         await one.handle(joins(BOB))
         await one.handle(publishes("b"))
         assert (await heard.next()).item.id == "b"

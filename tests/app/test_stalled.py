@@ -87,6 +87,6 @@ async def test_who_leaves_meanwhile_is_kept(broker, held):
     first = asyncio.create_task(broker.handle(publishes("a")))
     await held.asked.acquire()
     assert await broker.handle(Leave("bee@x/1")) == FAILED
-    assert broker._unrepeated
+    assert broker._presence_retry
     held.free.set()
     await first

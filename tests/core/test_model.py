@@ -14,7 +14,7 @@ def test_a_bare_jid_ends_at_the_first_slash(jid, expected):
 
 
 @pytest.mark.parametrize(
-    ("subscribed", "asker", "expected"),
+    ("subscribed", "principal", "expected"),
     [
         ("ann@x", "ann@x/1", True),
         ("ann@x", "ann@x", True),

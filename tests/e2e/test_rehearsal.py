@@ -82,8 +82,8 @@ async def rehearse(kind, folder, store, instances=1):
         for step in done:
             await terminals.follow(step)
         logs = "".join(program.log for program in programs)
-    for deed in ("pause", "redrive", "resume"):
-        assert f"operation={deed} by=admin@{DOMAIN}/" in logs
+    for action in ("pause", "redrive", "resume"):
+        assert f"operation={action} by=admin@{DOMAIN}/" in logs
 
 
 @pytest.mark.parametrize("kind", SERVERS)
@@ -113,7 +113,7 @@ async def shows(page, words):
         await page.get_by_text(word).first.wait_for()
 
 
-async def deed(page, button):
+async def action(page, button):
     """Click on a button, and on yes."""
     await page.click(button)
     await page.click("#yes")
@@ -150,7 +150,7 @@ async def test_in_the_browser_it_goes_so_without_a_shell(kind, tmp_path):
         await counted(page, delayed=4, dead=2)
         await shows(page, next(says))
         queue = page.url
-        await deed(page, "#deed-pause")
+        await action(page, "#action-pause")
         await shows(page, next(says))
         await counted(page, queued=4)
         await page.click("#of-queued")
@@ -163,12 +163,12 @@ async def test_in_the_browser_it_goes_so_without_a_shell(kind, tmp_path):
         for step in (mended, Step("bot", "^C", []), work):
             await terminals.follow(step)
         await page.check("[value=order-3]")
-        await deed(page, "#choose")
+        await action(page, "#choose")
         await shows(page, next(says))
-        await deed(page, "#deed-resume")
+        await action(page, "#action-resume")
         await shows(page, next(says))
         await counted(page, queued=0, dead=1)
-        await deed(page, "#deed-redrive")
+        await action(page, "#action-redrive")
         await shows(page, next(says))
         await counted(page, queued=0, locked=0, delayed=0, dead=0)
         assert next(says, None) is None

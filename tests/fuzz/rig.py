@@ -157,7 +157,7 @@ class Rig:
 
     def notes_something(self) -> bool:
         """Whether the next batch may write even if it is refused: a sign of life, or which deliveries have left."""
-        noted = self.broker.unsaid._told._at
+        noted = self.broker.undelivered._mark._at
         silent = self._look.execute("SELECT 1 FROM subscription WHERE unanswered").fetchone()
         return bool(silent) or noted is None or self._clock + STEP - noted >= LAG
 

@@ -70,7 +70,7 @@ class Crowd:
         self._open: dict[str, Question] = {}
         self._unsure: dict[str, Delivery] = {}
         self._cuts = 0
-        self._news = asyncio.Event()
+        self._fan_out = asyncio.Event()
         server.on_stanza, server.on_lost = self._take, self._lost
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class Crowd:
             answer = await self.retract(delivery)
             if answer == "cancel item-not-found":
                 self.ledger.retracted(delivery.to, delivery.item)
-                self._news.set()
+                self._fan_out.set()
             else:  # done now, or the item has to come again
                 assert answer in {"result", "wait unexpected-request", "cancel conflict"}, answer
 
@@ -149,10 +149,10 @@ class Crowd:
         cuts = self._cuts
         while not reached():
             assert self._cuts == cuts, "the stream was cut meanwhile"
-            self._news.clear()
+            self._fan_out.clear()
             try:
                 async with asyncio.timeout(PATIENCE):
-                    await self._news.wait()
+                    await self._fan_out.wait()
             except TimeoutError:
                 raise AssertionError(
                     f"{PATIENCE} s without news, and this is open: {self!r}"
@@ -222,7 +222,7 @@ class Crowd:
         for worker in list(self.ledger.windows):
             self.ledger.left(worker)
         self._cuts += 1
-        self._news.set()
+        self._fan_out.set()
         asked, self._open = self._open, {}
         for question in asked.values():
             if not question.answer.done():
@@ -237,7 +237,7 @@ class Crowd:
             kind, item = event.tag.partition("}")[2], event.get("id")
             if kind == "unlock":
                 self.ledger.freed(stanza.get("to"), item)
-                self._news.set()
+                self._fan_out.set()
             elif kind == "item" and stanza.get("to") in self.ledger.windows:
                 self._take_delivery(Delivery(stanza.get("to"), item, _token(stanza)))
             # what comes to one who has left is on its way back already
@@ -252,7 +252,7 @@ class Crowd:
         error = stanza.find("{*}error")
         if error is None:
             question.enter()
-            self._news.set()
+            self._fan_out.set()
         words = "result" if error is None else f"{error.get('type')} {_name(error[0])}"
         if not question.answer.done():
             question.answer.set_result(words)

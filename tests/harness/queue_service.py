@@ -57,7 +57,7 @@ class QueueService:
         self.seen: deque[tuple[str, etree._Element]] = deque()
         self._subscribers: set[str] = set()
         self._faults: list[AssertionError] = []
-        self._news = asyncio.Condition()
+        self._fan_out = asyncio.Condition()
         self._tokens = itertools.count(1)
         self._ids = itertools.count(1)
 
@@ -78,13 +78,13 @@ class QueueService:
 
     async def next(self, *verbs: str) -> etree._Element:
         """Return the next stanza of one of these verbs, passing over others."""
-        async with asyncio.timeout(PATIENCE), self._news:
+        async with asyncio.timeout(PATIENCE), self._fan_out:
             while True:
                 while self.seen:
                     verb, stanza = self.seen.popleft()
                     if verb in verbs:
                         return stanza
-                await self._news.wait()
+                await self._fan_out.wait()
 
     async def subscriber(self) -> str:
         """Return who has subscribed and sent presence, in this order."""
@@ -181,9 +181,9 @@ class QueueService:
         verb = verb_of(stanza)
         if verb == "unavailable":
             self._subscribers.discard(stanza.get("from", ""))
-        async with self._news:
+        async with self._fan_out:
             self.seen.append((verb, stanza))
-            self._news.notify_all()
+            self._fan_out.notify_all()
         if stanza.get("type") in ("set", "get"):
             self.send(
                 *self.script.get(verb, lambda iq: [refuse(iq, "service-unavailable")])(stanza)

@@ -86,7 +86,7 @@ class StubServer:
         self.on_stanza: Callable[[Stanza], None] = self._stanzas.append
         self.on_lost: Callable[[], None] = lambda: None
         self._failure: Exception | None = None
-        self._news = asyncio.Condition()
+        self._fan_out = asyncio.Condition()
         self._writer: asyncio.StreamWriter | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
@@ -118,8 +118,8 @@ class StubServer:
 
     async def receive(self, timeout: float = PATIENCE) -> Stanza:  # noqa: ASYNC109 - said per call
         """Return the next stanza of the component; raise what it did wrong before it."""
-        async with asyncio.timeout(timeout), self._news:
-            await self._news.wait_for(lambda: self._stanzas or self._failure)
+        async with asyncio.timeout(timeout), self._fan_out:
+            await self._fan_out.wait_for(lambda: self._stanzas or self._failure)
         if self._stanzas:
             return self._stanzas.popleft()
         assert self._failure
@@ -127,20 +127,20 @@ class StubServer:
 
     async def connected(self, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109 - said per call
         """Return once a component has been accepted and is still there."""
-        async with asyncio.timeout(timeout), self._news:
-            await self._news.wait_for(lambda: self._writer or self._failure)
+        async with asyncio.timeout(timeout), self._fan_out:
+            await self._fan_out.wait_for(lambda: self._writer or self._failure)
         if self._failure:
             raise self._failure
 
     async def reconnected(self, accepted: int, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109
         """Return once components were accepted more often than `accepted` times."""
-        async with asyncio.timeout(timeout), self._news:
-            await self._news.wait_for(lambda: self.accepted > accepted)
+        async with asyncio.timeout(timeout), self._fan_out:
+            await self._fan_out.wait_for(lambda: self.accepted > accepted)
 
     async def has_refused(self, times: int, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109
         """Return once components were refused at least so many times."""
-        async with asyncio.timeout(timeout), self._news:
-            await self._news.wait_for(lambda: self.refused >= times)
+        async with asyncio.timeout(timeout), self._fan_out:
+            await self._fan_out.wait_for(lambda: self.refused >= times)
 
     @property
     def up(self) -> bool:
@@ -256,7 +256,7 @@ class StubServer:
         lost: asyncio.StreamWriter | None = None,
         failure: Exception | None = None,
     ) -> None:
-        async with self._news:
+        async with self._fan_out:
             if stanza:
                 self.on_stanza(stanza)
             if writer:
@@ -266,4 +266,4 @@ class StubServer:
                 self._writer = None if lost is self._writer else self._writer
                 self.on_lost()
             self._failure = failure or self._failure
-            self._news.notify_all()
+            self._fan_out.notify_all()

@@ -222,11 +222,11 @@ class Process:
         self.broker.outbox.set_up(self, up=False)
         await self._in_time(self.broker.drain(1.5))
         if not self._dead and self.stream is not None and not await self.stream.close():
-            self.broker.unsaid.stream_broke()
+            self.broker.undelivered.stream_broke()
         if not self._dead and not self.broker.has_given_up:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSING):
-                    await self.broker.unsaid.note_all_told()
+                    await self.broker.undelivered.note_all_delivered()
         return not self._dead
 
     async def _in_time(self, end: Awaitable[None]) -> None:
@@ -260,7 +260,7 @@ class Process:
         """Have none any more."""
         self.stream = None
         self._forget_what_was_said()
-        self.broker.unsaid.stream_broke()
+        self.broker.undelivered.stream_broke()
         self.broker.outbox.set_up(self, up=False)
 
     def claims(self, address: Jid) -> bool:

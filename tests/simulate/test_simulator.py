@@ -16,7 +16,7 @@ from pubqueue.app import dispatcher
 from pubqueue.app.batch import FAILED, Batch
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.schedules import cron_times
-from pubqueue.app.notify.undelivered import Unsaid
+from pubqueue.app.notify.undelivered import Undelivered
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.core.changes import Lock
 from pubqueue.core.decision import Done, Published
@@ -125,8 +125,8 @@ async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):
         (Broker, "submit", confirms_early, "publish confirmed before its commit"),
         (dispatcher, "dispatch", locks_under_the_old_token, "locked without a new token"),
         (OtherProcesses, "start", does_nothing, "not drained"),
-        (Unsaid, "go_on", does_nothing, UNTOLD),
-        (Unsaid, "stream_broke", does_nothing, UNTOLD),
+        (Undelivered, "go_on", does_nothing, UNTOLD),
+        (Undelivered, "stream_broke", does_nothing, UNTOLD),
     ],
 )
 def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, name, defect, rule):

@@ -19,12 +19,12 @@ from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
 from pubqueue.app.batch_size import MOST_ITEMS, share
 from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.app.facts.context import SERVICE, Context
-from pubqueue.app.notify.fan_out import CrowdNews
+from pubqueue.app.notify.fan_out import FanOut
 from pubqueue.app.notify.newcomers import Newcomers
 from pubqueue.app.notify.outbox import Outbox
-from pubqueue.app.notify.presence_retry import SHOWING, Acquaintances, Unrepeated, Word
+from pubqueue.app.notify.presence_retry import SHOWING, Acquaintances, PresenceRetry, Word
 from pubqueue.app.notify.speaking import Speaker
-from pubqueue.app.notify.undelivered import Unsaid
+from pubqueue.app.notify.undelivered import Undelivered
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
 from pubqueue.app.sliced_work import LongWork, at_the_end, so_far
@@ -111,15 +111,15 @@ class Broker:
         self.outbox = Outbox(self._reach_others)
         self._rows = WorkingSet()
         self._changes = ChangeApplier(self._rows, self.outbox.reaches)
-        self.unsaid = Unsaid(store, instance, self.submit, clock)
-        self._news = CrowdNews(self.outbox, self._ask)
-        self._long_work = LongWork(self._news, self.submit)
+        self.undelivered = Undelivered(store, instance, self.submit, clock)
+        self._fan_out = FanOut(self.outbox, self._ask)
+        self._long_work = LongWork(self._fan_out, self.submit)
         self._speaker = Speaker(
             self.outbox,
-            self._news,
+            self._fan_out,
             self._long_work,
             submit=self.submit,
-            on_unsent=self._fail_unsaid,
+            on_unsent=self._note_unsent,
         )
         self._moment: Millis | None = None
         self._watch = Nobody() if watch is None else Careful(watch)
@@ -128,7 +128,7 @@ class Broker:
         self._reader = Reader(store, self._context, self._watch)
         self._waiting: list[Taken] = []
         self._acquaintances = Acquaintances()
-        self._unrepeated = Unrepeated(self._acquaintances)
+        self._presence_retry = PresenceRetry(self._acquaintances)
         self._newcomers = Newcomers()
         self._retry: asyncio.TimerHandle | None = None
         self._dispatching = self._kicked = self._others_reached = False
@@ -161,7 +161,7 @@ class Broker:
 
     def serve_as(self, instance: Instance) -> None:
         """Be this process among those that serve from the store; before the work begins."""
-        self.unsaid = Unsaid(self._store, instance, self.submit, self._clock)
+        self.undelivered = Undelivered(self._store, instance, self.submit, self._clock)
 
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
@@ -189,7 +189,7 @@ class Broker:
         self._stopping = True
         self._cut()
         self.pause()
-        self._try_unrepeated()
+        self._retry_presence()
         await self._in_time(self._reader.settled())
         await self._reader.stop()
         task, self._task = self._task, None
@@ -256,17 +256,17 @@ class Broker:
             task.result()
         return await reply
 
-    def _fail_unsaid(self) -> None:
-        self.unsaid.fail()
+    def _note_unsent(self) -> None:
+        self.undelivered.fail()
 
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
         self._others_reached = True
         if self.outbox.is_open and not self._stopping:
             self._dispatching = True
-            self.unsaid.flows = True
-            self.unsaid.go_on()
-            self._news.resume()
+            self.undelivered.flows = True
+            self.undelivered.go_on()
+            self._fan_out.resume()
             self.look_around()
         else:
             self.pause()
@@ -279,7 +279,7 @@ class Broker:
 
     def pause(self) -> None:
         """Hand out nothing more until a face comes up; requests are still answered."""
-        self._dispatching = self.unsaid.flows = False
+        self._dispatching = self.undelivered.flows = False
         self._kicked = False
         self._rest = ()
         self._looked = None
@@ -344,11 +344,11 @@ class Broker:
 
     def _has_work(self) -> bool:
         unfinished = self._rest or self._looked is not None
-        return bool(self._waiting or self._kicked or unfinished or self._unrepeated.is_due)
+        return bool(self._waiting or self._kicked or unfinished or self._presence_retry.is_due)
 
     async def _one_batch(self) -> None:
-        if self._unrepeated.is_due:  # alone: what it meets is nobody else's
-            taken, kicked = self._unrepeated.some(MOST_ITEMS), False
+        if self._presence_retry.is_due:  # alone: what it meets is nobody else's
+            taken, kicked = self._presence_retry.some(MOST_ITEMS), False
         else:
             count = share(self._waiting)
             taken, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -358,8 +358,8 @@ class Broker:
         slices = [taken]
         while slices:
             requests = slices.pop(0)
-            if self._unrepeated:
-                requests = self._unrepeated.before(requests)
+            if self._presence_retry:
+                requests = self._presence_retry.before(requests)
             try:
                 done = await self._commit([request for request, _ in requests], kicked=kicked)
             except Exception as problem:  # the boundary between this batch and the next one
@@ -436,18 +436,18 @@ class Broker:
 
     def _keep(self, word: Word) -> None:
         """Keep what nobody repeats, and try it again in a while."""
-        self._unrepeated.keep(word)
+        self._presence_retry.keep(word)
         if self._retry is None and not self._stopping:
             loop = asyncio.get_running_loop()
-            self._retry = loop.call_later(RETRY, self._try_unrepeated)
+            self._retry = loop.call_later(RETRY, self._retry_presence)
 
-    def _try_unrepeated(self) -> None:
+    def _retry_presence(self) -> None:
         """Try what nobody has repeated, now."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
-        if self._unrepeated:
-            self._unrepeated.is_due = True
+        if self._presence_retry:
+            self._presence_retry.is_due = True
             self._quiet.clear()
             self._work.set()
 
@@ -467,7 +467,7 @@ class Broker:
         self._speaker.say(done.deliveries)
         self._watch.committed(requests, done.decisions, done.deliveries, self._took())
         with apart("unsaid.failed"):
-            self.unsaid.said(self._changes.next_token())
+            self.undelivered.said(self._changes.next_token())
         with apart("moment.failed"):
             self._note_moment(done)
 
@@ -495,7 +495,7 @@ class Broker:
     @property
     def waiting(self) -> Waiting:
         """What waits at this moment."""
-        return Waiting(len(self._waiting), self._reader.waiting, self._news.octets)
+        return Waiting(len(self._waiting), self._reader.waiting, self._fan_out.octets)
 
     def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
         """Have a page of a crowd read; what is not told when the service stops is told to nobody, or at the next start."""
@@ -504,7 +504,7 @@ class Broker:
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much is to be told of a node that it should have no more."""
-        return self._news.is_behind(node) or self.outbox.is_behind(node)
+        return self._fan_out.is_behind(node) or self.outbox.is_behind(node)
 
     def _note_moment(self, done: BatchResult) -> None:
         if done.exact:
@@ -524,7 +524,7 @@ class Broker:
     ) -> BatchResult:
         self._began, now = perf_counter(), self._clock()
         self._rows.begin(tx)
-        self.unsaid.note(tx, now)
+        self.undelivered.note(tx, now)
         if self._others_reached:
             self._others_reached = False
             self._rows.cache.windows.clear()

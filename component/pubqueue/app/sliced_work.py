@@ -21,7 +21,7 @@ from pubqueue.core.transactions.moving import MoveWinners
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.notify.fan_out import CrowdNews
+    from pubqueue.app.notify.fan_out import FanOut
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import NodeName
@@ -61,8 +61,8 @@ class LongWork:
     of that. Not while one of the kind is under way on the node: that comes to the end, and there is nothing to begin.
     """
 
-    def __init__(self, news: CrowdNews, submit: Callable[[Request, Answer], None]) -> None:
-        self._news = news
+    def __init__(self, news: FanOut, submit: Callable[[Request, Answer], None]) -> None:
+        self._fan_out = news
         self._submit = submit
         self._waiting: dict[int, tuple[Request, Answer]] = {}
         self._count = itertools.count()
@@ -83,7 +83,7 @@ class LongWork:
         nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
         number = next(self._count)
         self._waiting[number] = cast("Request", decision.then), answer
-        self._news.when_told(nodes, partial(self._has_told, number))
+        self._fan_out.when_told(nodes, partial(self._has_told, number))
 
     def _has_told(self, number: int) -> None:
         taken = self._waiting.pop(number, None)

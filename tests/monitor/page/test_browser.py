@@ -120,7 +120,7 @@ async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
                 f"item?node={node}&id=a",
                 f"item?node={node}&id={long}",
             ),
-            *(f"ask?deed=purge&node={node}", "queue?node=none"),
+            *(f"ask?action=purge&node={node}", "queue?node=none"),
         ):
             await page.goto(f"{service.place}/ui/{path}")
             await fits(page)
@@ -193,7 +193,7 @@ async def test_all_of_a_page_is_chosen_at_once_and_what_can_be_done_stays_in_rea
         await page.goto(f"{service.place}/ui/queue?node=jobs")
         for place in ("0", "document.body.scrollHeight / 2", "document.body.scrollHeight"):
             await page.evaluate(f"scrollTo(0, {place})")
-            assert await page.evaluate(IN_SIGHT, "#deed-purge"), place
+            assert await page.evaluate(IN_SIGHT, "#action-purge"), place
 
 
 IN_SIGHT = """(which) => {
@@ -287,7 +287,7 @@ async def test_what_stands_in_a_queue_is_only_text(service, browser):
         await page.click("#row1")
         await page.wait_for_selector("#payload")
         assert await page.inner_text("#payload") == payload.decode()
-        await page.click("#deed")
+        await page.click("#action")
         await page.wait_for_selector("#yes")
         assert item in await page.inner_text("main ul")
         await page.click("#yes")
@@ -335,7 +335,7 @@ async def test_what_waits_or_is_held_is_cancelled_after_a_question(service, brow
     async with visit(browser) as page:
         await log_in(page, service.place, CHANGE)
         await page.goto(f"{service.place}/ui/item?node=jobs&id=d")
-        await page.click("#deed:text-is('Cancel…')")
+        await page.click("#action:text-is('Cancel…')")
         await page.wait_for_selector("text=Shall 1 item of jobs be taken out before they are done?")
         await page.click("#yes")
         assert await page.inner_text(".said") == "1 item of jobs cancelled."
@@ -393,7 +393,7 @@ async def test_items_of_a_plain_node_have_no_buttons(service, browser):
         for path in ("items?node=jobs", "item?node=jobs&id=a"):
             await page.goto(f"{service.place}/ui/{path}")
             await page.wait_for_selector("text=etl@x" if "id" in path else "#row1")
-            assert await page.locator("#choose, #deed").count() == 0
+            assert await page.locator("#choose, #action").count() == 0
 
 
 async def test_problems_come_first_any_column_sorts_and_plain_nodes_stand_apart(service, browser):
@@ -487,7 +487,7 @@ async def test_without_the_script_all_is_there(service, browser):
     await log_in(page, service.place, CHANGE)
     assert not await page.is_visible("#follow")
     await page.click("#row1")
-    await page.click("#deed-purge")
+    await page.click("#action-purge")
     await page.click("#yes")
     assert await page.inner_text(".said") == "1 item of jobs deleted."
     await context.close()

@@ -80,13 +80,13 @@ async def test_without_a_token_there_is_no_page_and_a_sentence_says_how_to_get_o
 
 async def test_who_is_not_logged_in_sees_nothing(service, visitor):
     await service.do(a_queue())
-    for path in ("", "queue?node=jobs", "items?node=jobs", "ask?deed=purge"):
+    for path in ("", "queue?node=jobs", "items?node=jobs", "ask?action=purge"):
         status, headers, text = await visitor.get(f"/ui/{path}")
         assert (status, "jobs" in text) == (303, False)
         assert headers["Location"].partition("?")[0] == "login"
         part = {"X-Pubqueue-Part": "1"}
         assert (await visitor.get(f"/ui/{path}", headers=part))[0] == 401
-    assert (await visitor.post("/ui/do", {"deed": "purge", "node": "jobs"}))[0] == 401
+    assert (await visitor.post("/ui/do", {"action": "purge", "node": "jobs"}))[0] == 401
 
 
 @pytest.mark.parametrize("token", ["", "wrong", LOOK[:-1], f"{LOOK}x", "ä" * 30])
@@ -127,13 +127,13 @@ async def test_a_log_in_leads_nowhere_else(visitor, to):
 
 
 async def test_who_was_logged_out_while_being_asked_comes_back_to_the_question(service, visitor):
-    asked = f"{service.place}/ui/ask?deed=purge&node=jobs"
+    asked = f"{service.place}/ui/ask?action=purge&node=jobs"
     for referer, wanted in (
-        (asked, "login?to=ask%3Fdeed%3Dpurge%26node%3Djobs"),
-        ("https://evil.example/ui/ask?deed=purge&node=jobs", "login"),
+        (asked, "login?to=ask%3Faction%3Dpurge%26node%3Djobs"),
+        ("https://evil.example/ui/ask?action=purge&node=jobs", "login"),
         (f"{service.place}/ui/nowhere", "login"),
     ):
-        form = {"deed": "purge", "node": "jobs"}
+        form = {"action": "purge", "node": "jobs"}
         status, _, text = await visitor.post("/ui/do", form, headers={"Referer": referer})
         assert status == 401
         assert f'href="{wanted}">Log in again' in text
@@ -255,7 +255,7 @@ async def test_every_answer_is_closed(visitor):
     await visitor.log_in(LOOK)
     for path in (
         *("/ui/", "/ui/login", "/ui/static/page.js", "/ui/static/none"),
-        *("/ui/queue?node=none", "/ui/nowhere", "/ui/ask?deed=purge&node=jobs"),
+        *("/ui/queue?node=none", "/ui/nowhere", "/ui/ask?action=purge&node=jobs"),
     ):
         _, headers, text = await visitor.get(path)
         assert {name: headers[name] for name in HEADERS if name != "Cache-Control"} == {
@@ -271,8 +271,8 @@ async def test_who_may_look_can_change_nothing(service, visitor):
     await visitor.log_in(LOOK)
     _, _, text = await visitor.get("/ui/queue?node=jobs")
     assert "ask?" not in text
-    assert (await visitor.get("/ui/ask?deed=purge&node=jobs"))[0] == 403
-    form = {"deed": "purge", "node": "jobs", "form": await visitor.form()}
+    assert (await visitor.get("/ui/ask?action=purge&node=jobs"))[0] == 403
+    form = {"action": "purge", "node": "jobs", "form": await visitor.form()}
     assert (await visitor.post("/ui/do", form))[0] == 403
     assert (await service.do(Peek(SERVICE, JOBS, ItemId("a"))))[0].item.id == "a"
 
@@ -299,7 +299,7 @@ async def test_payloads_are_for_who_may_change_things(service, visitor):
 async def test_a_form_from_elsewhere_does_nothing(service, visitor, change, headers):
     await service.do(a_queue(), publishes("a"))
     await visitor.log_in(CHANGE)
-    form = {"deed": "purge", "node": "jobs", "form": await visitor.form()}
+    form = {"action": "purge", "node": "jobs", "form": await visitor.form()}
     with capture_logs() as logs:
         assert (await visitor.post("/ui/do", form | change, headers=headers))[0] == 403
     assert logs == []
@@ -313,20 +313,20 @@ async def test_what_is_done_is_in_the_audit_log_with_who_and_where(service, visi
     await visitor.log_in(CHANGE)
     form = {"node": "jobs", "form": await visitor.form()}
     with capture_logs() as logs:
-        for deed in ("pause", "resume", "redrive", "purge"):
-            status, headers, _ = await visitor.post("/ui/do", form | {"deed": deed})
+        for action in ("pause", "resume", "redrive", "purge"):
+            status, headers, _ = await visitor.post("/ui/do", form | {"action": action})
             assert status == 303
             assert parse_qs(urlsplit(headers["Location"]).query)["node"] == ["jobs"]
     done = [(line["operation"], line["by"], line["node"]) for line in logs]
     assert done == [
-        (deed, "queue.example/page", "jobs") for deed in ("pause", "resume", "redrive", "purge")
+        (action, "queue.example/page", "jobs") for action in ("pause", "resume", "redrive", "purge")
     ]
 
 
 async def test_an_item_is_meant_by_its_very_name(service, visitor):
     await service.do(a_queue(), publishes(" a ", "a"), joins(ANN, 1))
     await visitor.log_in(CHANGE)
-    form = {"deed": "release", "node": "jobs", "item": " a ", "form": await visitor.form()}
+    form = {"action": "release", "node": "jobs", "item": " a ", "form": await visitor.form()}
     assert (await visitor.post("/ui/do", form))[0] == 303
     assert (await visitor.post("/ui/do", form | {"item": "a "}))[0] == 404
 
@@ -334,16 +334,16 @@ async def test_an_item_is_meant_by_its_very_name(service, visitor):
 @pytest.mark.parametrize(
     ("form", "status"),
     [
-        ({"deed": "explode", "node": "jobs"}, 400),
-        ({"deed": "purge", "node": "none"}, 404),
-        ({"deed": "release", "node": "jobs"}, 400),
-        ({"deed": "cancel", "node": "jobs"}, 400),
-        ({"deed": "discard-reason", "node": "jobs"}, 400),
-        ({"deed": "discard-reason", "node": "none", "reason": "a"}, 404),
-        ({"deed": "release", "node": "jobs", "item": "a"}, 412),
-        ({"deed": "release", "node": "jobs", "item": "none"}, 404),
-        ({"deed": "purge", "node": ""}, 400),
-        ({"deed": "purge", "node": "a\0"}, 400),
+        ({"action": "explode", "node": "jobs"}, 400),
+        ({"action": "purge", "node": "none"}, 404),
+        ({"action": "release", "node": "jobs"}, 400),
+        ({"action": "cancel", "node": "jobs"}, 400),
+        ({"action": "discard-reason", "node": "jobs"}, 400),
+        ({"action": "discard-reason", "node": "none", "reason": "a"}, 404),
+        ({"action": "release", "node": "jobs", "item": "a"}, 412),
+        ({"action": "release", "node": "jobs", "item": "none"}, 404),
+        ({"action": "purge", "node": ""}, 400),
+        ({"action": "purge", "node": "a\0"}, 400),
     ],
 )
 async def test_what_cannot_be_done_is_refused_in_words_and_not_logged(

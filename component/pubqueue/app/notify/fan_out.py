@@ -38,7 +38,7 @@ RETRY: Final = 1.0
 """Seconds until another try to read a page after the store has failed."""
 
 
-class CrowdNews:
+class FanOut:
     """Keeps what is told to crowds until it is told. `ask` has the broker answer a request."""
 
     def __init__(self, outbox: Outbox, ask: Callable[[Ask, Callable[[Reply], None]], None]) -> None:

@@ -116,7 +116,7 @@ class _Room:
         return words
 
 
-class Unrepeated:
+class PresenceRetry:
     """The words that wait for the store; `is_due` says that it is time to try them again, until one has failed."""
 
     def __init__(self, acquaintances: Acquaintances) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.working_set.sequences import told
+from pubqueue.app.working_set.sequences import delivered_mark
 from pubqueue.core.decision import Resent
 from pubqueue.core.model import Millis, seconds
 from pubqueue.core.queue.resend import Resend
@@ -34,7 +34,7 @@ LAG: Final = seconds(5)
 """Between two notes, at least; what was said before the last one has left by the next."""
 
 
-class Told:
+class DeliveredMark:
     """Notes which deliveries of a process have left."""
 
     def __init__(self, instance: Instance) -> None:
@@ -71,12 +71,12 @@ class Told:
         self._write(tx, tx.number("token", 0))
 
     def _write(self, tx: Transaction, token: int) -> None:
-        mine = told(self._instance.number)
+        mine = delivered_mark(self._instance.number)
         if token > (known := tx.number(mine, 0)):
             tx.number(mine, token - known)
 
 
-class Resending:
+class Redelivery:
     """Has sent again, slice by slice, what a process may have left unsaid, or a broken stream lost.
 
     `done` is set while there is nothing more to send.

@@ -14,7 +14,7 @@ from pubqueue.core.queue.expire import Bounce
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.notify.fan_out import CrowdNews
+    from pubqueue.app.notify.fan_out import FanOut
     from pubqueue.app.notify.outbox import Outbox
     from pubqueue.app.rules import Request
     from pubqueue.app.sliced_work import LongWork
@@ -30,13 +30,13 @@ class Speaker:
     def __init__(
         self,
         outbox: Outbox,
-        news: CrowdNews,
+        news: FanOut,
         long_work: LongWork,
         *,
         submit: Callable[[Request, Callable[[Reply], None]], None],
         on_unsent: Callable[[], None],
     ) -> None:
-        self._outbox, self._news, self._long_work = outbox, news, long_work
+        self._outbox, self._fan_out, self._long_work = outbox, news, long_work
         self._submit, self._on_unsent = submit, on_unsent
 
     def answer(self, taken: Sequence[Taken], decisions: Sequence[Decision], *, last: bool) -> None:
@@ -58,7 +58,7 @@ class Speaker:
         if not notices:
             return
         with apart("notices.failed"):
-            for notice in self._outbox.send(self._news.keep(notices)):
+            for notice in self._outbox.send(self._fan_out.keep(notices)):
                 if isinstance(notice, Deliver) and notice.again:
                     self._on_unsent()
                 elif isinstance(notice, Deliver):

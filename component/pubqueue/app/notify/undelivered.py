@@ -1,6 +1,6 @@
 """What this process has decided and may not have said, and what those that died have not: each delivery is sent again.
 
-How far a process has come is its own note in the store (`resending.Told`); what lies behind that is sent in slices.
+How far a process has come is its own note in the store (`redelivery.DeliveredMark`); what lies behind that is sent in slices.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from pubqueue.app.notify.redelivery import LAG, Resending, Told
+from pubqueue.app.notify.redelivery import LAG, DeliveredMark, Redelivery
 from pubqueue.app.store.ports import Instance, StoreError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Submit = Callable[[Resend, Callable[[Reply], None]], None]
 
 
-class Unsaid:
+class Undelivered:
     """Keeps the notes of one process, and speaks for others that died. `flows` while anybody can be reached."""
 
     def __init__(
@@ -32,10 +32,10 @@ class Unsaid:
         self._instance = instance
         self._submit = submit
         self._clock = clock
-        self._told = Told(instance)
-        self._own = Resending(submit, instance.number)
-        self._others: list[Resending] = []
-        self._spoken: list[tuple[Millis, Resending]] = []
+        self._mark = DeliveredMark(instance)
+        self._own = Redelivery(submit, instance.number)
+        self._others: list[Redelivery] = []
+        self._spoken: list[tuple[Millis, Redelivery]] = []
         self.flows = False
 
     def go_on(self) -> None:
@@ -50,19 +50,19 @@ class Unsaid:
 
     def stream_broke(self) -> None:
         """Take note that a stream of a face broke: what went into it in the last seconds is sent again with the next."""
-        self._own.lose(self._told.unsure(self._clock()))
+        self._own.lose(self._mark.unsure(self._clock()))
         for one in (*self._others, *self._lately()):
             one.fail()
 
     def said(self, next_token: int) -> None:
         """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
-        self._told.said(next_token, self._clock())
+        self._mark.said(next_token, self._clock())
 
     def note(self, tx: Transaction, now: Millis) -> None:
         """Write how far this process has come, if it is time to, and nothing is to be sent again."""
-        self._told.note(tx, now, flowing=self.flows and self._own.done.is_set())
+        self._mark.note(tx, now, flowing=self.flows and self._own.done.is_set())
 
-    async def note_all_told(self) -> None:
+    async def note_all_delivered(self) -> None:
         """Note that all deliveries have left: the faces have closed their streams in order.
 
         Not while something is still to be sent again: that is for the next start, or for another process.
@@ -70,7 +70,7 @@ class Unsaid:
         if not self._own.done.is_set():
             return
         with contextlib.suppress(StoreError):  # then some are sent again at the next start
-            await self._store.batch(self._told.note_all)
+            await self._store.batch(self._mark.note_all)
             await self._store.instances.leave(self._instance.number)
 
     async def speak_for(self, number: int) -> None:
@@ -80,19 +80,19 @@ class Unsaid:
             StoreError: that could not be noted.
 
         """
-        resending = Resending(self._submit, number)
-        self._others.append(resending)
+        redelivery = Redelivery(self._submit, number)
+        self._others.append(redelivery)
         try:
             if self.flows:
-                resending.go_on()
-            await resending.done.wait()
+                redelivery.go_on()
+            await redelivery.done.wait()
         finally:
-            self._others.remove(resending)
-        self._spoken.append((self._clock(), resending))
-        await self._store.batch(Told(Instance(number)).note_all)
+            self._others.remove(redelivery)
+        self._spoken.append((self._clock(), redelivery))
+        await self._store.batch(DeliveredMark(Instance(number)).note_all)
         await self._store.instances.leave(number)
 
-    def _lately(self) -> list[Resending]:
+    def _lately(self) -> list[Redelivery]:
         """Return what others had left unsaid and this process has said in the last seconds, or has to say once more."""
         now = self._clock()
         self._spoken = [

@@ -106,7 +106,7 @@ class OtherProcesses:
                 wrote = True  # the broker's own look says what is wrong with the store
             if wrote:
                 broker.look_around()
-            if broker.unsaid.flows:
+            if broker.undelivered.flows:
                 await self._speak_for_the_dead(broker)
             self._looked()
             await asyncio.sleep(GAP)
@@ -115,7 +115,7 @@ class OtherProcesses:
         try:
             self._dead += await self._store.instances.abandoned()
             while self._dead:
-                await broker.unsaid.speak_for(self._dead[0])
+                await broker.undelivered.speak_for(self._dead[0])
                 log.info("instance.taken_over", number=self._dead.pop(0))
         except FencedError:
             raise

@@ -15,7 +15,7 @@ from pubqueue.app.working_set.counters import Counters
 from pubqueue.app.working_set.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.working_set.free_windows import FreeWindows
 from pubqueue.app.working_set.held_back import HeldBack
-from pubqueue.app.working_set.pending_writes import Unwritten
+from pubqueue.app.working_set.pending_writes import PendingWrites
 from pubqueue.app.working_set.rate_waits import RateWaits
 from pubqueue.app.working_set.row_cache import ABSENT
 from pubqueue.app.working_set.sequences import Numbers
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NEVER: Final = Millis(1 << 62)
 
 
-class Gathered:
+class BatchChanges:
     """The rows that a batch has changed; `touched` are the nodes to hand out items of."""
 
     def __init__(self, rows: WorkingSet, reaches: Callable[[Jid], bool]) -> None:
@@ -54,7 +54,7 @@ class Gathered:
         self.unsure = True
         """Something may end sooner than this process knows of."""
         self._forgot = False
-        self._unwritten = Unwritten()
+        self._pending = PendingWrites()
         self._counters = Counters()
         self.groups: dict[Group, None] = {}
         """Groups whose turn may have come."""
@@ -80,19 +80,19 @@ class Gathered:
         self._forgot = True
         self.waits.undo()
         self.held_back.undo()
-        self._unwritten = Unwritten()
+        self._pending = PendingWrites()
         self._counters = Counters()
         self._tokens.forget()
         self._numbers.forget()
 
     def has_changed(self, seq: int) -> bool:
         """Say whether this batch has changed the item and not written it yet."""
-        return seq in self._unwritten.items
+        return seq in self._pending.items
 
     def changed_items(self) -> Iterable[tuple[Item | None, Item | None]]:
         """Return what items were that this batch has changed and not written yet, and what they are."""
         numbered = self._cache.numbered
-        return ((before, numbered.get(seq)) for seq, before in self._unwritten.items.items())
+        return ((before, numbered.get(seq)) for seq, before in self._pending.items.items())
 
     def next_number(self) -> int:
         """Return a number that no item has and no turn, higher than all that were given."""
@@ -146,7 +146,7 @@ class Gathered:
             self._put_subscription(before, now)
 
     def _put_node(self, name: NodeName, now: Node | None) -> None:
-        self._unwritten.nodes.setdefault(name, self._cache.nodes.get(name))
+        self._pending.nodes.setdefault(name, self._cache.nodes.get(name))
         self._cache.nodes[name] = now
 
     def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
@@ -154,7 +154,7 @@ class Gathered:
         assert row is not None
         cache, node, jid = self._cache, row.node, row.jid
         account = account_of(jid)
-        self._unwritten.subscriptions.setdefault((node, jid), before)
+        self._pending.subscriptions.setdefault((node, jid), before)
         if now is not None and now.unanswered:
             cache.silent[node, jid] = None
         else:
@@ -234,24 +234,24 @@ class Gathered:
             return
         for entry in EVENTS[type(change)](asked, change, self.now):
             if self._logs(entry.node):
-                self._unwritten.events.append(entry)
+                self._pending.events.append(entry)
 
     # --- writing ---
 
     def is_unwritten(self) -> bool:
         """Say whether the batch has done anything that is not written yet."""
-        return bool(self._counters) or not self._unwritten.is_empty()
+        return bool(self._counters) or not self._pending.is_empty()
 
     def flush(self) -> None:
         """Write what has gathered, so that what is read next shows it."""
         self.resolve()
-        if not self._unwritten.is_empty():
+        if not self._pending.is_empty():
             self._write()
 
     def _write(self, *bulk: Bulk) -> None:
-        writes = self._unwritten.writes(self._cache, self.now)
+        writes = self._pending.writes(self._cache, self.now)
         writes.bulk.extend(bulk)
-        self._unwritten = Unwritten()
+        self._pending = PendingWrites()
         self._rows.tx.write(writes)
 
 

@@ -73,9 +73,9 @@ class ChangeApplier(ItemChanges):
         self.touched[name] = None
         if isinstance(change, c.DeleteNode):
             if change.telling:
-                self._unwritten.telling.append(name)
+                self._pending.telling.append(name)
             if change.uri:
-                self._unwritten.moved[name] = change.uri
+                self._pending.moved[name] = change.uri
             self._write()
             self._cache.forget()
             self.unsure = True  # what was in it is to be swept
@@ -94,7 +94,7 @@ class ChangeApplier(ItemChanges):
         if self._rows.lacking:
             self._rows.load()
             before = self._rows.stored_affiliation(*key)
-        self._unwritten.affiliations.setdefault(key, before)
+        self._pending.affiliations.setdefault(key, before)
         self._cache.affiliations[key] = change.affiliation
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
@@ -134,12 +134,12 @@ class ChangeApplier(ItemChanges):
 
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
         group = self._cache.resources.get(account_of(change.jid), {})
-        self._unwritten.resources.setdefault(change.jid, change.jid in group)
+        self._pending.resources.setdefault(change.jid, change.jid in group)
         if isinstance(change, c.NoteResource):
             group.setdefault(change.jid, 0)
         else:
             group.pop(change.jid, None)
-            self._unwritten.heard.pop(change.jid, None)
+            self._pending.heard.pop(change.jid, None)
 
     def _heard(self, _asked: object, change: c.HearOf) -> None:
         """Note behind which locks the JID has shown itself; where none was given since, that is known already."""
@@ -147,7 +147,7 @@ class ChangeApplier(ItemChanges):
         since = self._tokens.first(self._rows.tx, 1)
         if group.get(change.jid, since) < since:
             group[change.jid] = since
-            self._unwritten.heard[change.jid] = since
+            self._pending.heard[change.jid] = since
 
     def _schedule(self, _asked: object, change: s.PutSchedule | s.DropSchedule) -> None:
         now = change.schedule if isinstance(change, s.PutSchedule) else None
@@ -157,13 +157,13 @@ class ChangeApplier(ItemChanges):
             self._rows.needs.schedules.add(name)
             self._rows.load()
             before = self._cache.schedules[name]
-        self._unwritten.schedules.setdefault(name, before)
+        self._pending.schedules.setdefault(name, before)
         self._cache.schedules[name] = now
         if now is not None and now.due is not None:
             self.soonest = min(self.soonest, now.due)
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
-        mark, cache, unwritten = change.mark, self._cache, self._unwritten
+        mark, cache, pending = change.mark, self._cache, self._pending
         attempt = mark.app, mark.version, mark.part, mark.attempt
         keys = (
             ("apps", mark.app),
@@ -174,12 +174,12 @@ class ChangeApplier(ItemChanges):
         )
         befores = [getattr(cache, table).get(key) for table, key in keys]
         for place, before, now in zip(keys, befores, staged(change, *befores), strict=True):
-            unwritten.staging.setdefault(place, before)
+            pending.staging.setdefault(place, before)
             getattr(cache, place[0])[place[1]] = now
         for row in change.rows:
             key = StagedKey(*attempt, change.node, row.draft.id)
             cache.staged[key] = row.size
-            unwritten.staged.append(StagedRow(key, row))
+            pending.staged.append(StagedRow(key, row))
             if mark.immediate:
                 noted = NotedKey(mark.app, mark.version, change.node, row.draft.id)
                 cache.noted[noted] = row.draft.payload, row.known

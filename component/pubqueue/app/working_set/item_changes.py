@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import Finished
-from pubqueue.app.working_set.batch_changes import Gathered
+from pubqueue.app.working_set.batch_changes import BatchChanges
 from pubqueue.core import changes as c
 from pubqueue.core.after import (
     after,
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     )
 
 
-class ItemChanges(Gathered):
+class ItemChanges(BatchChanges):
     """Makes changes of single items."""
 
     def _add(self, asked: object, change: c.AddItem) -> None:
         change = replace(change, seq=self._numbers.take(self._rows.tx))
         self._cache.payloads[change.seq] = change.draft.payload
         if change.instead:
-            chain = self._unwritten.overwritten
+            chain = self._pending.overwritten
             first = chain.pop(change.instead, (change.node, change.instead))
             chain[change.seq] = first
         self._put_item(asked, change, None)
@@ -55,7 +55,7 @@ class ItemChanges(Gathered):
     def _replace(self, asked: object, change: c.ReplacePayload) -> None:
         seq = change.item.seq
         self._cache.payloads[seq] = change.payload
-        self._unwritten.replaced[seq] = None
+        self._pending.replaced[seq] = None
         self._item(asked, change)
 
     def _lock(self, asked: object, change: c.Lock) -> None:
@@ -68,12 +68,12 @@ class ItemChanges(Gathered):
     def _remove(self, asked: object, change: c.RemoveItem) -> None:
         if change.absorb_until is not None:
             key = change.item.node, change.item.id
-            self._unwritten.finished.setdefault(key, self._cache.finished.get(key))
+            self._pending.finished.setdefault(key, self._cache.finished.get(key))
             self._cache.finished[key] = Finished(*key, change.digest, change.absorb_until)
         if not change.item.acquired:  # what was handed out is no plain node's
             node = self._cache.nodes.get(change.item.node)
             if node is not None and not node.config.queueing:
-                self._unwritten.placeless.append(change.item.seq)
+                self._pending.placeless.append(change.item.seq)
         self._item(asked, change)
 
     def _item(self, asked: object, change: MovingChange) -> None:
@@ -90,7 +90,7 @@ class ItemChanges(Gathered):
         assert row is not None
         if row.group:
             self._call_group(before, now)
-        self._unwritten.items.setdefault(row.seq, before)
+        self._pending.items.setdefault(row.seq, before)
         self._cache.numbered[row.seq] = now
         moves = before is None or now is None or before.node != now.node
         if before is not None:
@@ -153,17 +153,17 @@ class ItemChanges(Gathered):
 
     def _note_receipts(self, before: Item, now: Item) -> None:
         if (loser := lost_by(before, now)) is not None:
-            self._unwritten.receipts[before.seq, loser] = None
+            self._pending.receipts[before.seq, loser] = None
             if (group := self._cache.receipts.get(before.seq)) is not None:
                 group[loser] = None
         elif begins_anew(before, now):
             self._forget_receipts(before.seq)
 
     def _forget_receipts(self, seq: int) -> None:
-        unwritten = self._unwritten
-        unwritten.anew[seq] = None
+        pending = self._pending
+        pending.anew[seq] = None
         self._cache.receipts[seq] = {}
-        unwritten.receipts = {key: None for key in unwritten.receipts if key[0] != seq}
+        pending.receipts = {key: None for key in pending.receipts if key[0] != seq}
 
     # fmt: off
     OF_ITEMS: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {

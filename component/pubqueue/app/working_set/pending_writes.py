@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.core.schedules.model import Schedule
 
 
-class Unwritten:
+class PendingWrites:
     """Tables of befores, by kind of row."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ BLOCK: Final = 1000
 """Numbers that are reserved at once. Those that a process does not use are never used."""
 
 
-def told(instance: int) -> str:
+def delivered_mark(instance: int) -> str:
     """Return the sequence whose next number is the first lock token that the process does not know to be told."""
     return f"told-{instance}" if instance else "told"
 

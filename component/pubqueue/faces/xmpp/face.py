@@ -203,7 +203,7 @@ class XmppFace:
             self._reads.go_on()
             self._rosters.forget()
             if not self.component.is_leaving:
-                self._broker.unsaid.stream_broke()
+                self._broker.undelivered.stream_broke()
         self._broker.outbox.set_up(self, up=False)
 
     def _go_on(self) -> None:

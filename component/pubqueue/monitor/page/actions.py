@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @unique
 class Of(Enum):
-    """What a deed is done to."""
+    """What a action is done to."""
 
     NODE = auto()
     ITEMS = auto()
@@ -27,7 +27,7 @@ class Of(Enum):
     """Dead items of a reason."""
 
 
-class Deed(Struct, frozen=True):
+class PageAction(Struct, frozen=True):
     """Something that can be done to a node or to some of its items."""
 
     name: str
@@ -60,57 +60,57 @@ def given(node: NodeName, ids: tuple[ItemId, ...], reason: str = "") -> Given:
     return Exact(words | ({"reason": (reason,)} if reason else {}))
 
 
-DEEDS: Final = {
-    deed.name: deed
-    for deed in (
-        Deed(
+ACTIONS: Final = {
+    action.name: action
+    for action in (
+        PageAction(
             *("pause", OPERATIONS["pause"], "Pause"),
             "Shall {node} hand out nothing until it is resumed?",
             *("Yes, pause it", Of.NODE),
         ),
-        Deed(
+        PageAction(
             *("resume", OPERATIONS["resume"], "Resume", "Shall {node} hand out items again?"),
             *("Yes, resume it", Of.NODE),
         ),
-        Deed(
+        PageAction(
             *("redrive", OPERATIONS["redrive"], "Redrive all dead items"),
             "Shall the dead items of {node} have another life? They go back to where they came from, and count as never having failed.",
             *("Yes, redrive them", Of.NODE),
         ),
-        Deed(
+        PageAction(
             *("redrive-items", OPERATIONS["redrive"], "Redrive"),
             "Shall {items} of {node} have another life? They go back to where they came from, and count as never having failed.",
             *("Yes, redrive", Of.ITEMS),
         ),
-        Deed(
+        PageAction(
             *("redrive-reason", OPERATIONS["redrive"], "Redrive these"),
             "Shall the dead items of {node} that died of “{reason}” have another life? They go back to where they came from, and count as never having failed.",
             *("Yes, redrive them", Of.REASON),
         ),
-        Deed(
+        PageAction(
             *("discard", OPERATIONS["discard"], "Discard"),
             "Shall {items} of {node} be deleted? They cannot be brought back.",
             *("Yes, discard", Of.ITEMS),
             grave=True,
         ),
-        Deed(
+        PageAction(
             *("discard-reason", OPERATIONS["discard"], "Discard these"),
             "Shall the dead items of {node} that died of “{reason}” be deleted? They cannot be brought back.",
             *("Yes, discard them", Of.REASON),
             grave=True,
         ),
-        Deed(
+        PageAction(
             *("cancel", OPERATIONS["cancel"], "Cancel"),
             "Shall {items} of {node} be taken out before they are done? A worker that holds one is told. They cannot be brought back.",
             *("Yes, cancel", Of.ITEMS),
             grave=True,
         ),
-        Deed(
+        PageAction(
             *("release", OPERATIONS["release"], "Release"),
             "Shall the locks of {items} of {node} end? Others get them at once, and it counts as nobody's failure.",
             *("Yes, release", Of.ITEMS),
         ),
-        Deed(
+        PageAction(
             *("purge", OPERATIONS["purge"], "Purge"),
             "Shall all items of {node} be deleted, those that workers hold too? They cannot be brought back.",
             *("Yes, delete all items", Of.NODE),
@@ -120,13 +120,13 @@ DEEDS: Final = {
 }
 
 OF_STATE: Final = {
-    State.DEAD: (DEEDS["redrive-items"], DEEDS["discard"]),
-    State.LOCKED: (DEEDS["release"], DEEDS["cancel"]),
-    State.QUEUED: (DEEDS["cancel"],),
-    State.DELAYED: (DEEDS["cancel"],),
-    None: (DEEDS["cancel"],),
+    State.DEAD: (ACTIONS["redrive-items"], ACTIONS["discard"]),
+    State.LOCKED: (ACTIONS["release"], ACTIONS["cancel"]),
+    State.QUEUED: (ACTIONS["cancel"],),
+    State.DELAYED: (ACTIONS["cancel"],),
+    None: (ACTIONS["cancel"],),
 }
 """What can be done to items of a queue in a state, or in any."""
 
-OF_REASON: Final = (DEEDS["redrive-reason"], DEEDS["discard-reason"])
+OF_REASON: Final = (ACTIONS["redrive-reason"], ACTIONS["discard-reason"])
 """What can be done to all that has died of a reason."""

@@ -19,7 +19,7 @@ from pubqueue.core.reading.survey import Sort
 from pubqueue.faces.http_status import STATUS
 from pubqueue.monitor.page import formats as words
 from pubqueue.monitor.page import views
-from pubqueue.monitor.page.actions import DEEDS, OF_REASON, OF_STATE, Of, given
+from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
 from pubqueue.monitor.page.attempts import Attempts
 from pubqueue.monitor.page.logins import HELD, Sessions
 from pubqueue.monitor.page.places import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Principal
-    from pubqueue.monitor.page.actions import Deed
+    from pubqueue.monitor.page.actions import PageAction
     from pubqueue.monitor.page.logins import Session, Tokens
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -342,7 +342,7 @@ class Site:
         page = await views.queue(
             self.ask, self._by, node, hours=hours, after=None if after is None else Jid(after)
         )
-        return self._shown(request, "queue.html", session, title=node, page=page, deeds=DEEDS)
+        return self._shown(request, "queue.html", session, title=node, page=page, actions=ACTIONS)
 
     async def _items(self, request: web.Request, session: Session) -> web.StreamResponse:
         node, state = _node(request), views.state_of(request.query.get("state", ""))
@@ -353,7 +353,7 @@ class Site:
             *(request, "items.html", session),
             title=f"Items of {node}",
             page=page,
-            deeds=OF_STATE[state] if page.queueing else (),
+            actions=OF_STATE[state] if page.queueing else (),
             of_reason=OF_REASON,
             states=views.STATES,
         )
@@ -368,24 +368,24 @@ class Site:
     async def _item(self, request: web.Request, session: Session) -> web.StreamResponse:
         node, item = _node(request), ItemId(request.query.get("id", ""))
         page = await views.item(self.ask, self._by, node, item, payload=session.may_change)
-        deeds = OF_STATE[page.item.state] if page.queueing else ()
+        actions = OF_STATE[page.item.state] if page.queueing else ()
         title = f"Item {item} of {node}"
-        return self._shown(request, "item.html", session, title=title, page=page, deeds=deeds)
+        return self._shown(request, "item.html", session, title=title, page=page, actions=actions)
 
     # --- what is done ---------------------------------------------------------------------------
 
     async def _ask(self, request: web.Request, session: Session) -> web.StreamResponse:
         """Ask whether that is meant, and say what it would do."""
-        deed, node, ids, reason = _meant(request.query.get("deed", ""), request.query, session)
+        action, node, ids, reason = _meant(request.query.get("action", ""), request.query, session)
         found = await views.some(self.ask, self._by, (node,))
         if not found:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
         items = words.count(len(ids), "item")
-        question = deed.question.format(node=node, items=items, reason=reason)
+        question = action.question.format(node=node, items=items, reason=reason)
         return self._shown(
             *(request, "ask.html", session),
-            title=f"{deed.label}?",
-            deed=deed,
+            title=f"{action.label}?",
+            action=action,
             node=node,
             ids=ids,
             reason=reason,
@@ -396,8 +396,8 @@ class Site:
     async def _do(self, request: web.Request, session: Session) -> web.StreamResponse:
         """Do it, write that into the audit log, and say what came of it on the page of the node."""
         form = await self._form(request, session)
-        deed, node, ids, reason = _meant(str(form.get("deed", "")), form, session)
-        operation, meant = deed.operation, given(node, ids, reason)
+        action, node, ids, reason = _meant(str(form.get("action", "")), form, session)
+        operation, meant = action.operation, given(node, ids, reason)
         reply = await self.ask(operation.ask(self._by, meant))
         performed(operation, self._by, meant, remote=address_of(request))
         said = operation.answer(reply, meant).note
@@ -409,24 +409,24 @@ def _meant(
     name: str,
     form: Any,  # noqa: ANN401  # a query or a form of aiohttp
     session: Session,
-) -> tuple[Deed, NodeName, tuple[ItemId, ...], str]:
+) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
     """Return what is to be done to what, and of what reason; refuses who may only look, and what cannot be meant."""
     if not session.may_change:
         raise web.HTTPForbidden(reason="With this token you may look, and change nothing.")
-    deed = DEEDS.get(name)
-    if deed is None:
-        raise web.HTTPBadRequest(reason="There is no such deed.")
+    action = ACTIONS.get(name)
+    if action is None:
+        raise web.HTTPBadRequest(reason="There is no such action.")
     node = NodeName(str(form.get("node", "")))
     ids = tuple(dict.fromkeys(ItemId(str(one)) for one in form.getall("item", ())))
-    if deed.of is Of.NODE:
-        return deed, node, (), ""
-    if deed.of is Of.REASON:
+    if action.of is Of.NODE:
+        return action, node, (), ""
+    if action.of is Of.REASON:
         if not (reason := _reason(form)):
             raise web.HTTPBadRequest(reason="Choose a reason.")
-        return deed, node, (), reason
+        return action, node, (), reason
     if not 0 < len(ids) <= MOST_CHOSEN:
         raise web.HTTPBadRequest(reason=f"Choose an item at least, and {MOST_CHOSEN} at most.")
-    return deed, node, ids, ""
+    return action, node, ids, ""
 
 
 def _reason(form: Any) -> str:  # noqa: ANN401  # a query or a form of aiohttp

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.facts.queue.dying import places
 from pubqueue.app.store.listings import Forgettable, HeldBy, Locks, LocksFromLast, Sweepable
 from pubqueue.app.store.rows import Due
-from pubqueue.app.working_set.sequences import told
+from pubqueue.app.working_set.sequences import delivered_mark
 from pubqueue.core.addresses import account_of
 from pubqueue.core.lifecycle import exhausted
 from pubqueue.core.model import Jid, Millis, State
@@ -64,7 +64,10 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     rows, now = context.rows, context.now
     if rows.gathering:
         return ResendFacts(now, (0, 0), (), {})
-    span = request.span or (rows.next_number(told(request.instance)), rows.next_number("token"))
+    span = request.span or (
+        rows.next_number(delivered_mark(request.instance)),
+        rows.next_number("token"),
+    )
     if span[0] >= span[1]:
         return ResendFacts(now, span, (), {})
     locks = rows.page(Locks(), request.after, LOOKED_AT)

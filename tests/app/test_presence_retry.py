@@ -10,7 +10,7 @@ from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
-from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, Unrepeated
+from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, PresenceRetry
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.nodes.access import CreationPolicy
@@ -24,14 +24,14 @@ def knowing(*people):
     acquaintances = Acquaintances()
     for jid in people:
         acquaintances.meet(jid)
-    return Unrepeated(acquaintances)
+    return PresenceRetry(acquaintances)
 
 
 def kept(*words):
-    unrepeated = knowing()
+    retry = knowing()
     for word in words:
-        unrepeated.keep(word)
-    return [word for word, _ in unrepeated.some(1 << 30)]
+        retry.keep(word)
+    return [word for word, _ in retry.some(1 << 30)]
 
 
 BACK = Bounce(ANN, 1, 1, gone=False, bounced=True)
@@ -57,13 +57,13 @@ def test_of_an_address_the_last_coming_and_going_are_kept_and_each_bounce_once(s
 
 
 def test_what_is_kept_goes_in_front_of_what_its_address_asks_for():
-    unrepeated = knowing(ANN)
-    unrepeated.keep(GO)
-    unrepeated.keep(Leave(BOB))
+    retry = knowing(ANN)
+    retry.keep(GO)
+    retry.keep(Leave(BOB))
     requests = [(publishes("a"), print), (joins(ANN), print), (Arrive(ANN), print)]
-    found = [request for request, _ in unrepeated.before(requests)]
+    found = [request for request, _ in retry.before(requests)]
     assert found == [publishes("a"), GO, joins(ANN), Arrive(ANN)]
-    assert len(unrepeated) == 1
+    assert len(retry) == 1
 
 
 def strangers(count, *, long=False):
@@ -72,13 +72,13 @@ def strangers(count, *, long=False):
 
 
 def test_words_of_strangers_have_a_room_of_their_own_and_take_none_from_others():
-    unrepeated = knowing(ANN)
-    unrepeated.keep(GO)
-    unrepeated.keep(BACK)
+    retry = knowing(ANN)
+    retry.keep(GO)
+    retry.keep(BACK)
     for word in strangers(100_000):
-        unrepeated.keep(word)
-    assert len(unrepeated) < STRANGERS / 500
-    words = [word for word, _ in unrepeated.some(1 << 30)]
+        retry.keep(word)
+    assert len(retry) < STRANGERS / 500
+    words = [word for word, _ in retry.some(1 << 30)]
     assert words[:2] == [GO, BACK]
     assert words[-1] == Leave(Jid("bot99999@evil.example/"))
 
@@ -94,12 +94,12 @@ def test_the_room_is_measured_in_bytes():
 
 def test_who_was_a_stranger_and_is_none_any_more_loses_nothing():
     acquaintances = Acquaintances()
-    unrepeated = Unrepeated(acquaintances)
-    unrepeated.keep(COME)
+    retry = PresenceRetry(acquaintances)
+    retry.keep(COME)
     acquaintances.meet(ANN)
-    unrepeated.keep(GO)
-    assert [word for word, _ in unrepeated.some(1)] == [COME, GO]
-    assert not unrepeated
+    retry.keep(GO)
+    assert [word for word, _ in retry.some(1)] == [COME, GO]
+    assert not retry
 
 
 def test_so_many_accounts_are_remembered_as_there_is_room_for(monkeypatch):
@@ -132,7 +132,7 @@ class Stage:
 
     async def is_taken(self):
         """Wait until nothing is kept any more."""
-        while self.broker._unrepeated or not self.broker._quiet.is_set():  # noqa: ASYNC110  # nothing tells
+        while self.broker._presence_retry or not self.broker._quiet.is_set():  # noqa: ASYNC110  # nothing tells
             await asyncio.sleep(0.001)
 
     async def seen(self):
@@ -197,7 +197,7 @@ async def test_while_words_are_kept_others_are_served(stage, monkeypatch):
     stage.log.clear()
     await stage.do(publishes("b"))
     assert "commit" in stage.log
-    assert len(stage.broker._unrepeated) == 1
+    assert len(stage.broker._presence_retry) == 1
 
 
 async def test_who_left_is_tried_once_more_when_the_service_ends(stage, monkeypatch):
@@ -213,7 +213,7 @@ async def test_in_an_outage_no_stranger_takes_the_place_of_who_holds_something(s
     stage.store.failures = 1 << 30
     await stage.do(Leave(ANN), *strangers(20_000))
     stage.store.failures = 0
-    stage.broker._try_unrepeated()
+    stage.broker._retry_presence()
     await stage.is_taken()
     assert await stage.seen() == (State.QUEUED, [])
 

@@ -103,13 +103,13 @@ async def test_of_two_processes_each_notes_its_own(lives):
     lives.broker = first
     await lives.let_pass()
     said = await lives.begin()
-    await lives.broker.unsaid.speak_for(1)
+    await lives.broker.undelivered.speak_for(1)
     assert {item for _, item, *_ in sent(said)} == {"b"}
 
 
 async def test_who_takes_a_number_that_another_has_left_has_nothing_to_send_again(lives):
     await lives.begin(beside=True)
-    await lives.broker.unsaid.note_all_told()
+    await lives.broker.undelivered.note_all_delivered()
     await lives.do(publishes("a"))
     said = await lives.begin(beside=True)
     await lives.do(publishes("b"))
@@ -119,7 +119,7 @@ async def test_who_takes_a_number_that_another_has_left_has_nothing_to_send_agai
 async def test_after_an_end_in_order_nothing_comes_again(lives):
     await lives.do(publishes("a"))
     lives.face.down()
-    await lives.broker.unsaid.note_all_told()
+    await lives.broker.undelivered.note_all_delivered()
     assert sent(await lives.begin()) == []
 
 
@@ -127,13 +127,13 @@ async def test_an_end_in_order_keeps_what_could_not_be_sent_again(lives):
     """As when the service is started and ended while its server is away."""
     await lives.do(publishes("a"))
     await lives.begin(up=False)
-    await lives.broker.unsaid.note_all_told()
+    await lives.broker.undelivered.note_all_delivered()
     said = await lives.begin()
     assert [item for _, item, *_ in sent(said)] == ["a"]
     await lives.do(publishes("b"))
     lives.face.down()
-    lives.broker.unsaid.stream_broke()
-    await lives.broker.unsaid.note_all_told()
+    lives.broker.undelivered.stream_broke()
+    await lives.broker.undelivered.note_all_delivered()
     assert "b" in [item for _, item, *_ in sent(await lives.begin())]
 
 
@@ -167,7 +167,7 @@ async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
     await lives.let_pass()
     await lives.do(publishes("b"), publishes("c"), retracts(ANN, "c"))
     lives.face.down()
-    lives.broker.unsaid.stream_broke()
+    lives.broker.undelivered.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     told = sent(said)
@@ -179,10 +179,10 @@ async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
 async def test_a_broken_stream_takes_along_what_was_said_for_one_that_died(lives, later, times):
     await lives.do(publishes("a"))
     said = await lives.begin(beside=True)
-    await lives.broker.unsaid.speak_for(0)
+    await lives.broker.undelivered.speak_for(0)
     lives.now = Millis(lives.now + later)
     lives.face.down()
-    lives.broker.unsaid.stream_broke()
+    lives.broker.undelivered.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     assert [item for _, item, *_ in sent(said)] == ["a"] * times
@@ -196,7 +196,7 @@ async def test_a_note_just_after_a_delivery_does_not_say_that_it_has_left(lives)
     lives.now = Millis(lives.now + 1)
     await lives.do(Arrive(BOB))  # it comes with the note
     lives.face.down()
-    lives.broker.unsaid.stream_broke()
+    lives.broker.undelivered.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     assert [item for _, item, *_ in sent(said)] == ["a", "a"]
@@ -207,7 +207,7 @@ async def test_a_stream_that_breaks_long_after_the_last_delivery_has_taken_none_
     await lives.do(publishes("a"))
     lives.now = Millis(lives.now + LAG)
     lives.face.down()
-    lives.broker.unsaid.stream_broke()
+    lives.broker.undelivered.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     assert len(sent(said)) == 1
@@ -219,7 +219,7 @@ async def test_nothing_is_noted_as_told_while_something_is_to_be_sent_again(live
     await lives.do(publishes("b"))
     lives.face.silent = True
     lives.face.down()
-    lives.broker.unsaid.stream_broke()
+    lives.broker.undelivered.stream_broke()
     lives.face.up()
     await lives.broker.settled()
     await lives.let_pass()
