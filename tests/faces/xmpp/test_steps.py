@@ -17,7 +17,7 @@ from harness.patience import PATIENCE
 from harness.server import ROOT
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.principals import Askers
+from pubqueue.app.principals import Principals
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
@@ -103,8 +103,10 @@ async def service(steps, tmp_path):
         )
         broker.start()
         stack.push_async_callback(broker.stop)
-        askers = Askers(admins=[Jid("boss@localhost")], home="localhost")
-        face = XmppFace(broker, jid=SERVICE, secret="", server=("127.0.0.1", 1), askers=askers)
+        principals = Principals(admins=[Jid("boss@localhost")], home="localhost")
+        face = XmppFace(
+            broker, jid=SERVICE, secret="", server=("127.0.0.1", 1), principals=principals
+        )
         filters = asyncio.create_task(face.component.run_filters())
         stack.callback(filters.cancel)
         wire = Wire()
