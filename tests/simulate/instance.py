@@ -213,8 +213,8 @@ class Process:
             *self._others._tasks,
         )
         for task in tasks:
-            if task is not None:
-                task.cancel()
+            if task is not None and task.is_started:
+                task.running.cancel()
 
     async def stop(self) -> bool:
         """Hand out nothing more, answer what was asked; say whether that came to its end."""

@@ -30,6 +30,7 @@ from pubqueue.app.rules import READS
 from pubqueue.app.sliced_work import LongWork, at_the_end, so_far
 from pubqueue.app.stall_guard import no_longer_behind
 from pubqueue.app.store.ports import FencedError, Instance, StaleError, StoreError, UnfitError
+from pubqueue.app.task import Task
 from pubqueue.app.upkeep import Upkeep
 from pubqueue.app.watch.operator_log import tell
 from pubqueue.app.watch.throughput import Rates
@@ -141,7 +142,7 @@ class Broker:
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._task: asyncio.Task[None] | None = None
+        self._task = Task("broker", self._run)
 
     def adopt(
         self,
@@ -165,16 +166,15 @@ class Broker:
 
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
-        if self._task is None:
+        if not self._task.is_started:
             self._stopping = self._cutting = self.has_given_up = False
             self._end_by = None
-            self._task = asyncio.create_task(self._run(), name="broker")
+            self._task.start()
 
     @property
     def task(self) -> asyncio.Task[None]:
         """The task that does the work; it ends only by `stop`."""
-        assert self._task is not None, "the broker has not been started"
-        return self._task
+        return self._task.running
 
     @property
     def rounds(self) -> int | None:
@@ -192,13 +192,9 @@ class Broker:
         self._retry_presence()
         await self._in_time(self._reader.settled())
         await self._reader.stop()
-        task, self._task = self._task, None
-        if task is not None:
-            if not task.done():
-                await self._in_time(self._quiet.wait())
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        if self._task.is_started and not self.task.done():
+            await self._in_time(self._quiet.wait())
+        await self._task.stop()
 
     async def _in_time(self, end: Awaitable[object]) -> None:
         """Wait for it as long as an end may take, from the first call on."""

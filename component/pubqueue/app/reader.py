@@ -7,7 +7,6 @@ The answers to one account keep the order of its requests.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -18,6 +17,7 @@ from pubqueue.app.batch import read
 from pubqueue.app.boundaries import answer_with
 from pubqueue.app.stall_guard import no_longer_behind
 from pubqueue.app.store.ports import StoreError
+from pubqueue.app.task import Task
 from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import (
@@ -61,12 +61,11 @@ class Reader:
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._task: asyncio.Task[None] | None = None
+        self._task = Task("reader", self._run)
 
     def submit(self, request: Read, answer: Callable[[Reply], None]) -> None:
         """Have the request answered, of what is committed by then."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="reader")
+        self._task.start()
         account = account_of(request.by.jid)
         self._waiting.setdefault(account, deque()).append((request, answer))
         self._quiet.clear()
@@ -98,11 +97,7 @@ class Reader:
 
     async def stop(self) -> None:
         """Stop; whoever is `settled` has answered all. Stopping twice does no harm."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await self._task.stop()
 
     async def _run(self) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from pubqueue.app.task import Task, stop_all
 from pubqueue.app.watch.watching import Phase
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, Millis
@@ -96,11 +97,14 @@ class Monitor:
         """
         runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING)
         await runner.setup()
-        tasks = [asyncio.create_task(Lag(self.watch.registry).run(), name="loop lag")]
+        tasks = [Task("loop lag", Lag(self.watch.registry).run)]
         if self._sampling is not None:
-            sampling = self._sampling.run(lambda: self._broker)
-            tasks.append(asyncio.create_task(sampling, name="samples"))
-        try:
+            tasks.append(self._sampling.task(lambda: self._broker))
+        async with AsyncExitStack() as ends:
+            ends.push_async_callback(runner.cleanup)
+            ends.push_async_callback(stop_all, tasks)
+            for task in tasks:
+                task.start()
             site = web.TCPSite(runner, host, port)
             try:
                 await site.start()
@@ -109,11 +113,6 @@ class Monitor:
                     f"http: {host}:{port} cannot be listened on ({problem.strerror})"
                 ) from None
             yield int(runner.addresses[0][1])
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await runner.cleanup()
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=LARGEST_FORM)

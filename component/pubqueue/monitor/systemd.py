@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.task import Task
 from pubqueue.app.watch.watching import Phase
 
 if TYPE_CHECKING:
@@ -104,13 +106,12 @@ async def told(
         if within is None:
             yield telling
             return
-        feeding = asyncio.create_task(telling.feed(within / 2), name="watchdog")
+        feeding = Task("watchdog", partial(telling.feed, within / 2))
+        feeding.start()
         try:
             yield telling
         finally:
-            feeding.cancel()
-            with suppress(asyncio.CancelledError):
-                await feeding
+            await feeding.stop()
     finally:
         if notifier.socket is not None:
             notifier.socket.close()

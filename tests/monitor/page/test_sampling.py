@@ -115,13 +115,11 @@ async def test_at_the_end_of_each_minute_a_sample_is_kept_whatever_became_of_the
                 return reply
 
         there = [None, Broken(), Broken()]
-        running = asyncio.create_task(
-            process.sampling.run(lambda: there.pop(0) if len(there) > 1 else there[0])
-        )
+        running = process.sampling.task(lambda: there.pop(0) if len(there) > 1 else there[0])
+        running.start()
         async with asyncio.timeout(PATIENCE):
             await kept.wait()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await running.stop()
         assert await process.samples() == [Sample(JOBS, MINUTE, queued=1, published=1)]
 
 

@@ -9,11 +9,13 @@ Alone on its store a process never has to. What one that died has decided and no
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from pubqueue.app.store.ports import FencedError, StoreError
+from pubqueue.app.task import Again, Task, stop_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +44,7 @@ class OtherProcesses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[Task] = []
         self._dead: list[int] = []
         self._looked: Callable[[], None] = lambda: None
 
@@ -51,9 +53,16 @@ class OtherProcesses:
         if not self._tasks:
             lives = broker.upkeep.begins(LEASE, PATIENCE)
             self._looked = broker.upkeep.begins(LOOK, PATIENCE)
-            parts = {LOOK: self._run(broker), LEASE: self._live(lives)}
-            self._tasks = [asyncio.create_task(part, name=name) for name, part in parts.items()]
-        return self._tasks
+            again = Again(
+                "other_processes.failed", PERIOD, but=(FencedError,), then=broker.look_around
+            )
+            self._tasks = [
+                Task(LOOK, partial(self._watch, broker), again),
+                Task(LEASE, partial(self._live, lives)),
+            ]
+            for task in self._tasks:
+                task.start()
+        return [task.running for task in self._tasks]
 
     async def stop(self) -> None:
         """Stop watching. Stopping twice does no harm.
@@ -61,11 +70,7 @@ class OtherProcesses:
         Raises the fault that has ended the work before, if there was one.
         """
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                raise outcome
+        await stop_all(tasks)
 
     async def _live(self, lives: Callable[[], None]) -> None:
         """Say again and again that this process lives, whatever the look at others waits for."""
@@ -82,18 +87,6 @@ class OtherProcesses:
                     log.warning("instance.not_renewed", why=str(problem))
                 said = False
             await asyncio.sleep(PERIOD)
-
-    async def _run(self, broker: Broker) -> None:
-        """Watch until cancelled, or fenced; whatever else is met is logged, and watching begins anew."""
-        while True:
-            try:
-                await self._watch(broker)
-            except FencedError:
-                raise
-            except Exception:  # the outermost loop of the task
-                log.exception("other_processes.failed")
-                broker.look_around()
-                await asyncio.sleep(PERIOD)
 
     async def _watch(self, broker: Broker) -> None:
         while True:

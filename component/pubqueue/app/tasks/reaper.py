@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pubqueue.app.task import Again, Task
 from pubqueue.app.tasks.schedule_runner import Firing
 from pubqueue.app.tasks.setting_aside import SettingAside
 from pubqueue.core.decision import Refusal, Refused
@@ -67,7 +68,7 @@ class Reaper:
         self._aside = SettingAside(clock)
         self._next: Millis | None = None
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._task: Task | None = None
         self._round_is_over: Callable[[], None] = lambda: None
 
     def start(self, broker: Broker) -> None:
@@ -75,15 +76,15 @@ class Reaper:
         if self._task is None:
             self._round_is_over = broker.upkeep.begins(TASK, PATIENCE)
             broker.upkeep.aside = lambda: len(self._aside)
-            self._task = asyncio.create_task(self._run(broker), name="reaper")
+            again = Again("reaper.failed")  # nobody else ends locks
+            self._task = Task(TASK, partial(self._watch, broker), again)
+            self._task.start()
 
     async def stop(self) -> None:
         """Stop watching. Stopping twice does no harm."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        task, self._task = self._task, None
+        if task is not None:
+            await task.stop()
 
     def adopt(self, trim: Trim) -> None:
         """Keep this much of the event log from now on."""
@@ -94,15 +95,6 @@ class Reaper:
         if moment != self._next:
             self._next = moment
             self._changed.set()
-
-    async def _run(self, broker: Broker) -> None:
-        """Watch until cancelled; what goes wrong is told and watching begins anew, for nobody else ends locks."""
-        while True:
-            try:
-                await self._watch(broker)
-            except Exception:  # the outermost loop of the task
-                log.exception("reaper.failed")
-                await asyncio.sleep(RETRY)
 
     async def _watch(self, broker: Broker) -> None:
         seen = self._clock()

@@ -7,11 +7,13 @@ beside the batches; what is kept goes through the broker as any other request, o
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from msgspec import Struct
 
+from pubqueue.app.task import Again, Task
 from pubqueue.core.changes import GiveUp, Postpone, RemoveItem, Revive, Ripen
 from pubqueue.core.decision import Done
 from pubqueue.core.queue.settle import Settle, holds
@@ -109,20 +111,16 @@ class Sampling:
             counts = self._counts[node] = Counts()
         return counts
 
-    async def run(self, broker_of: Callable[[], Broker | None]) -> None:
-        """Keep a sample at the end of each minute, until cancelled."""
+    def task(self, broker_of: Callable[[], Broker | None]) -> Task:
+        """Return what keeps a sample at the end of each minute; after a fault a plot has a gap, and the next one is tried."""
+        return Task("samples", partial(self._run, broker_of), Again("samples.failed", pause=0))
+
+    async def _run(self, broker_of: Callable[[], Broker | None]) -> None:
         while True:
             now = self._clock()
             await asyncio.sleep((SLOT - now % SLOT) / 1000)
-            broker = broker_of()
-            if broker is None:
-                continue
-            try:
+            if (broker := broker_of()) is not None:
                 await self.keep(broker.handle, slot_of(now))
-            except (
-                Exception
-            ):  # the outermost loop: a plot has a gap, and the next minute is tried again
-                log.exception("samples.failed")
 
     async def keep(self, ask: Ask, at: Millis) -> None:
         """Keep what is known of the minute that began then; if that cannot be, it counts for the next one."""
