@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 import structlog
-from slixmpp.componentxmpp import ComponentXMPP
 
 from pubqueue.app.watch.watching import Traffic
 from pubqueue.faces.xmpp.stream.expat_feeder import padding
 from pubqueue.faces.xmpp.stream.faults import fault
+from pubqueue.faces.xmpp.stream.plain_component import PlainComponent
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
 from pubqueue_xeps.wire import ns
@@ -82,7 +82,7 @@ class PlaceTakenError(Exception):
     """Another component has the place of this one."""
 
 
-class Component(ComponentXMPP):
+class Component(PlainComponent):
     """One component stream to one server, kept up until it is told to stop."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Component(ComponentXMPP):
         on_down: Callable[[], None],
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(jid, secret, *server, fix_error_ns=True)  # type: ignore[no-untyped-call]
+        super().__init__(jid, secret, server)
         self.admits: Callable[[Element], bool] = lambda _head: True
         """Says of the head of a stanza whether it is read any further."""
         self._server = server
