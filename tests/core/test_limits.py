@@ -4,13 +4,15 @@ from msgspec import structs
 
 from pubqueue.core.limits import budgets
 from pubqueue.core.limits.limits import BUDGETS, Unit, Whose, by_whose, limits
+from pubqueue.core.limits.quotas import Quota
 from pubqueue.core.transactions.model import Limits
 
 STAGED = Limits(items_per_account=7, bytes_per_account=8, items=70, bytes=80)
+QUOTA = Quota(nodes=3, items=4, bytes=5)
 
 
 def mosts(whose):
-    return {limit.what: limit.most for limit in by_whose(limits(STAGED, 9))[whose]}
+    return {limit.what: limit.most for limit in by_whose(limits(STAGED, 9, QUOTA))[whose]}
 
 
 def test_what_an_account_is_held_to():
@@ -23,7 +25,16 @@ def test_what_an_account_is_held_to():
         "subscriptions": 9,
         "items that wait for a commit": 7,
         "bytes that wait for a commit": 8,
+        "nodes that it has made": 3,
+        "items in these": 4,
+        "bytes in these": 5,
     }
+
+
+def test_a_quota_of_0_holds_nobody_to_anything():
+    found = {limit.what for limit in limits(STAGED, 9, Quota(nodes=0, items=4, bytes=0))}
+    assert "items in these" in found
+    assert not {"nodes that it has made", "bytes in these"} & found
 
 
 def test_what_all_are_held_to_together():
@@ -43,8 +54,9 @@ def test_no_bound_of_a_budget_is_left_out():
 
 
 def test_numbers_have_units():
-    units = {limit.what: limit.unit for limit in limits(STAGED, 9)}
+    units = {limit.what: limit.unit for limit in limits(STAGED, 9, QUOTA)}
     assert {what for what, unit in units.items() if unit is Unit.BYTES} == {
         "bytes under way",
         "bytes that wait for a commit",
+        "bytes in these",
     }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pubqueue.core.limits.budgets import Budget
+    from pubqueue.core.limits.quotas import Quota
     from pubqueue.core.transactions.model import Limits
 
 
@@ -53,8 +54,12 @@ BUDGETS: Final = (
 )
 
 
-def limits(staged: Limits, subscriptions: int) -> tuple[Limit, ...]:
-    """Return every limit; `staged` is what may wait for commits, `subscriptions` how many an account may have."""
+def limits(staged: Limits, subscriptions: int, quota: Quota) -> tuple[Limit, ...]:
+    """Return every limit.
+
+    `staged` is what may wait for commits, `subscriptions` how many an account may have, and `quota` what it may keep
+    unless another one is set for it.
+    """
     under_way = (limit for whose, budget in BUDGETS for limit in _under_way(whose, budget))
     kept = (
         Limit(Whose.ACCOUNT, "subscriptions", subscriptions),
@@ -63,7 +68,18 @@ def limits(staged: Limits, subscriptions: int) -> tuple[Limit, ...]:
         Limit(Whose.EVERYBODY, "items that wait for a commit", staged.items),
         Limit(Whose.EVERYBODY, "bytes that wait for a commit", staged.bytes, Unit.BYTES),
     )
-    return (*under_way, *kept)
+    return (*under_way, *kept, *_quotas(quota))
+
+
+def _quotas(quota: Quota) -> Iterator[Limit]:
+    """Yield what an account may keep; 0 is no bound."""
+    for what, most, unit in (
+        ("nodes that it has made", quota.nodes, Unit.NUMBER),
+        ("items in these", quota.items, Unit.NUMBER),
+        ("bytes in these", quota.bytes, Unit.BYTES),
+    ):
+        if most:
+            yield Limit(Whose.ACCOUNT, what, most, unit)
 
 
 def _under_way(whose: Whose, budget: Budget) -> Iterator[Limit]:

@@ -125,7 +125,7 @@ def for_service(context: Context, request: AskService) -> ServiceFacts:
     rows = context.rows.page(NodeSums(), request.after, SUMMED) if request.summing else []
     last = rows[-1] if rows and sum(one.nodes for _, one in rows) == SUMMED else None
     nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # asked once, at the end
-    held_to = limits(context.limits, context.most_subscriptions)
+    held_to = limits(context.limits, context.most_subscriptions, context.quotas.usual)
     return ServiceFacts(
         ServiceState(context.about(), context.now, nodes, held_to, context.rounds()),
         tuple([holding for _, holding in rows]),
