@@ -29,7 +29,7 @@ ANSWER_SHORTLY: Final = frozenset({"pubqueue", "same-words"})
 """Those that know short answers, and so are asked for them."""
 ROOT: Final = Path(__file__).parents[1]
 READY: Final = 30.0
-MOST_WORKERS: Final = 16
+MAX_WORKERS: Final = 16
 """As many may work: queues are closed to others."""
 
 CONFIG: Final = """\
@@ -87,7 +87,7 @@ async def running(
         store=situation.address or f"sqlite:///{folder}/queue.db",
         node=NODE,
         publishers=json.dumps([f"{name}@localhost" for name in publishers]),
-        members=json.dumps([f"worker{number}@localhost" for number in range(MOST_WORKERS)]),
+        members=json.dumps([f"worker{number}@localhost" for number in range(MAX_WORKERS)]),
         settings=situation.settings,
         keys=situation.keys,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from harness import furnished, furnished_then
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import PUBQUEUE, Program, write_config
 from harness.server import StubServer
 from harness.small_disk import SmallDisk
@@ -31,7 +31,7 @@ def run(*arguments, **more):
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env=environment | more,
     )
     return done.returncode, done.stdout, done.stderr
@@ -296,7 +296,7 @@ def test_ended_by_a_signal_it_leaves_nothing(store, file, tmp_path):
             while not part.exists() or not part.stat().st_size:
                 assert running.poll() is None, "it has begun"
             running.send_signal(number)
-            assert running.wait(PATIENCE) != 0
+            assert running.wait(TIMEOUT) != 0
         assert not file.exists()
         assert part.exists() == (number == signal.SIGKILL)
     assert run("backup", "--store", store, file)[0] == 0

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.postgres import Postgres
 from harness.program import PUBQUEUE, write_config
 from harness.server import StubServer
@@ -50,7 +50,7 @@ def command_line(process):
 
 async def said(*arguments, **more):
     """Return the exit code, what went to stdout and what to stderr."""
-    async with asyncio.timeout(PATIENCE), pubqueue(*arguments, **more) as process:
+    async with asyncio.timeout(TIMEOUT), pubqueue(*arguments, **more) as process:
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
 
@@ -179,7 +179,7 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
         StubServer(secret=SECRET) as server,
         pubqueue("serve", *flags(server, tmp_path)) as process,
     ):
-        first = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+        first = await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
         assert first.decode() == (
             f"ready: queue.localhost on {server.host}:{server.port}, "
             f"items in sqlite:///{tmp_path}/store.db\n"
@@ -189,7 +189,7 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
         await server.drop()
         told += await lines_until(process, "stream.up")
         process.send_signal(number)
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+        out, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
         told += err.decode().splitlines()
     assert (process.returncode, out) == (0, b"")
     assert [" ".join(line.split()[1:3]) for line in told] == [
@@ -207,7 +207,7 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
 async def lines_until(process, event):
     """Return the lines of the log up to this event."""
     told = []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not told or f"event={event}" not in told[-1]:
             told.append((await process.stderr.readline()).decode())
             assert told[-1], f"it ended without {event}: {told}"
@@ -216,7 +216,7 @@ async def lines_until(process, event):
 
 async def logged(process, event):
     """Read the log, one JSON object a line, up to this event."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (line := json.loads(await process.stderr.readline()))["event"] != event:
             pass
     return line
@@ -228,7 +228,7 @@ async def test_hangup_has_the_configuration_read_again(tmp_path):
     async with StubServer(secret=SECRET) as server:
         path = write_config(tmp_path, server, 'log_format = "json"\n' + node)
         async with pubqueue("serve", "--config", path) as process:
-            await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+            await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
             more = 'options = { "x-queueing#lock_timeout" = 7 }'
             head = 'log_format = "json"\nadmins = ["boss@localhost"]\n'
             write_config(tmp_path, server, head + node + more, store=tmp_path / "other.db")
@@ -242,7 +242,7 @@ async def test_hangup_has_the_configuration_read_again(tmp_path):
             assert "Expected `str`, got `int`" in (await logged(process, "config.refused"))["why"]
             await ask_as(server, "boss@localhost/desk", "jobs")
             process.terminate()
-            _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+            _, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
             assert process.returncode == 0
             assert SECRET not in err.decode()
     assert not (tmp_path / "other.db").exists()
@@ -268,7 +268,7 @@ async def test_serve_without_a_server_waits_for_one_and_can_be_ended(tmp_path):
         line = (await lines_until(process, "stream.unreachable"))[-1]
         assert f"level=warning event=stream.unreachable server=127.0.0.1:{server.port}" in line
         process.terminate()
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+        out, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert (process.returncode, out) == (0, b"")
     assert b"Traceback" not in err
 
@@ -286,9 +286,9 @@ async def test_serve_can_be_ended_while_the_server_keeps_it_waiting(tmp_path):
         server = StubServer()
         server.port = silent.sockets[0].getsockname()[1]
         async with pubqueue("serve", *flags(server, tmp_path)) as process:
-            await asyncio.wait_for(waiting.wait(), PATIENCE)
+            await asyncio.wait_for(waiting.wait(), TIMEOUT)
             process.terminate()
-            out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+            out, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
         assert (process.returncode, out) == (0, b"")
         assert [line.split()[2] for line in err.decode().splitlines()] == [
             *("event=service.started", "event=service.stopping", "event=service.stopped")

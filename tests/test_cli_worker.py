@@ -13,7 +13,7 @@ import pytest_asyncio
 from click.testing import CliRunner
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import PUBQUEUE
 
 from pubqueue import cli
@@ -88,13 +88,13 @@ class Running:
 
     async def line(self, pattern):
         """Return the next line in which this is found."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not re.search(pattern, line := await self._lines.get()):
                 pass
         return line
 
     async def end(self):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await asyncio.gather(*self._tasks)
             return await self.process.wait()
 

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import PUBQUEUE, Program, write_config
 from harness.server import StubServer
 from harness.ticking import ticks
@@ -182,7 +182,7 @@ async def test_a_reload_follows_the_file(tmp_path):
 
 
 async def told(program, words):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while words not in program.log:  # noqa: ASYNC110  # another process writes it
             await asyncio.sleep(0.01)
 

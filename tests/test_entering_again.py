@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import asynccontextmanager, closing
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.toy_face import LineFace
 from stores.steps import EMPTY, add, make
 
@@ -76,7 +76,7 @@ async def serving(monkeypatch, path):
     task = asyncio.create_task(
         wiring.serve(settings, stop=stop, on_ready=door.ready.set, on_waiting=door.waiting.set)
     )
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         try:
             await door.waiting.wait()
             yield door, task

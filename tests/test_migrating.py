@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from harness import furnished
 from harness.crowd import ETL, JOB, OPTIONS, PUBSUB
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.postgres import Postgres
 from harness.program import PUBQUEUE, Program
 from harness.server import StubServer
@@ -42,7 +42,7 @@ def run(*arguments, **more):
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env=environment | more,
     )
     return done.returncode, done.stdout, done.stderr
@@ -90,7 +90,7 @@ def test_progress_is_drawn_on_a_terminal(files):
         drawn = b""
         while piece := _read(mine):
             drawn += piece
-        assert running.wait(PATIENCE) == 0
+        assert running.wait(TIMEOUT) == 0
     os.close(mine)
     assert b"\xe2\x94\x81" in drawn  # a piece of the bar
 
@@ -174,12 +174,12 @@ class Talk:
             f"<iq type='set' id='a' from='{who}' to='queue.localhost'>"
             f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub></iq>"
         )
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert (await self._answers.get()).get("type") == "result"
 
     async def delivery(self):
         """Return the next item, and the token of its lock."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             message = await self.deliveries.get()
         return message.find(".//{*}item").get("id"), int(message.find(".//{*}lock").get("token"))
 

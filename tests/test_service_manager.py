@@ -10,7 +10,7 @@ import pytest
 from harness.asks import a_queue, publishes
 from harness.facts import NOW
 from harness.live import listener
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program, write_config
 from harness.server import StubServer
 
@@ -40,7 +40,7 @@ class Systemd:
         self.socket.settimeout(0)
 
     async def hears(self):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return (await asyncio.get_running_loop().sock_recv(self.socket, 4096)).decode()
 
     async def hears_besides(self, *passed):

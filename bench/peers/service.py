@@ -7,7 +7,7 @@ import itertools
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.session import PUBSUB, session
 from lxml import etree
 
@@ -204,7 +204,7 @@ async def service(server: Any, address: str, surname: str = "") -> AsyncIterator
             people[who] = await stack.enter_async_context(session(server, jid, address))
             await people[who].client.send("<presence/>")
         made = Service(address, people)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await made.prepare()
         yield made
 

@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 CLOSING: Final = 1.5
 """Seconds for the last words to a store, and again for closing it, at the end of the service."""
 
-KNOCK: Final = 1.0
+RETRY_INTERVAL: Final = 1.0
 """Seconds between two attempts to reach a store that does not answer when the service starts."""
 
 
@@ -156,7 +156,7 @@ async def _reached(stop: asyncio.Event, job: Callable[[], Coroutine[None, None, 
         except UnreachableStoreError as problem:
             log.warning("store.unreachable", why=str(problem))
         with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), KNOCK)
+            await asyncio.wait_for(stop.wait(), RETRY_INTERVAL)
     return False
 
 
@@ -184,7 +184,7 @@ def _broker(
         fingerprint=fingerprint,
         on_moment=reaper.on_moment,
         limits=settings.transactions.limits(),
-        most_subscriptions=settings.subscriptions_per_account,
+        max_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
         about=about(settings.store, store, clock()),
         service=_service(settings),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TAIL_LINES = 15
 
 # The Spark job names its ten thousand items in one line: some hundred kilobytes.
-LONGEST_LINE = 2**26
+MAX_LINE_LENGTH = 2**26
 
 # Seconds to end in order when the user has interrupted us: nobody waits for work to be finished.
 INTERRUPTED = 2.0
@@ -135,7 +135,7 @@ async def spawn(
             env=None if env is None else dict(env),
             cwd=cwd,
             process_group=0,
-            limit=LONGEST_LINE,
+            limit=MAX_LINE_LENGTH,
         )
     return Child(name, process, log)
 

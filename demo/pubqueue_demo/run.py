@@ -17,9 +17,9 @@ from pubqueue_demo.system import DemoSystem, Plan
 
 DEFAULT_WORKERS: Final = 4
 # Each worker is a process that holds the table: 130 MB.
-MOST_WORKERS: Final = 32
-MOST_INSTANCES: Final = 8
-MOST_KILLS: Final = 50
+MAX_WORKERS: Final = 32
+MAX_INSTANCES: Final = 8
+MAX_KILLS: Final = 50
 
 GOOD: Final = 0
 FAILED: Final = 1
@@ -61,13 +61,13 @@ def _complaint(plan: Plan) -> str | None:
     if plan.items is not None and plan.items < 1:
         return f"the demo needs at least one item, not {plan.items}"
     for most, count, sentence in (
-        (MOST_WORKERS, plan.workers, "the demo runs with 1 to {} workers, not {}"),
-        (MOST_INSTANCES, plan.instances, "the demo runs with 1 to {} instances, not {}"),
+        (MAX_WORKERS, plan.workers, "the demo runs with 1 to {} workers, not {}"),
+        (MAX_INSTANCES, plan.instances, "the demo runs with 1 to {} instances, not {}"),
     ):
         if not 1 <= count <= most:
             return sentence.format(most, count)
-    if not 0 <= plan.kills <= MOST_KILLS:
-        return f"the component is killed 0 to {MOST_KILLS} times, not {plan.kills}"
+    if not 0 <= plan.kills <= MAX_KILLS:
+        return f"the component is killed 0 to {MAX_KILLS} times, not {plan.kills}"
     if find_spec("pyspark") is None:
         return "the demo needs Spark: `pip install pubqueue[demo]`"
     if plan.postgres and find_spec("psycopg") is None:

@@ -7,12 +7,12 @@ from harness.shell import Shell
 from harness.store_contents import everything, recount
 from msgspec.structs import replace
 
-from pubqueue.app.dispatcher import MOST, MOST_OCTETS
+from pubqueue.app.dispatcher import MAX_BYTES, MAX_DELIVERIES
 from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Withdrawn
 from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import (
-    MOST_TIMEOUTS,
+    MAX_TIMEOUTS,
     Arrive,
     Bounce,
     Expire,
@@ -71,13 +71,13 @@ def test_more_items_than_a_batch_hands_out_follow_in_the_next(shell):
     names = [f"i{number}" for number in range(2100)]
     result = shell.batch(a_queue(), joins(ANN, 1000), joins(BOB, 1000), *publishes_all(names))
     parts = rounds(shell, result)
-    assert [len(part) for part in parts] == [MOST, MOST, 0]
+    assert [len(part) for part in parts] == [MAX_DELIVERIES, MAX_DELIVERIES, 0]
     assert [name for part in parts for _, name in part] == names[:2000]
 
 
 def test_more_payload_than_a_batch_hands_out_follows_in_the_next(shell):
     names = [f"i{number}" for number in range(40)]
-    large = b"x" * (MOST_OCTETS // 16)
+    large = b"x" * (MAX_BYTES // 16)
     result = shell.batch(a_queue(), joins(ANN, 40), publishes(*names, payload=large))
     assert [len(part) for part in rounds(shell, result)] == [16, 16, 8]
 
@@ -379,22 +379,22 @@ SIGNS = [
 def test_whose_every_lock_times_out_gets_nothing_more_until_it_is_heard_of(shell, sign):
     shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
     shell.batch(publishes("i1"))
-    assert silence(shell) == 1 + MOST_TIMEOUTS + 1
+    assert silence(shell) == 1 + MAX_TIMEOUTS + 1
     assert item(shell).state is State.QUEUED
     shell.rows.cache.forget()  # nor does it after a restart
     assert deliveries(shell.batch(publishes("i2"), everywhere=True)) == []
     assert deliveries(shell.batch(sign)) == [(ANN, "i2")]
-    assert silence(shell) == 1 + MOST_TIMEOUTS + 1
+    assert silence(shell) == 1 + MAX_TIMEOUTS + 1
 
 
 @pytest.mark.parametrize("sign", [retracts(ANN, "i1"), unlocks(ANN, "i1"), touches(ANN, "i1")])
 def test_a_sign_of_life_begins_the_count_anew(shell, sign):
     shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
     shell.batch(publishes("i1", "i2"))
-    for _ in range(1 + MOST_TIMEOUTS):
+    for _ in range(1 + MAX_TIMEOUTS):
         shell.wait(60)
         shell.batch(Expire())
-    assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 1 + MOST_TIMEOUTS
+    assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 1 + MAX_TIMEOUTS
     shell.batch(sign)
     assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 0
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.shell import Shell
 from harness.store_contents import recount
 from harness.store_reader import StoreReader
@@ -294,7 +294,7 @@ async def test_what_nobody_has_foreseen_ends_no_service(stage, monkeypatch):
 
     with monkeypatch.context() as patched, capture_logs() as said:
         patched.setattr(broker_module, "RETRY", 0)
-        patched.setattr(broker_module, "share", broken)
+        patched.setattr(broker_module, "batch_size", broken)
         assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
     assert [entry["event"] for entry in said] == ["broker.failed"]
     assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
@@ -384,7 +384,7 @@ async def test_what_is_done_after_a_commit_fails_alone(stage, monkeypatch, place
         if name == "go_on":
             patched.setattr("pubqueue.core.queue.expire.FORGOTTEN", -1)
             patched.setattr("pubqueue.app.facts.queue.expiring.FORGOTTEN", -1)
-            await asyncio.wait_for(stage.do(Expire()), PATIENCE)
+            await asyncio.wait_for(stage.do(Expire()), TIMEOUT)
         replies = await stage.do(publishes("a"), publishes("b"))
     assert [reply.ids for reply in replies] == [("a",), ("b",)]
     assert event in {entry["event"] for entry in said}

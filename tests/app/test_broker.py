@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes, publishes_all, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.store_reader import StoreReader
 from harness.transactions import APP, commits, in_slices, stages
 from harness.witness import WatchedFace, WatchedStore
@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
-from pubqueue.app.batch_size import LARGEST, MOST_ITEMS, share
+from pubqueue.app.batch_size import MAX_BATCH_ITEMS, MAX_BATCH_REQUESTS, batch_size
 from pubqueue.app.broker import Broker
-from pubqueue.app.dispatcher import MOST
+from pubqueue.app.dispatcher import MAX_DELIVERIES
 from pubqueue.app.reader import ENDING
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.core.changes import PurgeNode
@@ -111,7 +111,7 @@ async def test_at_the_end_what_has_not_begun_in_time_is_refused_and_has_not_happ
     await stage.do(joins(ANN), publishes("a"))
     stage.heard()
     stage.store.may_go.clear()
-    names = [ItemId(f"i{number}") for number in range(LARGEST + 5)]
+    names = [ItemId(f"i{number}") for number in range(MAX_BATCH_REQUESTS + 5)]
     for request in [*map(publishes, names), Leave(ANN)]:
         stage.broker.submit(request, stage.log.append)
     await asyncio.sleep(0)  # the first batch begins, and is held up
@@ -132,9 +132,9 @@ async def test_at_the_end_what_has_not_begun_in_time_is_refused_and_has_not_happ
 
 
 async def test_at_the_end_there_is_time_to_answer_all(stage):
-    for number in range(LARGEST + 5):
+    for number in range(MAX_BATCH_REQUESTS + 5):
         stage.broker.submit(publishes(f"i{number}"), stage.log.append)
-    await stage.broker.drain(PATIENCE)
+    await stage.broker.drain(TIMEOUT)
     assert stage.heard().count(ENDING) == 0
 
 
@@ -172,19 +172,19 @@ async def test_at_the_end_long_work_does_not_go_on(stage, monkeypatch):
 
 
 async def test_what_waits_is_done_in_one_commit(stage):
-    await stage.do(*(publishes(f"i{number}") for number in range(LARGEST)))
+    await stage.do(*(publishes(f"i{number}") for number in range(MAX_BATCH_REQUESTS)))
     assert stage.heard().count("commit") == 1
 
 
 async def test_a_batch_has_a_bound_and_the_rest_follows_in_order(stage):
-    names = [ItemId(f"i{number}") for number in range(LARGEST + 5)]
+    names = [ItemId(f"i{number}") for number in range(MAX_BATCH_REQUESTS + 5)]
     await stage.do(*map(publishes, names))
-    expected = ["commit", *names[:LARGEST], "commit", *names[LARGEST:]]
+    expected = ["commit", *names[:MAX_BATCH_REQUESTS], "commit", *names[MAX_BATCH_REQUESTS:]]
     assert [e if e == "commit" else e.ids[0] for e in stage.heard()] == expected
 
 
 async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody_listens(stage):
-    names = [f"i{number}" for number in range(2 * MOST + 1)]
+    names = [f"i{number}" for number in range(2 * MAX_DELIVERIES + 1)]
     await stage.do(*publishes_all(names))
     say = stage.face.speak
 
@@ -196,13 +196,15 @@ async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody
 
     stage.face.speak = say_and_be_full
     await stage.do(*(joins(f"w{n}@x/1", 1000) for n in range(3)))
-    assert [entry[1] for entry in stage.heard() if isinstance(entry, tuple)] == names[:MOST]
+    assert [entry[1] for entry in stage.heard() if isinstance(entry, tuple)] == names[
+        :MAX_DELIVERIES
+    ]
     stage.face.speak = say
     stage.face.up()
     await stage.broker.settled()
     said = stage.heard()
     assert said.count("commit") == 2
-    assert [entry[1] for entry in said if isinstance(entry, tuple)] == names[MOST:]
+    assert [entry[1] for entry in said if isinstance(entry, tuple)] == names[MAX_DELIVERIES:]
 
 
 async def test_what_comes_during_a_commit_waits_for_the_next(stage):
@@ -349,7 +351,7 @@ async def test_a_store_that_fails_for_good_does_not_keep_the_broker_from_stoppin
     stage.face.up()
     stage.store.may_go.set()
     stopping = asyncio.create_task(stage.broker.stop())
-    await asyncio.wait_for(stopping, PATIENCE)
+    await asyncio.wait_for(stopping, TIMEOUT)
 
 
 async def test_stopping_and_starting_twice_do_no_harm(stage):
@@ -418,7 +420,7 @@ async def test_who_reads_is_answered_before_the_end(stage):
 
 
 def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
-    many = publishes(*(f"i{n}" for n in range(MOST_ITEMS // 2)))
+    many = publishes(*(f"i{n}" for n in range(MAX_BATCH_ITEMS // 2)))
     few, staged = publishes("a"), StagePublish(many, Mark("app", 1))
     takes = {
         (): 0,
@@ -427,9 +429,9 @@ def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
         (many, staged, few): 2,
         (staged, few, many, few): 3,
         (commits((0, 0, 999)), commits((0, 0, 600), (1, 0, 401)), few): 2,
-        (commits((0, 0, 10 * MOST_ITEMS)), few): 1,
+        (commits((0, 0, 10 * MAX_BATCH_ITEMS)), few): 1,
         (few, TellFormer(JOBS), ReviewSubscribers(JOBS)): 2,
         (ReviewSubscribers(JOBS), few): 1,
-        (few,) * (LARGEST + 1): LARGEST,
+        (few,) * (MAX_BATCH_REQUESTS + 1): MAX_BATCH_REQUESTS,
     }
-    assert {given: share([(one, print) for one in given]) for given in takes} == takes
+    assert {given: batch_size([(one, print) for one in given]) for given in takes} == takes

@@ -8,7 +8,7 @@ from harness.shell import Shell
 from pubqueue.app.facts.queue import settling
 from pubqueue.app.facts.reading import inspecting, reading, retrieving
 from pubqueue.core.decision import Cancelled, Redriven, Refusal
-from pubqueue.core.limits.request_sizes import MOST_NAMED
+from pubqueue.core.limits.request_sizes import MAX_NAMED
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
@@ -100,7 +100,7 @@ def test_a_plain_node_has_nothing_to_cancel_and_a_request_has_a_bound(shell):
     shell.do(Declare(ADMIN, plain, Settings({"queueing": False}), (BOSS,), ()))
     assert shell.do(Cancel(OWNER, plain, ids("a"))).refusal is Refusal.NOT_A_QUEUE
     assert shell.do(Cancel(OWNER, NodeName("none"), ids("a"))).refusal is Refusal.NODE_NOT_FOUND
-    many = ids(*map(str, range(MOST_NAMED + 1)))
+    many = ids(*map(str, range(MAX_NAMED + 1)))
     assert shell.do(Cancel(OWNER, JOBS, many)).refusal is Refusal.TOO_MANY_ITEMS
     assert shell.do(Cancel(OWNER, JOBS, ids("a", "a"))).refusal is Refusal.BAD_REQUEST
 
@@ -113,7 +113,7 @@ def small(monkeypatch):
     """Let steps be short."""
     for module in (cancel, deaths, settling, retrieving, inspecting):
         monkeypatch.setattr(module, "SLICE", 2)
-    monkeypatch.setattr(reading, "MOST_ITEMS", 2)
+    monkeypatch.setattr(reading, "MAX_ITEMS", 2)
 
 
 REASONS = ("no row 1", "timed out", "no row 22", "no row 333", "timed out", "odd")
@@ -136,7 +136,7 @@ def test_reasons_are_counted_over_all_steps_the_commonest_first(shell, small):
 
 def test_a_count_of_reasons_is_bounded(shell, small, monkeypatch):
     monkeypatch.setattr(deaths, "LOOKED_AT", 4)
-    monkeypatch.setattr(deaths, "MOST_SHAPES", 1)
+    monkeypatch.setattr(deaths, "MAX_SHAPES", 1)
     shell.do(a_queue())
     dies(shell, *REASONS)
     page = shell.do(ReadReasons(OWNER, JOBS))

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from harness.asks import joins, publishes, retracts
 from harness.facts import ANN, BOSS, ETL, JOBS, NOW, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.shell import Shell
 from harness.transactions import commits, committed, in_slices, stages
 from harness.witness import WatchedFace, WatchedStore
@@ -211,7 +211,7 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
     stage.face.send()
     await stage.broker.settled()
     stage.store.failures = 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while len(stage.heard) < len(CROWD):
             await asyncio.sleep(0)
             await stage.told()
@@ -219,7 +219,7 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
 
 
 async def test_a_node_of_which_much_is_to_be_told_is_behind(stage, monkeypatch):
-    monkeypatch.setattr(fan_out, "MOST_OCTETS", 3 * fan_out.EACH)
+    monkeypatch.setattr(fan_out, "MAX_BYTES", 3 * fan_out.EACH)
     for name in "abc":
         await stage.answered(publishes(name))
     assert stage.broker.is_behind(JOBS)
@@ -337,7 +337,7 @@ async def test_at_the_end_who_waits_for_a_commit_is_answered(stage, monkeypatch)
     replies = []
     stage.broker.submit(commits(WHOLE), replies.append)
     await stage.broker.settled()
-    await stage.broker.drain(PATIENCE)
+    await stage.broker.drain(TIMEOUT)
     assert replies == [committed(6)]
 
 

@@ -97,7 +97,7 @@ def small(monkeypatch):
     """Let more than ten be a crowd, of which three are loaded at once, and let a batch hand out three."""
     monkeypatch.setattr(batch_changes, "CROWD", 10)
     monkeypatch.setattr(crowd_windows, "PAGE", 3)
-    monkeypatch.setattr(dispatcher, "MOST", 3)
+    monkeypatch.setattr(dispatcher, "MAX_DELIVERIES", 3)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_of_a_crowd_of_idle_workers_only_those_are_loaded_whose_turn_may_come(
 
 
 def test_a_page_is_as_large_as_what_a_batch_hands_out():
-    assert crowd_windows.PAGE >= dispatcher.MOST
+    assert crowd_windows.PAGE >= dispatcher.MAX_DELIVERIES
 
 
 class Twin:
@@ -188,7 +188,7 @@ def test_a_crowd_is_served_in_the_order_in_which_it_would_be_if_all_were_loaded(
     for crowd in (10, 1 << 30):
         monkeypatch.setattr(batch_changes, "CROWD", crowd)
         monkeypatch.setattr(crowd_windows, "PAGE", 3)
-        monkeypatch.setattr(dispatcher, "MOST", 3)
+        monkeypatch.setattr(dispatcher, "MAX_DELIVERIES", 3)
         shell = Shell(tmp_path / f"{crowd}.db")
         twin, chance = Twin(shell), random.Random(seed)
         twin.batch(a_queue(lock_timeout=30), *map(joins, CROWD[:20]))

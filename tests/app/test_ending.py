@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.asks import a_queue, publishes
 from harness.facts import BOSS, NOW, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from structlog.testing import capture_logs
 
 from pubqueue import wiring
@@ -72,7 +72,7 @@ async def test_a_store_that_does_not_answer_does_not_keep_the_broker_from_stoppi
     await store.asked.wait()
     waiting = asyncio.create_task(broker.handle(publishes("b")))
     await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await broker.drain(0)
         await broker.stop()
     assert broker.has_given_up
@@ -87,7 +87,7 @@ async def test_without_a_drain_the_end_is_bounded_as_well(store, broker):
     store.is_silent = True
     broker.submit(publishes("a"), lambda _reply: None)
     await store.asked.wait()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await broker.stop()
     assert broker.has_given_up
 
@@ -95,7 +95,7 @@ async def test_without_a_drain_the_end_is_bounded_as_well(store, broker):
 async def test_an_end_in_time_gives_nothing_up(broker):
     told = []
     broker.submit(publishes("a"), told.append)
-    await broker.drain(PATIENCE)
+    await broker.drain(TIMEOUT)
     await broker.stop()
     assert len(told) == 1
     assert not broker.has_given_up
@@ -105,7 +105,7 @@ async def test_a_store_that_cannot_be_closed_keeps_no_process(store, monkeypatch
     monkeypatch.setattr(wiring, "CLOSING", 0.05)
     store.is_silent = True
     with capture_logs() as said:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await wiring._close(store)
     assert [entry["event"] for entry in said] == ["store.not_closed"]
 
@@ -132,5 +132,5 @@ async def test_a_store_that_does_not_open_is_not_waited_for_at_the_end():
     reaching = asyncio.create_task(wiring._reached(stop, opens))
     await begun.wait()
     stop.set()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert await reaching is False

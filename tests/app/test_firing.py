@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from harness.asks import a_queue
 from harness.facts import BOSS, JOBS, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.witness import WatchedFace
 from msgspec.structs import replace
 from structlog.testing import capture_logs
@@ -82,7 +82,7 @@ class Process:
 
     async def until(self, holds):
         """Return when it holds, which is looked at after each batch."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not await holds():
                 await self.moments.get()
 
@@ -200,7 +200,7 @@ async def test_a_node_that_takes_nothing_is_tried_again_and_told_of_once(process
         clock[0] = (await process.schedule()).due
         process.reaper.on_moment(Millis(clock[0] - 1))
         await process.until(lambda: _has(process, 1))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while logs[-1]["event"] != "schedule.fired":  # noqa: ASYNC110  # it is told in the turns that follow
                 await asyncio.sleep(0)
     assert await process.ids() == ["tick@2026-11-22T03:00:00Z"]
@@ -290,11 +290,11 @@ async def test_a_calendar_that_fails_puts_off_its_schedule_alone(process, clock,
 
 
 async def test_a_calendar_that_hangs_holds_up_no_batch(process, clock, monkeypatch):
-    monkeypatch.setattr(schedule_runner, "PATIENCE", 0.01)
+    monkeypatch.setattr(schedule_runner, "TIMEOUT", 0.01)
     gate, plain = threading.Event(), schedule_runner.worked_out
 
     def hangs(wanted):
-        gate.wait(PATIENCE)
+        gate.wait(TIMEOUT)
         return plain(wanted)
 
     await bring(process, EACH_MINUTE)

@@ -240,7 +240,7 @@ def test_a_lower_limit_takes_no_turn_away_and_waits_for_those_to_end(shell):
 @pytest.mark.parametrize("most", [2000, 1])
 def test_what_is_committed_is_in_line_as_it_was_staged(shell, monkeypatch, most):
     """Whether one batch could hold it or not."""
-    monkeypatch.setattr(committing, "MOST_WINNERS", most)
+    monkeypatch.setattr(committing, "MAX_WINNERS", most)
     shell.batch(joins(ANN, 9))
     group(shell, "g", "a")
     for request in (

@@ -8,7 +8,7 @@ from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
-from pubqueue.app.batch_size import MOST_ITEMS, share
+from pubqueue.app.batch_size import MAX_BATCH_ITEMS, batch_size
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.queue.expiring import AT_ONCE
 from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
@@ -179,13 +179,13 @@ def test_who_subscribes_again_while_it_holds_very_much_has_that_in_flight(shell)
 
 def test_a_batch_takes_as_many_leavers_as_it_has_room_for():
     leaves = [(Leave(Jid(f"bot{number}@x/1")), print) for number in range(512)]
-    assert share(leaves) * HELD == MOST_ITEMS
-    assert share([(FreeLeft(ANN, (ANN,), 9), print)] * 9) * AT_ONCE == MOST_ITEMS
-    assert share([(FreeHeld(JOBS, ANN, 9, 0, 0), print)] * 9) * AT_ONCE == MOST_ITEMS
+    assert batch_size(leaves) * HELD == MAX_BATCH_ITEMS
+    assert batch_size([(FreeLeft(ANN, (ANN,), 9), print)] * 9) * AT_ONCE == MAX_BATCH_ITEMS
+    assert batch_size([(FreeHeld(JOBS, ANN, 9, 0, 0), print)] * 9) * AT_ONCE == MAX_BATCH_ITEMS
     words = PresenceRetry(Acquaintances())
     for leave, _ in leaves:
         words.keep(leave)
-    assert len(words.some(MOST_ITEMS)) * HELD == MOST_ITEMS
+    assert len(words.some(MAX_BATCH_ITEMS)) * HELD == MAX_BATCH_ITEMS
 
 
 def test_what_is_left_to_free_is_kept_beside_who_comes_and_goes():

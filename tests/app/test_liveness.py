@@ -8,7 +8,7 @@ from harness.facts import ANN, BOB, EVE, JOBS
 from harness.shell import Shell
 
 from pubqueue.core.model import ItemId, State
-from pubqueue.core.queue.expire import MOST_TIMEOUTS, Expire
+from pubqueue.core.queue.expire import MAX_TIMEOUTS, Expire
 from pubqueue.core.queue.settle import Outcome
 
 HOUR = 3600
@@ -77,7 +77,7 @@ def test_a_worker_that_only_stalls_is_no_hot_loop(shell):
     shell.batch(a_queue(lock_timeout=TIMEOUT, max_failures=5), joins(ANN))
     hours = Hours(shell, lambda _one: None)
     hours.pass_by(HOUR // 4, publishes("a"))
-    assert hours.given["a"] == 1 + MOST_TIMEOUTS + 1
+    assert hours.given["a"] == 1 + MAX_TIMEOUTS + 1
     hours.pass_by(HOUR // 4, joins(BOB))
     assert hours.given["a"] == 5
     assert hours.item("a").state is State.DEAD
@@ -89,7 +89,7 @@ def test_a_dead_worker_beside_a_living_one_costs_some_timeouts_and_no_more(shell
     for n in range(40):
         hours.pass_by(TIMEOUT + 2, publishes(f"i{n}"))
     waited = [n for n in range(40) if hours.given[f"i{n}"] > 1]
-    assert len(waited) == 1 + MOST_TIMEOUTS + 1
+    assert len(waited) == 1 + MAX_TIMEOUTS + 1
 
 
 def test_a_stalled_worker_costs_one_lock_timeout_and_nothing_else(shell):

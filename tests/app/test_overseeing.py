@@ -7,7 +7,7 @@ from harness.shell import Shell
 
 from pubqueue.app.facts.reading import inspecting, reading
 from pubqueue.app.watch import throughput
-from pubqueue.app.watch.throughput import MOST_NODES, Rates
+from pubqueue.app.watch.throughput import MAX_NODES, Rates
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import Decision, Done, Refusal
 from pubqueue.core.model import ItemId, NodeName
@@ -45,7 +45,7 @@ def test_workers_are_shown_with_what_they_hold_of_the_node(shell):
 
 
 def test_they_come_in_pages_and_of_very_many_items_only_the_number(shell, monkeypatch):
-    monkeypatch.setattr(inspecting, "MOST_WORKERS", 1)
+    monkeypatch.setattr(inspecting, "MAX_WORKERS", 1)
     monkeypatch.setattr(inspecting, "LOOKED_UP", 1)
     shell.do(a_queue())
     shell.batch(joins(ANN, 1), joins(BOB, 2))
@@ -60,7 +60,7 @@ def test_they_come_in_pages_and_of_very_many_items_only_the_number(shell, monkey
 
 
 def test_the_nodes_one_may_run_are_named_up_to_a_bound(shell, monkeypatch):
-    monkeypatch.setattr(inspecting, "MOST_NAMED", 2)
+    monkeypatch.setattr(inspecting, "MAX_NAMED", 2)
     for name in ("c", "a", "b"):
         shell.do(a_queue(NodeName(name)))
     for by in (OWNER, ADMIN):
@@ -142,8 +142,8 @@ def test_what_others_take_back_is_not_done(shell):
 
 
 def test_no_more_nodes_are_remembered_than_a_bound(shell, monkeypatch):
-    monkeypatch.setattr(throughput, "MOST_NODES", 2)
-    assert MOST_NODES > 2
+    monkeypatch.setattr(throughput, "MAX_NODES", 2)
+    assert MAX_NODES > 2
     counted = Rates()
     shell.do(a_queue())
     shell.batch(joins(ANN), publishes("a"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.app.management.pretty import DEEPEST, LARGEST, readable
+from pubqueue.app.management.pretty import DEEPEST, MAX_BYTES, readable
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -57,7 +57,7 @@ def test_it_means_the_same(value):
         b"no XML",
         carried("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1)),
         carried("[" * 20_000 + "]" * 20_000),
-        carried(f'"{"a" * LARGEST}"'),
+        carried(f'"{"a" * MAX_BYTES}"'),
     ],
 )
 def test_what_is_no_json_or_too_much_is_left_as_it_is(payload):

@@ -7,7 +7,7 @@ import pytest
 from app.test_reaper import Notes
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, BOSS, JOBS, NOW, after, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.shell import Shell
 from harness.two_shells import PostgresShell
 from harness.witness import WatchedFace
@@ -170,7 +170,7 @@ async def test_the_reaper_wakes_when_the_next_may_go(tmp_path):
     try:
         for request in (a_queue(rate=20), joins(ANN, 99), publishes(*(f"i{n}" for n in range(30)))):
             await broker.handle(request)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while sum(isinstance(entry, Deliver) for entry in log) < 30:
                 log._grown.clear()
                 await log._grown.wait()

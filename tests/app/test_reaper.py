@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
@@ -60,7 +60,7 @@ class Notes(list):
         self._grown.set()
 
     async def until(self, entry):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while entry not in self:
                 self._grown.clear()
                 await self._grown.wait()
@@ -80,7 +80,7 @@ class Stage:
 
     async def log_ends(self, oldest):
         """Return the ends of the event log, once it begins there."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 self.log._grown.clear()
                 ends = await self.store.read(lambda tx: StoreReader(tx).log_ends())
@@ -163,7 +163,7 @@ async def test_a_pause_ends_by_itself(stage):
     )
     stage.reaper.start(stage.broker)
     await stage.do(publishes("a", delay=0.02))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (await stage.item("a")).holder is None:
             stage.log._grown.clear()
             await stage.log._grown.wait()
@@ -193,7 +193,7 @@ async def test_a_clock_set_back_makes_no_lock_last_longer_than_a_new_one(stage):
     await stage.do(publishes("a"))
     stage.clock.now = after(-10_000)
     await stage.do(publishes("soon", delay=1))  # a nearer moment wakes the reaper
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (await stage.item("a")).deadline != after(-10_000 + 60):
             stage.log._grown.clear()
     stage.clock.now = after(-10_000 + 60)
@@ -378,7 +378,7 @@ async def test_old_ids_are_forgotten_whatever_news_there_is(stage):
     await stage.do(publishes("a", node=OTHER), retracts(ANN, "a", node=OTHER))
     counts = stage.watch_finished(OTHER, ["a"])
     stage.reaper.start(stage.broker)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await turns(until=lambda: stage.reaper._expired == NOW)
         await stage.broker.settled()
         assert counts == []
@@ -399,7 +399,7 @@ async def test_it_stops_while_the_store_is_held_up(stage):
     stage.store.may_go.clear()
     stage.reaper.start(stage.broker)
     await asyncio.sleep(0)
-    await asyncio.wait_for(stage.reaper.stop(), PATIENCE)
+    await asyncio.wait_for(stage.reaper.stop(), TIMEOUT)
     stage.store.may_go.set()
 
 
@@ -413,7 +413,7 @@ async def test_it_stops_although_it_hears_news_at_that_moment(stage, turns):
     for _ in range(turns):
         await asyncio.sleep(0)
     stopping = asyncio.create_task(stage.reaper.stop())
-    done, _ = await asyncio.wait({stopping}, timeout=PATIENCE)
+    done, _ = await asyncio.wait({stopping}, timeout=TIMEOUT)
     assert done == {stopping}
 
 

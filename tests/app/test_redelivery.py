@@ -139,7 +139,7 @@ async def test_an_end_in_order_keeps_what_could_not_be_sent_again(lives):
 
 async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
     monkeypatch.setattr("pubqueue.app.facts.queue.expiring.LOOKED_AT", 7)
-    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.MOST_OCTETS", 20)
+    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.MAX_BYTES", 20)
     names = [f"i{n}" for n in range(20)]
     await lives.do(publishes(*names), retracts(ANN, "i3"))
     said = await lives.begin()

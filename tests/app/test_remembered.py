@@ -25,7 +25,7 @@ def remembered(cache):
 
 
 def test_nodes_that_are_not_there_and_who_asked_for_them_are_forgotten_in_time(shell, monkeypatch):
-    monkeypatch.setattr(row_cache, "MOST_OCTETS", 40_000)
+    monkeypatch.setattr(row_cache, "MAX_BYTES", 40_000)
     most = 0
     for number in range(60):
         name = NodeName(f"{number:0>1000}")

@@ -11,9 +11,9 @@ from pubqueue.app import rules
 from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.decision import Refusal
 from pubqueue.core.limits.request_sizes import (
-    MOST_ENTRIES,
-    MOST_NAMED,
-    MOST_PUBLISHED,
+    MAX_ENTRIES,
+    MAX_NAMED,
+    MAX_PUBLISHED,
     SIZES,
     size_of,
     too_many,
@@ -51,16 +51,16 @@ def subscribes(count):
 
 # fmt: off
 MAKES = {
-    "publish":       (MOST_PUBLISHED, lambda count: publishes(*names(count))),
-    "staged":        (MOST_PUBLISHED, stages),
-    "retract":       (MOST_NAMED,     lambda count: retracts(ANN, *names(count))),
-    "unlock":        (MOST_NAMED,     lambda count: unlocks(ANN, *names(count))),
-    "touch":         (MOST_NAMED,     lambda count: touches(ANN, *names(count))),
-    "cancel":        (MOST_NAMED,     lambda count: Cancel(BY, JOBS, names(count))),
-    "release":       (MOST_NAMED,     lambda count: FreeLocks(BY, JOBS, names(count))),
-    "redrive":       (MOST_NAMED,     lambda count: Redrive(BY, JOBS, names(count))),
-    "affiliations":  (MOST_ENTRIES,   affiliates),
-    "subscriptions": (MOST_ENTRIES,   subscribes),
+    "publish":       (MAX_PUBLISHED, lambda count: publishes(*names(count))),
+    "staged":        (MAX_PUBLISHED, stages),
+    "retract":       (MAX_NAMED,     lambda count: retracts(ANN, *names(count))),
+    "unlock":        (MAX_NAMED,     lambda count: unlocks(ANN, *names(count))),
+    "touch":         (MAX_NAMED,     lambda count: touches(ANN, *names(count))),
+    "cancel":        (MAX_NAMED,     lambda count: Cancel(BY, JOBS, names(count))),
+    "release":       (MAX_NAMED,     lambda count: FreeLocks(BY, JOBS, names(count))),
+    "redrive":       (MAX_NAMED,     lambda count: Redrive(BY, JOBS, names(count))),
+    "affiliations":  (MAX_ENTRIES,   affiliates),
+    "subscriptions": (MAX_ENTRIES,   subscribes),
 }
 # fmt: on
 

@@ -12,7 +12,7 @@ from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.core.decision import Refusal, Subscribed, SubscriberPage, Unsubscribed
 from pubqueue.core.model import Jid, Millis
-from pubqueue.core.multi_subscription import MOST_OF_JID
+from pubqueue.core.multi_subscription import MAX_OF_JID
 from pubqueue.core.multi_subscription import name_of as name_in_node
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.account import ListMySubscriptions, name_of
@@ -194,7 +194,7 @@ def test_a_page_goes_on_behind_one_that_has_ended(shell):
 
 
 def test_an_account_has_so_many_of_them_whichever_jids_it_uses(shell):
-    for number in range(MOST_OF_JID):
+    for number in range(MAX_OF_JID):
         assert isinstance(shell.do(joins(ANN, f"s{number}")), Subscribed)
     assert shell.do(joins(ANN, "more")).refusal is Refusal.TOO_MANY_SUBSCRIPTIONS
     assert isinstance(shell.do(joins(Jid("ann@x"), "bare")), Subscribed)
@@ -202,7 +202,7 @@ def test_an_account_has_so_many_of_them_whichever_jids_it_uses(shell):
 
 def test_the_quota_of_an_account_counts_each_of_them(shell, monkeypatch):
     made = shell._context
-    monkeypatch.setattr(shell, "_context", lambda: replace(made(), most_subscriptions=4))
+    monkeypatch.setattr(shell, "_context", lambda: replace(made(), max_subscriptions=4))
     for subid in ("one", "two", "three"):
         assert isinstance(shell.do(joins(ANN, subid)), Subscribed)
     assert isinstance(shell.do(joins(Jid("ann@x"), "four")), Subscribed)

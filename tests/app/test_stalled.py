@@ -38,7 +38,7 @@ class Held:
 
 @pytest.fixture
 async def held(monkeypatch):
-    monkeypatch.setattr(stall_guard, "PATIENCE", 0.01)
+    monkeypatch.setattr(stall_guard, "STALLED_AFTER", 0.01)
     monkeypatch.setattr(stall_guard, "PERIOD", 0.01)
     store = MemoryStore()
     await store.open()

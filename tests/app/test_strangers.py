@@ -9,7 +9,7 @@ from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app.broker import Broker
-from pubqueue.app.notify.newcomers import BESIDE, MOST_OCTETS, MOST_RESOURCES, Newcomers
+from pubqueue.app.notify.newcomers import BESIDE, MAX_BYTES, MAX_RESOURCES, Newcomers
 from pubqueue.app.store.rows import Needs
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import ItemId, Jid, State
@@ -79,7 +79,7 @@ async def test_of_a_hundred_thousand_strangers_nothing_is_kept_and_a_worker_s_le
     cache = service.broker._rows.cache
     for table in (cache.of_jid, cache.resources, cache.held, cache.everywhere, cache.people):
         assert len(table) < 100
-    assert service.broker._newcomers.octets <= MOST_OCTETS
+    assert service.broker._newcomers.octets <= MAX_BYTES
     await service.do(*flood(Leave))
     assert await service.item() is State.LOCKED
     await service.do(Leave(TABLET))
@@ -138,19 +138,19 @@ def test_newcomers_are_remembered_in_so_many_bytes():
     newcomers = Newcomers()
     for number in range(20_000):
         newcomers.came(Jid(f"bot{number}@evil.example/{'x' * 1000}"))
-        assert newcomers.octets <= MOST_OCTETS
+        assert newcomers.octets <= MAX_BYTES
     assert newcomers.of(Jid("bot0@evil.example")) == ()
     assert len(newcomers.of(Jid("bot19999@evil.example"))) == 1
-    assert MOST_OCTETS > 100 * (2 * 40 + BESIDE)
+    assert MAX_BYTES > 100 * (2 * 40 + BESIDE)
 
 
 def test_of_one_account_the_last_resources_are_remembered():
     newcomers = Newcomers()
-    for number in range(MOST_RESOURCES + 5):
+    for number in range(MAX_RESOURCES + 5):
         newcomers.came(Jid(f"bot@evil.example/{number}"))
     newcomers.came(Jid("bot@evil.example"))
     known = newcomers.of(Jid("bot@evil.example"))
-    assert known == tuple(f"bot@evil.example/{n}" for n in range(5, MOST_RESOURCES + 5))
+    assert known == tuple(f"bot@evil.example/{n}" for n in range(5, MAX_RESOURCES + 5))
     for jid in known:
         newcomers.left(jid)
     newcomers.left(known[0])

@@ -33,7 +33,7 @@ OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 
 @pytest.fixture(params=[1, 2, 50])
 def shell(tmp_path, monkeypatch, request):
-    monkeypatch.setattr(reading, "MOST_NODES", request.param)
+    monkeypatch.setattr(reading, "MAX_NODES", request.param)
     shell = Shell(tmp_path / "queue.db")
     yield shell
     shell.close()
@@ -141,8 +141,8 @@ def test_plain_nodes_stand_apart_and_names_are_searched(shell):
 
 
 def test_of_very_many_nodes_the_first_are_looked_at(shell, monkeypatch):
-    monkeypatch.setattr(survey, "MOST_NODES", 2)
-    monkeypatch.setattr(reading, "MOST_NODES", 1)
+    monkeypatch.setattr(survey, "MAX_NODES", 2)
+    monkeypatch.setattr(reading, "MAX_NODES", 1)
     furnish(shell)
     found = shell.do(ReadSurvey(OWNER))
     assert (names(found), found.whole) == (["alone", "dead"], False)

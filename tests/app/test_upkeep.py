@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 from harness.facts import BOSS, NOW, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.witness import WatchedFace, WatchedStore
 from msgspec.structs import replace
 from prometheus_client import generate_latest
@@ -77,14 +77,14 @@ class Held(WatchedStore):
 
 
 async def until(condition):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():  # noqa: ASYNC110  # nobody tells of it
             await asyncio.sleep(0)
 
 
 @pytest.fixture
 async def service(monkeypatch):
-    for module, names in ((reaper, ("LONGEST",)), (other_processes, ("PERIOD", "GAP"))):
+    for module, names in ((reaper, ("MAX_SLEEP",)), (other_processes, ("PERIOD", "GAP"))):
         for name in names:
             monkeypatch.setattr(module, name, 0.001)
     inner = store_at("memory:")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.core.reading.reasons import LONGEST, matches, shape
+from pubqueue.core.reading.reasons import MAX_SHAPE_LENGTH, matches, shape
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from pubqueue.core.reading.reasons import LONGEST, matches, shape
         ("decade 2026-11-22", "decade *-*-*"),
         ("first\nsecond 7", "first*"),
         ("", "*"),
-        ("a" * 500, "a" * LONGEST + "*"),
+        ("a" * 500, "a" * MAX_SHAPE_LENGTH + "*"),
         ("**", "*"),
     ],
 )

@@ -21,7 +21,7 @@ from pubqueue.core.transactions.staging import (
 )
 from pubqueue.core.validity import (
     HIGHEST_NUMBER,
-    LONGEST_SPAN,
+    MAX_SPAN,
     is_name,
     of_abort,
     of_app,
@@ -124,14 +124,14 @@ def test_a_priority_has_bounds(priority):
     assert published(draft(priority=priority)) == no
 
 
-@pytest.mark.parametrize("span", [0, 1, LONGEST_SPAN])
+@pytest.mark.parametrize("span", [0, 1, MAX_SPAN])
 def test_a_span_may_reach_its_bounds(span):
     assert published(draft(delay=span, ttl=span)) is None
     assert of_touch(Touch(PRINCIPAL, JOBS, ("i1",), span)) is None
     assert of_settle(Settle(PRINCIPAL, JOBS, ("i1",), Verb.UNLOCK, delay=span)) is None
 
 
-@pytest.mark.parametrize("span", [Millis(-1), Millis(LONGEST_SPAN + 1)])
+@pytest.mark.parametrize("span", [Millis(-1), Millis(MAX_SPAN + 1)])
 def test_a_span_has_bounds(span):
     for name in ("delay", "ttl"):
         no = Refused(Refusal.BAD_REQUEST, f"{name}: {SPAN}", setting=name)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.process import ChildError, read_log, spawn, tail
 
@@ -36,7 +36,7 @@ async def ended(pid: int) -> None:
 
 async def test_the_line_waited_for_is_returned_and_the_next_ones_are_still_there(tmp_path):
     child = await shell(tmp_path, "echo noise; echo ready: now; echo more")
-    assert await child.wait_line("ready", timeout=PATIENCE) == "ready: now"
+    assert await child.wait_line("ready", timeout=TIMEOUT) == "ready: now"
     assert [line async for line in child.lines()] == ["more"]
     assert await child.wait() == 0
 
@@ -44,7 +44,7 @@ async def test_the_line_waited_for_is_returned_and_the_next_ones_are_still_there
 async def test_a_child_that_ends_first_is_told_with_its_last_words(tmp_path):
     child = await shell(tmp_path, "echo 'no such thing' >&2; exit 3")
     with pytest.raises(ChildError, match="it ended with status 3; its last lines:\nno such thing"):
-        await child.wait_line("ready", timeout=PATIENCE)
+        await child.wait_line("ready", timeout=TIMEOUT)
 
 
 async def test_a_silent_child_is_told(tmp_path):
@@ -56,15 +56,15 @@ async def test_a_silent_child_is_told(tmp_path):
 
 async def test_stop_asks_first(tmp_path):
     child = await shell(tmp_path, "trap 'echo bye; exit 7' TERM; echo ready; while :; do :; done")
-    await child.wait_line("ready", timeout=PATIENCE)
-    assert await child.stop(grace=PATIENCE) == 7
+    await child.wait_line("ready", timeout=TIMEOUT)
+    assert await child.stop(grace=TIMEOUT) == 7
     assert [line async for line in child.lines()] == ["bye"]
     assert not child.running
 
 
 async def test_stop_kills_what_does_not_listen_and_its_children(tmp_path):
     child = await shell(tmp_path, "trap '' TERM; sleep 60 & echo $!; wait")
-    grandchild = int(await child.wait_line("", timeout=PATIENCE))
+    grandchild = int(await child.wait_line("", timeout=TIMEOUT))
     assert await child.stop(grace=0.05) == -signal.SIGKILL
     assert not alive(grandchild)
     assert await child.stop() == -signal.SIGKILL
@@ -88,9 +88,9 @@ async def test_a_child_dies_with_the_process_that_started_it(tmp_path):
         "asyncio.run(main())\n"
     )
     outer = await spawn([sys.executable, "-Ic", program], name="outer", log=tmp_path / "log")
-    inner = int(await outer.wait_line("", timeout=PATIENCE))
+    inner = int(await outer.wait_line("", timeout=TIMEOUT))
     assert await outer.wait() == -signal.SIGKILL
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await ended(inner)
 
 

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, closing, suppress
 import pytest
 from harness.ejabberd import Ejabberd
 from harness.live import listener
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.postgres import Postgres
 from harness.program import PUBQUEUE, Program, write_config
 from harness.session import PUBSUB, SERVICE, condition, session
@@ -44,7 +44,7 @@ async def pubqueue(*words):
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         said, _ = await process.communicate()
     return process.returncode, said.decode()
 
@@ -73,7 +73,7 @@ class Load:
                 await retract(bee, item)
 
     async def reached(self, count):
-        async with self.more, asyncio.timeout(PATIENCE):
+        async with self.more, asyncio.timeout(TIMEOUT):
             await self.more.wait_for(lambda: len(self.confirmed) >= count)
 
 
@@ -142,7 +142,7 @@ async def test_what_is_confirmed_is_in_it_and_a_service_goes_on_from_it(kind, in
                 await retract(bee, item)
             done = set()
             while done != free:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     item, token = await delivery(bee)
                 if item in held:
                     assert token == held[item], "locks are as they were"

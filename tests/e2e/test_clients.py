@@ -11,7 +11,7 @@ import pytest_asyncio
 import slixmpp
 from harness.live import component
 from harness.packaged import needs
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.session import PUBSUB, SERVICE, condition, session
 from harness.terminal import terminal
 from lxml import etree
@@ -134,7 +134,7 @@ async def slix(server, *plugins):
     started = asyncio.get_running_loop().create_future()
     client.add_event_handler("session_start", started.set_result)
     client.connect(server.host, server.c2s_port)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await started
         try:
             yield client
@@ -166,7 +166,7 @@ class Running:
         return await self._answer()
 
     async def _answer(self):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             iq, session = await self._answers.get()
         assert iq["type"] == "result", iq
         session["form"] = iq["command"]["form"]
@@ -222,7 +222,7 @@ async def test_a_reader_with_slixmpp_publishes_and_subscribes(prosody, tmp_path)
         await pubsub.subscribe(SERVICE, "news", bare=False)
         entry = slixmpp.xmlstream.ET.Element("{http://www.w3.org/2005/Atom}entry")
         await pubsub.publish(SERVICE, "news", id="n1", payload=entry)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             message = await heard
         assert message["pubsub_event"]["items"]["item"]["id"] == "n1"
         items = await pubsub.get_items(SERVICE, "news")

@@ -12,7 +12,7 @@ import pytest
 from aioxmpp.errors import ErroneousStanza, XMPPCancelError
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.prosody import Prosody
 
@@ -62,7 +62,7 @@ class Person:
 
     async def hears(self):
         """Return the next event: its kind, its node, its item."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.heard.get()
 
 

@@ -9,7 +9,7 @@ import pytest
 import slixmpp
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from slixmpp.exceptions import IqError
 from slixmpp.plugins.xep_0060.pubsub import XEP_0060
 
@@ -45,7 +45,7 @@ class Person:
 
     async def hears(self):
         """Return the name of the next event, and its message."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.heard.get()
 
 
@@ -55,7 +55,7 @@ async def person(server, name):
     started = asyncio.get_running_loop().create_future()
     made.client.add_event_handler("session_start", started.set_result)
     made.client.connect(server.host, server.c2s_port)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await started
     made.client.send_presence()
     yield made

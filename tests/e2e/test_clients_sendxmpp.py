@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.live import JOBS, component
 from harness.packaged import needs
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.session import PUBSUB, SERVICE, session
 from harness.tls import secure
 
@@ -28,7 +28,7 @@ async def say(server, folder, stanza):
         stderr=asyncio.subprocess.STDOUT,
         env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
     )
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         shown, _ = await process.communicate(stanza.encode())
     assert process.returncode == 0, shown
 

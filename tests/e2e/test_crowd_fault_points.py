@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 from harness import doomed
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program, write_config
 from harness.server import StubServer
 
@@ -71,7 +71,7 @@ def left(store):
 
 async def gone(store, expected):
     """Wait until so much is left."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while left(store) != expected:  # noqa: ASYNC110  # another process does it, and tells nobody
             await asyncio.sleep(0.01)
 
@@ -106,7 +106,7 @@ async def test_killed_between_two_pages_all_hear_of_the_end_of_their_node(point,
         async with Program(config):
             await server.reconnected(len(PASSAGES))
             listening = asyncio.create_task(people.listen())
-            await asyncio.wait_for(people.heard.wait(), PATIENCE)
+            await asyncio.wait_for(people.heard.wait(), TIMEOUT)
             await gone(store, [0, 0, 0, 0])
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.process import Child, spawn
 
@@ -119,7 +119,7 @@ async def test_ctrl_c_ends_it_and_leaves_nothing(demo, tmp_path, scratch, moment
     # twice, as an impatient user does
     child.process.send_signal(signal.SIGINT)
     child.process.send_signal(signal.SIGINT)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert await child.wait() == 128 + signal.SIGINT
     ending = "pubqueue demo: interrupted; everything is ended and removed\n"
     assert (tmp_path / "stderr").read_text() == ending

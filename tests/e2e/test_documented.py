@@ -20,7 +20,7 @@ from harness.documented import (
     DocumentedProsody,
     blocks,
 )
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program
 
 from pubqueue.config.settings import load
@@ -144,7 +144,7 @@ async def test_an_account_that_publishes_much_is_not_slowed_down(tmp_path, kind,
                     await client.send(PUBLISH.format(number, "x" * SIZE))
                 for _ in range(PAYLOADS):
                     assert "result" in await answers.get()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await client.log_out()
 
 
@@ -160,7 +160,7 @@ async def test_an_account_of_spark_has_a_session_for_each_task():
     async with DebiansEjabberd(block) as server:
         await server.account("etl", "secret", DOMAIN)
         clients = [Client(f"etl@{DOMAIN}/{n}", answers.put_nowait) for n in range(SESSIONS)]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             for client in clients:
                 await client.log_in(server.host, server.c2s_port, "secret")
             for number, client in enumerate(clients):
@@ -202,10 +202,10 @@ async def test_a_program_does_its_work(tmp_path, block):
         async with serving(server, tmp_path), documented(server, block, tmp_path) as process:
             if "Worker(" in block.text:
                 await publish(server)
-                said = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+                said = await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
                 assert said.startswith(b"i1 ")
                 process.send_signal(signal.SIGTERM)
-            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+            assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
 
 
 async def publish(server):
@@ -213,7 +213,7 @@ async def publish(server):
     answers = asyncio.Queue()
     client = Client(f"etl@{DOMAIN}/x", answers.put_nowait)
     await client.log_in(server.host, server.c2s_port, "password")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await client.send(PUBLISH.format(1, ""))
         assert "result" in await answers.get()
         await client.log_out()

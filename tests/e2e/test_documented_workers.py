@@ -10,7 +10,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from harness.documented import ROOT, blocks
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import PUBQUEUE
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
@@ -87,7 +87,7 @@ async def worker(server, folder, *arguments):
 
 
 async def line_with(process, word):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while word not in (line := (await process.stdout.readline()).decode()):
             assert line, f"{word} was never said"
     return line.rstrip()
@@ -95,7 +95,7 @@ async def line_with(process, word):
 
 async def end(process):
     process.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         rest = (await process.stdout.read()).decode().splitlines()
         assert await process.wait() == 0
     return rest

@@ -10,7 +10,7 @@ import pytest
 import slixmpp
 from harness import ejabberd
 from harness.ejabberd import Ejabberd, EjabberdError
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.prosody import free_ports
 
@@ -28,7 +28,7 @@ async def log_in(server: Ejabberd, jid: str, password: str) -> str:
             event, lambda _, event=event: outcome.done() or outcome.set_result(event)
         )
     client.connect(server.host, server.c2s_port)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         result = await outcome
         await client.disconnect()
     return result

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 from harness import doomed
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program, write_config
 from harness.replay import WAITS
 from harness.server import StubServer
@@ -157,7 +157,7 @@ async def test_killed_there_it_loses_nothing(point, tmp_path, kept):
         async with Program(config):
             await server.reconnected(2)
             await trade.begin()
-            await asyncio.wait_for(trade.done.wait(), PATIENCE)
+            await asyncio.wait_for(trade.done.wait(), TIMEOUT)
     ended = kept.recount()
     assert (ended.items, ended.wrong) == ({}, ())
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, told
 from harness import doomed
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program, write_config
 from harness.server import StubServer
 
@@ -85,7 +85,7 @@ async def test_killed_there_groups_keep_their_order_and_their_limit(point, tmp_p
         async with Program(config):
             await server.reconnected(2)
             await trade.begin()
-            await asyncio.wait_for(trade.done.wait(), PATIENCE)
+            await asyncio.wait_for(trade.done.wait(), TIMEOUT)
     ended = kept.recount()
     assert (ended.items, ended.wrong) == ({}, ())
     assert trade.worked == {

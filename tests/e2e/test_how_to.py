@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.prosody import Prosody
 
@@ -63,14 +63,14 @@ async def program(server, path, text, account):
 
 
 async def lines(process, number):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         return [(await process.stdout.readline()).decode().strip() for _ in range(number)]
 
 
 async def published(server, tmp_path, text):
     """Run a publisher to its end, and return what it has printed."""
     async with program(server, tmp_path / "publisher.py", text, "etl") as process:
-        said, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        said, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
         assert process.returncode == 0
         return said.decode().splitlines()
 
@@ -127,7 +127,7 @@ async def test_replies_where_nobody_may_make_nodes(server, tmp_path):
         component(server, tmp_path, closed),
         program(server, tmp_path / "requester.py", requester, "etl") as process,
     ):
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 1
     async with AsyncExitStack() as stack:
         extra = closed + configuration(declared)
         await stack.enter_async_context(component(server, tmp_path, extra))
@@ -145,7 +145,7 @@ async def test_blocking(server, tmp_path):
         assert price == "42"
         assert await published(server, tmp_path, threads) == ["100"]
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
 
 
 FOLLOWER = """

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from harness.ejabberd import Ejabberd
 from harness.live import listener
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.postgres import Postgres
 from harness.program import Program, write_config
 from harness.session import PUBSUB, SERVICE, condition, session
@@ -42,7 +42,7 @@ def store(request, tmp_path):
 
 @pytest.fixture
 async def http():
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as asking:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT)) as asking:
         yield asking
 
 

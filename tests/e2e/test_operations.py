@@ -12,7 +12,7 @@ from harness.at_a_terminal import Operator
 from harness.documented import BLOCK, ROOT
 from harness.ejabberd import Ejabberd
 from harness.live import component, listener
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import PUBQUEUE, Program, write_config
 from harness.session import PUBSUB, condition, session
 from harness.terminal import terminal
@@ -390,7 +390,7 @@ async def test_a_payload_may_come_from_standard_input(prosody, tmp_path):
             stdin=asyncio.subprocess.PIPE,
             env=root.environment,
         )
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await process.communicate(b"<job xmlns='urn:example:job'>\n a &lt; b\n</job>\n")
         assert process.returncode == 0
         (shown,) = await root.rows("schedule", "show", "long")
@@ -475,7 +475,7 @@ async def test_events_are_followed_as_they_happen(server, tmp_path):
         assert condition(await boss.publish(later=JOB)) == "result"
         await root.shown(following, "later  published")
         following.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(following.wait(), PATIENCE) == 0
+        assert await asyncio.wait_for(following.wait(), TIMEOUT) == 0
         assert await following.stderr.read() == b""
 
 
@@ -496,7 +496,7 @@ async def test_top_is_a_screen_that_a_key_ends(prosody, tmp_path, monkeypatch):
     async with component(prosody, tmp_path, CONFIG), session(prosody, "boss@localhost/d") as boss:
 
         def publish():
-            asyncio.run_coroutine_threadsafe(boss.publish(a1=JOB), loop).result(PATIENCE)
+            asyncio.run_coroutine_threadsafe(boss.publish(a1=JOB), loop).result(TIMEOUT)
 
         await asyncio.to_thread(watch, publish)
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 import slixmpp
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.process import ChildError
 from pubqueue_demo.prosody import Prosody, free_ports
@@ -25,7 +25,7 @@ async def log_in(server: Prosody, jid: str, password: str) -> str:
             event, lambda _, event=event: outcome.done() or outcome.set_result(event)
         )
     client.connect(server.host, server.c2s_port)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         result = await outcome
         await client.disconnect()
     return result

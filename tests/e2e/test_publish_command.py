@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 from harness.at_a_terminal import Operator
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.prosody import Prosody
 
@@ -67,7 +67,7 @@ async def piped(operator, text, *words):
         stderr=asyncio.subprocess.PIPE,
         env=operator.environment,
     )
-    out, err = await asyncio.wait_for(process.communicate(text.encode()), PATIENCE)
+    out, err = await asyncio.wait_for(process.communicate(text.encode()), TIMEOUT)
     return process.returncode, out.decode(), err.decode()
 
 

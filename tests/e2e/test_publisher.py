@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue import (
     BlockingPublisher,
@@ -448,7 +448,7 @@ async def test_an_asker_that_is_killed_asks_again_and_gets_the_reply_that_waits(
             killed._transport.close()
             await item.reply([item.data, item.attempt])
         again = await start()
-        said, _ = await asyncio.wait_for(again.communicate(), PATIENCE)
+        said, _ = await asyncio.wait_for(again.communicate(), TIMEOUT)
         assert said == b"[7, 1]\n"
         async with publisher() as etl:
             await etl.publish("jobs", 8, id="last")
@@ -468,7 +468,7 @@ asyncio.run(main())
 
 
 async def until(true):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not true():  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.01)
 
@@ -506,7 +506,7 @@ async def test_a_worker_that_has_what_is_taken_back_is_told(program, address):
         await etl.publish("jobs", 1, id="i1")
         item = await anext(bot)
         assert await etl.retract("jobs", "i1") == Retracted("jobs", "i1", there=True, locked=True)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await item.lock_lost.wait()
         with pytest.raises(LockLost):
             await item.retract()
@@ -541,6 +541,6 @@ async def test_one_worker_does_the_work_of_several_queues(program, address):
             await etl.publish("jobs", number, id=f"i{number}")
             await b.publish("more", number, id=f"i{number}")
         bot = worker(node=["jobs", "more"], requests=2)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await bot.run(handler)
     assert sorted(done) == sorted((node, f"i{n}") for node in ("jobs", "more") for n in range(3))

@@ -9,7 +9,7 @@ import pytest_asyncio
 import slixmpp
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from slixmpp.exceptions import IqError
 
 from pubqueue_demo.prosody import Prosody
@@ -45,7 +45,7 @@ async def client_of(server, name):
     started = asyncio.get_running_loop().create_future()
     client.add_event_handler("session_start", started.set_result)
     client.connect(server.host, server.c2s_port)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await started
         client.send_presence()
     yield client
@@ -87,7 +87,7 @@ async def test_a_blog_is_made_followed_paged_configured_and_deleted(server, prog
         await reader.subscribe(SERVICE, BLOG)
         for name in "bc":
             await writer.publish(SERVICE, BLOG, id=name, payload=entry(posts[name]))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             events = [await heard.get() for _ in range(3)]
         assert [kind for kind, _ in events] == ["publish", "publish", "retract"]
         assert {message["type"] for _, message in events} == {"headline"}
@@ -112,14 +112,14 @@ async def test_a_blog_is_made_followed_paged_configured_and_deleted(server, prog
         shorter = romeo.plugin["xep_0004"].make_form(ftype="submit")
         shorter.add_field(var="pubsub#max_items", value="1")
         await writer.set_node_config(SERVICE, BLOG, shorter)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             kind, message = await heard.get()
         assert (kind, message["pubsub_event"]["items"]["retract"]["id"]) == ("retract", "b")
         info = await juliet.plugin["xep_0030"].get_info(SERVICE, BLOG)
         assert ("pubsub", "leaf", None, None) in info["disco_info"]["identities"]
 
         await writer.delete_node(SERVICE, BLOG)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             kind, _ = await heard.get()
         assert kind == "delete"
         with pytest.raises(IqError) as gone:

@@ -6,7 +6,7 @@ import pytest
 from harness.client import Client
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.server import parse
 
 pytestmark = [pytest.mark.e2e]
@@ -29,7 +29,7 @@ class Person:
         self._count += 1
         name = f"ask{self._count}"
         await self._client.send(f"<iq type='{kind}' id='{name}' to='queue.localhost'>{child}</iq>")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (answer := parse(await self._heard.get())).get("id") != name:
                 pass
         return answer

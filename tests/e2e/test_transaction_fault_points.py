@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 from harness import doomed
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program, write_config
 from harness.server import StubServer
 
@@ -109,7 +109,7 @@ async def test_killed_there_every_version_is_there_once(point, tmp_path, kept):
         async with Program(config):
             await server.reconnected(3)
             await publisher.say()
-            await asyncio.wait_for(publisher.done.wait(), PATIENCE)
+            await asyncio.wait_for(publisher.done.wait(), TIMEOUT)
         listening.cancel()
         with suppress(asyncio.CancelledError):
             await listening
@@ -146,7 +146,7 @@ async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(poin
         async with Program(config):
             await server.reconnected(3)
             await publisher.say()
-            await asyncio.wait_for(publisher.done.wait(), PATIENCE)
+            await asyncio.wait_for(publisher.done.wait(), TIMEOUT)
         listening.cancel()
         with suppress(asyncio.CancelledError):
             await listening

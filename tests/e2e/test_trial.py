@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 pytestmark = pytest.mark.e2e
 PUBQUEUE = Path(sys.executable).with_name("pubqueue")
@@ -33,7 +33,7 @@ async def trial(folder, *arguments, **more):
 async def said(*arguments, typed=b"", **more):
     """Return the exit code, what went to stdout and what to stderr."""
     process = await trial(*arguments, **more)
-    out, err = await asyncio.wait_for(process.communicate(typed), PATIENCE)
+    out, err = await asyncio.wait_for(process.communicate(typed), TIMEOUT)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -96,12 +96,12 @@ async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_pa
     said = b""
     try:
         for wanted, typed in ((b"(trial) mine> ", b"which python\n"), (b"/python\r\n", b"exit\n")):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while wanted not in said:
                     said += await asyncio.to_thread(os.read, told, 4096)
             os.write(told, typed)
         assert str(PUBQUEUE.with_name("python")).encode() in said
-        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+        assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
     finally:
         if process.returncode is None:
             process.terminate()
@@ -113,18 +113,18 @@ async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_pa
 async def test_a_page_to_log_in_at(tmp_path):
     look = "import os, sys, urllib.request; print(urllib.request.urlopen(sys.stdin.readline().strip()).status)"
     process = await trial(tmp_path, "--page", sys.executable, "-Ic", look)
-    line = (await asyncio.wait_for(process.stderr.readline(), PATIENCE)).decode().split()
+    line = (await asyncio.wait_for(process.stderr.readline(), TIMEOUT)).decode().split()
     (address,) = [word for word in line if word.startswith("http://127.0.0.1:")]
     assert len(line[-1]) >= 20
-    out, _ = await asyncio.wait_for(process.communicate(f"{address}healthz\n".encode()), PATIENCE)
+    out, _ = await asyncio.wait_for(process.communicate(f"{address}healthz\n".encode()), TIMEOUT)
     assert (process.returncode, out) == (0, b"200\n")
 
 
 async def test_sigterm_ends_all_of_it(tmp_path):
     process = await trial(tmp_path, sys.executable, "-Ic", LOOKS + "input()")
-    assert await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+    assert await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
     process.send_signal(signal.SIGTERM)
-    await asyncio.wait_for(process.communicate(), PATIENCE)
+    await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert process.returncode == 128 + signal.SIGTERM
     assert [*tmp_path.iterdir()] == []
 
@@ -142,6 +142,6 @@ async def test_without_prosody_it_says_what_to_install(tmp_path, monkeypatch):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-Ic", absent), stderr=asyncio.subprocess.PIPE
     )
-    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    _, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert process.returncode == 2
     assert err == b"pubqueue: Prosody is not installed: `apt-get install prosody` does it\n"

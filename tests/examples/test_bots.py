@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
@@ -56,19 +56,19 @@ async def example(server, name, account, *arguments):
 
 async def publish(server, text):
     async with example(server, "publisher.py", "etl") as publisher:
-        said, _ = await asyncio.wait_for(publisher.communicate(text), PATIENCE)
+        said, _ = await asyncio.wait_for(publisher.communicate(text), TIMEOUT)
         assert publisher.returncode == 0
         return said
 
 
 async def line(process):
-    return await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+    return await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
 
 
 async def terminated(process):
     """Send SIGTERM, and return what it said to the end."""
     process.terminate()
-    said, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+    said, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert process.returncode == 0
     return said
 
@@ -89,7 +89,7 @@ async def test_the_batch_publisher_publishes_all_once(server, tmp_path):
     async with component(server, tmp_path):
         for said in (b"2 new\n", b"was there already\n"):
             async with example(server, "batch_publisher.py", "etl", "7") as publisher:
-                told, _ = await asyncio.wait_for(publisher.communicate(b"one\ntwo\n"), PATIENCE)
+                told, _ = await asyncio.wait_for(publisher.communicate(b"one\ntwo\n"), TIMEOUT)
                 assert (told, publisher.returncode) == (said, 0)
         async with example(server, "worker.py", "bot") as worker:
             done = {await line(worker), await line(worker)}

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.store_reader import StoreReader
 from harness.toy_face import LineFace
 
@@ -310,7 +310,7 @@ async def test_a_row_of_the_table_is_all_that_it_takes_to_be_served(monkeypatch)
     node = NodeSettings("jobs", queueing=True, options=options)
     settings = Settings(jid="queue.example.org", secret="s", store="memory:", node=(node,))
     serving = asyncio.create_task(wiring.serve(settings, stop=stop, on_ready=ready.set))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await ready.wait()
         line = faces[0].connect(1)
         line.say("TAKE jobs 1")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.postgres_cuts import CutWire
 from harness.replay import Replay, there
 from harness.store_contents import ALL, contents, recount, subscribers
@@ -235,7 +235,7 @@ async def test_what_nobody_asked_for_is_done_again_by_itself(service, number):
     service.said.clear()
     service.wire.arm(number, answers=True)
     service.face.up()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await service.broker.settled()
     assert service.wire.disarm()
     (delivery,) = service.delivered()

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program, write_config
 from harness.server import StubServer
 
@@ -72,7 +72,7 @@ async def test_a_service_that_is_ended_under_load_has_answered_all_that_it_has_d
     ):
         flood = Flood(server)
         running = asyncio.create_task(flood.run())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await flood.flowing.wait()
         await program.stop()
         await server.drop()

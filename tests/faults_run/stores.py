@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.recount import Count
 
 
-LARGEST: Final = """
+SIZE_QUERY: Final = """
     SELECT max(pg_relation_size(oid)) FROM pg_class WHERE relnamespace = 'pubqueue'::regnamespace
 """
 
@@ -153,7 +153,7 @@ class PostgresServer:
     def sizes(self) -> tuple[int, int]:
         """Return sizes of its tables, which are files of their own; its log is in larger ones, and ends with the server."""
         try:
-            ((largest,),) = self._server.ask(LARGEST)
+            ((largest,),) = self._server.ask(SIZE_QUERY)
         except psycopg.OperationalError:
             return LEAST, LEAST  # it is just coming back
         return LEAST, max(LEAST, int(str(largest)))

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 # The server is on this machine: an answer that has not come by then was lost.
 TIMINGS: Final = Timings(answer=2, refresh=5, backoff_min=0.1, backoff_max=0.5)
-LONGEST_WORK: Final = 0.01
+MAX_WORK: Final = 0.01
 
 
 async def handle(pen: Pen, item: Item) -> None:
     """Do the work, note its result, and only then retract the item."""
     pen.note("given", item)
-    await asyncio.sleep(random.uniform(0, LONGEST_WORK))
+    await asyncio.sleep(random.uniform(0, MAX_WORK))
     pen.note("result", item)
     try:
         await item.retract()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SIZE: Final = 128 * 1024
 """Bytes of each stanza; each is also made of half as many."""
 
-MOST: Final = 200.0
+MAX_COST: Final = 200.0
 """Units that any may take. The dearest that are read take some ten of them, what was quadratic took thousands."""
 
 GROWTH: Final = 3.0
@@ -107,7 +107,7 @@ def units(make: Callable[[int], str], size: int = SIZE) -> tuple[float, float]:
 
 def is_too_dear(taken: float, growth: float) -> bool:
     """Say whether a stanza takes more units than any may, or more than in proportion to its bytes."""
-    return taken > MOST or (taken > CHEAP and growth > GROWTH)
+    return taken > MAX_COST or (taken > CHEAP and growth > GROWTH)
 
 
 def too_dear(size: int = SIZE) -> dict[str, str]:

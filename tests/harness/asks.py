@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.facts import BOSS, ETL, JOBS, draft, who
 
-from pubqueue.core.limits.request_sizes import MOST_PUBLISHED
+from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
 from pubqueue.core.model import ItemId, Jid, Millis
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
@@ -40,7 +40,7 @@ def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -
 
 def publishes_all(names: Sequence[str], **facts: Any) -> list[Publish]:
     """Publish items of any number, in as few requests as may be."""
-    parts = (names[at : at + MOST_PUBLISHED] for at in range(0, len(names), MOST_PUBLISHED))
+    parts = (names[at : at + MAX_PUBLISHED] for at in range(0, len(names), MAX_PUBLISHED))
     return [publishes(*part, **facts) for part in parts]
 
 

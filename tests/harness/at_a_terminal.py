@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import PUBQUEUE
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ class Operator:
     async def shown(process: asyncio.subprocess.Process, text: str) -> None:
         """Return when the program has written a line with this text; it fails if the program ends before."""
         assert process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while text not in (line := (await process.stdout.readline()).decode()):
                 assert line, f"it ended before it wrote {text!r}"
 
     async def says(self, *words: str, **more: str) -> Said:
         """Run `pubqueue` to its end."""
-        async with asyncio.timeout(PATIENCE), self.running(*words, **more) as process:
+        async with asyncio.timeout(TIMEOUT), self.running(*words, **more) as process:
             out, err = await process.communicate()
         assert process.returncode is not None
         assert "Traceback" not in err.decode(), err.decode()

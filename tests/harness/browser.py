@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from playwright.async_api import async_playwright
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def visit(
         color_scheme="dark" if dark else "light",
         reduced_motion="reduce",
     )
-    context.set_default_timeout(PATIENCE * 1000)
+    context.set_default_timeout(TIMEOUT * 1000)
     page = await context.new_page()
     page.on("console", heard)
     page.on("pageerror", lambda error: complaints.append(f"script: {error}"))

@@ -10,7 +10,7 @@ import base64
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.server import STREAMS, Frames, parse
 
 from pubqueue.faces.xmpp.stream.expat_feeder import padding
@@ -79,7 +79,7 @@ class Client:
     async def log_out(self) -> None:
         """Close the stream in order; return when the server has closed it too, and the connection."""
         self._writer.write(b"</stream:stream>")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await self.reading
         self._writer.close()
 
@@ -93,7 +93,7 @@ class Client:
 
     async def _step(self, text: str, awaited: str) -> str:
         await self.send(text)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             answer = await self._greetings.get()
         if not parse(answer).tag.endswith(f"}}{awaited}"):
             message = f"{self.jid} cannot log in: {answer}"

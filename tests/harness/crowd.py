@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import quoteattr
 
 from harness.ledger import Ledger
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -151,11 +151,11 @@ class Crowd:
             assert self._cuts == cuts, "the stream was cut meanwhile"
             self._fan_out.clear()
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     await self._fan_out.wait()
             except TimeoutError:
                 raise AssertionError(
-                    f"{PATIENCE} s without news, and this is open: {self!r}"
+                    f"{TIMEOUT} s without news, and this is open: {self!r}"
                 ) from None
 
     async def ask(
@@ -208,7 +208,7 @@ class Crowd:
         answer = asyncio.get_running_loop().create_future()
         self._open[name] = Question(answer, enter)
         await self.send(f"<iq type='{kind}' id='{name}' from='{who}' to='{SERVICE}'>{child}</iq>")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             words = await answer
         if words == CUT:
             raise CutError

@@ -139,7 +139,7 @@ if __name__ == "__main__":
     doom = Doom(point, int(passage), request)
     assert point in POINTS
     if request in SLICES:
-        committing.MOST_WINNERS, moving.SLICE = 0, 1
+        committing.MAX_WINNERS, moving.SLICE = 0, 1
     if request in CROWDS:
         publishing.CROWD = 1
         for place in (crowd_facts, large_audience, review):

@@ -15,7 +15,7 @@ import shlex
 import signal
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ class Terminals:
         elif step.typed == INTERRUPT:
             process = self._at_work.pop(step.terminal)
             process.send_signal(signal.SIGINT)
-            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+            assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
             lines = self._said(step.terminal)
             assert is_shown([REST, *step.shown], lines), differs(step, lines)
         elif step.typed.startswith("pubqueue worker"):
@@ -143,7 +143,7 @@ class Terminals:
     async def _until(self, step: Step, look: Callable[[], Awaitable[list[str]]]) -> None:
         lines: list[str] = []
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not is_shown(step.shown, lines := await look()):
                     pass
         except TimeoutError:

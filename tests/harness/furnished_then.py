@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FULL: Final = '{"queueing":true,"max_items":9}'
 """The settings of one of the queues."""
 
-AT_MOST: Final = 3
+MAX_ITEMS: Final = 3
 """Its number."""
 
 LONG: Final = "bot@x/" + "".join(f"{number:x}" for number in range(900))
@@ -98,7 +98,7 @@ def _insert(connection: psycopg.Connection, table: str, row: dict[str, Any]) -> 
 def _then() -> Iterator[Row]:
     """Yield what stores are furnished with, and of each table that has full JIDs a row with a long one."""
     for table, row in rows():
-        if table == "node" and row["id"] == AT_MOST:
+        if table == "node" and row["id"] == MAX_ITEMS:
             row["config"] = FULL
         if table == "item" and row["state"] == "locked":
             row["holder"] = LONG

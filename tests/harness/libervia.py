@@ -7,7 +7,7 @@ import json
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ class Libervia:
             stderr=asyncio.subprocess.STDOUT,
             env=self._environment,
         )
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             said, _ = await process.communicate(typed.encode())
         return "\n".join(it for it in said.decode().splitlines() if not it.startswith(NOISE))
 
@@ -72,7 +72,7 @@ async def libervia(server: Any, account: str, folder: Path) -> AsyncIterator[Lib
 async def _line(process: asyncio.subprocess.Process, what: str) -> str:
     """Return the next line of its output that has this in it."""
     assert process.stdout
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         async for line in process.stdout:
             if what in line.decode():
                 return line.decode().strip()

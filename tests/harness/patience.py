@@ -2,5 +2,5 @@
 
 from typing import Final
 
-PATIENCE: Final = 60
+TIMEOUT: Final = 60
 """Seconds."""

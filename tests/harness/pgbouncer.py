@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import psycopg
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.prosody import free_ports
 
@@ -61,10 +61,10 @@ def pooled(address: str, mode: str, *, robin: bool = False) -> Iterator[str]:
                 if "process up" in line:
                     break
             else:
-                message = f"{PROGRAM} did not start: {started.wait(PATIENCE)}"
+                message = f"{PROGRAM} did not start: {started.wait(TIMEOUT)}"
                 raise RuntimeError(message)
             yield address.replace(f":{behind['port']}/", f":{port}/")
         finally:
             started.terminate()
-            started.wait(PATIENCE)
+            started.wait(TIMEOUT)
             started.stderr.close()

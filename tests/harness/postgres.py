@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import psycopg
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_demo.postgres import ROLE, program
 from pubqueue_demo.prosody import free_ports
@@ -142,7 +142,7 @@ class Postgres:
         )
         ready = threading.Event()
         threading.Thread(target=self._listen, args=(self._process, ready), daemon=True).start()
-        if not ready.wait(PATIENCE) or self._process.poll() is not None:
+        if not ready.wait(TIMEOUT) or self._process.poll() is not None:
             raise PostgresError(f"PostgreSQL did not start:\n{self._said.decode()}")
 
     def stop(self) -> None:
@@ -254,7 +254,7 @@ class Postgres:
     def _end(self, by: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(by)
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
 
     def _leave(self) -> None:
         try:

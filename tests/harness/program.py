@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ class Program:
         """Return when its next line begins like this, or fail with what it said."""
         assert self._process
         assert self._process.stdout
-        line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE)
+        line = await asyncio.wait_for(self._process.stdout.readline(), TIMEOUT)
         assert line.startswith(word.encode()), f"said {line!r}, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
@@ -102,10 +102,10 @@ class Program:
         process, self._process = self._process, None
         if process and process.stdout:
             process.send_signal(signal.SIGTERM)
-            rest = await asyncio.wait_for(process.stdout.read(), PATIENCE)
+            rest = await asyncio.wait_for(process.stdout.read(), TIMEOUT)
             assert (await process.wait(), rest) == (0, b""), self.log
 
-    async def ended(self, within: float = PATIENCE) -> int:
+    async def ended(self, within: float = TIMEOUT) -> int:
         """Wait until it has ended by itself; return its status, minus the signal if one ended it."""
         process, self._process = self._process, None
         assert process

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 from xml.sax.saxutils import escape
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.schema import validate_own
 from harness.server import ACCEPT, ROOT, Frames, parse
 
@@ -78,7 +78,7 @@ class QueueService:
 
     async def next(self, *verbs: str) -> etree._Element:
         """Return the next stanza of one of these verbs, passing over others."""
-        async with asyncio.timeout(PATIENCE), self._fan_out:
+        async with asyncio.timeout(TIMEOUT), self._fan_out:
             while True:
                 while self.seen:
                     verb, stanza = self.seen.popleft()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from harness import relayed
 from harness.client import Client
 from harness.network import PRESENCE, PROBE, ROUNDS
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.server import on_a_stream
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Real:
 
     async def hear(self) -> Heard:
         while True:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 who, raw = await self._heard.get()
             if stanza := relayed.as_sent(raw, self._cast[who]):
                 return who, stanza

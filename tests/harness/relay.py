@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -44,7 +44,7 @@ class Relay:
         """Cut what there is; return when the server has accepted the component anew."""
         self._accepted.clear()
         await self._drop()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await self._accepted.wait()
 
     async def stall(self, seconds: float) -> None:

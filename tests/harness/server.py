@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 from xml.parsers import expat
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.schema import ACCEPT, validate_own
 from lxml import etree
 
@@ -116,7 +116,7 @@ class StubServer:
         self._writer.write(text.encode())
         await self._writer.drain()
 
-    async def receive(self, timeout: float = PATIENCE) -> Stanza:  # noqa: ASYNC109 - said per call
+    async def receive(self, timeout: float = TIMEOUT) -> Stanza:  # noqa: ASYNC109 - said per call
         """Return the next stanza of the component; raise what it did wrong before it."""
         async with asyncio.timeout(timeout), self._fan_out:
             await self._fan_out.wait_for(lambda: self._stanzas or self._failure)
@@ -125,19 +125,19 @@ class StubServer:
         assert self._failure
         raise self._failure
 
-    async def connected(self, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109 - said per call
+    async def connected(self, timeout: float = TIMEOUT) -> None:  # noqa: ASYNC109 - said per call
         """Return once a component has been accepted and is still there."""
         async with asyncio.timeout(timeout), self._fan_out:
             await self._fan_out.wait_for(lambda: self._writer or self._failure)
         if self._failure:
             raise self._failure
 
-    async def reconnected(self, accepted: int, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109
+    async def reconnected(self, accepted: int, timeout: float = TIMEOUT) -> None:  # noqa: ASYNC109
         """Return once components were accepted more often than `accepted` times."""
         async with asyncio.timeout(timeout), self._fan_out:
             await self._fan_out.wait_for(lambda: self.accepted > accepted)
 
-    async def has_refused(self, times: int, timeout: float = PATIENCE) -> None:  # noqa: ASYNC109
+    async def has_refused(self, times: int, timeout: float = TIMEOUT) -> None:  # noqa: ASYNC109
         """Return once components were refused at least so many times."""
         async with asyncio.timeout(timeout), self._fan_out:
             await self._fan_out.wait_for(lambda: self.refused >= times)

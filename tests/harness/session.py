@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from harness.client import Client
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.server import parse
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Session:
         quote = '"' if "'" in name else "'"  # nothing else is escaped, so that it stays short
         words = f"type='{kind}' id={quote}{name}{quote} to='{self._service}'"
         await self.client.send(f"<iq {words}>{child}</iq>")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await asyncio.wait({answer, self.client.reading}, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             raise ConnectionError("the server has ended the stream")
@@ -68,7 +68,7 @@ class Session:
 
     async def next_message(self) -> etree._Element:
         """Return the next message."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.messages.get()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.postgres import Postgres, PostgresError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Standby(Postgres):
 
     def promote(self) -> None:
         """Take over: return when it can be written to."""
-        if self.ask("SELECT pg_promote(true, %s)", PATIENCE) != [(True,)]:
+        if self.ask("SELECT pg_promote(true, %s)", TIMEOUT) != [(True,)]:
             raise PostgresError("the standby did not take over")
 
     def follows(self) -> None:
@@ -53,7 +53,7 @@ def wait_for_standbys(primary: Postgres, names: str = "*") -> None:
 
 def until(holds: Callable[[], bool]) -> None:
     """Return when it holds, asking again and again."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not holds():
         if time.monotonic() > end:
             raise PostgresError("that did not happen")

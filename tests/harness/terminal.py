@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pexpect
 import pyte
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,14 +42,14 @@ class Terminal:
 
     def ended(self) -> int:
         """Read on until the program has ended; return its status."""
-        self._child.expect(pexpect.EOF, timeout=PATIENCE)
+        self._child.expect(pexpect.EOF, timeout=TIMEOUT)
         self._child.wait()
         assert self._child.exitstatus is not None
         return self._child.exitstatus
 
     def until(self, *words: str) -> str:
         """Return the screen as soon as all of this stands on it."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not all(word in self.text for word in words):
             left = end - time.monotonic()
             assert left > 0, f"nowhere stands {words}:\n{self.text}"

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.store_contents import ALL
 from msgspec.structs import replace
 
@@ -89,7 +89,7 @@ class Ticks:
 
     async def until_published(self, name: str, count: int) -> None:
         """Return when so many items of a schedule were published."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while sum((await self.published(name)).values()) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)  # another process does it, and tells nobody
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue.app.watch.watching import Traffic
 from pubqueue.core.decision import Refused
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FORM: Final = "line:"
 TEXT: Final = "{urn:example:line}text"
-LONGEST: Final = 1023
+MAX_LENGTH: Final = 1023
 """Bytes of a name, which other faces have to be able to say."""
 
 
@@ -62,7 +62,7 @@ class Line:
 
     async def hear(self) -> str:
         """Return the next line, once it is there."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self._heard.get()
 
     def rest(self) -> list[str]:
@@ -152,7 +152,7 @@ class LineFace:
 def _fit(parts: Sequence[str]) -> bool:
     """Say whether every face can say this: names of a bounded length, and no control characters in XML."""
     return all(part.isprintable() for part in parts) and all(
-        0 < len(part.encode()) <= LONGEST for part in parts[:2]
+        0 < len(part.encode()) <= MAX_LENGTH for part in parts[:2]
     )
 
 

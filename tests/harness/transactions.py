@@ -92,7 +92,7 @@ def committed(published, known=0, *, version=1, already=False):
 
 def in_slices(monkeypatch, size=1):
     """Let commits be too large for one batch, and go in slices of so many winners."""
-    monkeypatch.setattr(committing, "MOST_WINNERS", 0)
+    monkeypatch.setattr(committing, "MAX_WINNERS", 0)
     monkeypatch.setattr(moving, "SLICE", size)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.copied_machine import CopiedMachine
 from harness.documented import ROOT, blocks
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -121,7 +121,7 @@ class TypedPages:
 async def lines(shown: asyncio.StreamReader, count: int) -> list[list[str]]:
     """Return the words of the next lines that a worker prints."""
     found = []
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while len(found) < count:
             line = (await shown.readline()).decode()
             assert line, "the worker has ended"

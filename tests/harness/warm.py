@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Self
 
 from harness import clock
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -102,7 +102,7 @@ class WarmProgram:
             lambda: asyncio.StreamReaderProtocol(self._out), os.fdopen(os.dup(mine.fileno()), "rb")
         )
         mine.close()
-        line = await asyncio.wait_for(self._out.readline(), PATIENCE)
+        line = await asyncio.wait_for(self._out.readline(), TIMEOUT)
         assert line.startswith(b"ready"), f"said {line!r}, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
@@ -110,7 +110,7 @@ class WarmProgram:
         process, self._process = self._process, None
         if process:
             process.terminate()
-            rest = await asyncio.wait_for(self._out.read(), PATIENCE)
+            rest = await asyncio.wait_for(self._out.read(), TIMEOUT)
             assert (await _end(process), rest) == (0, b""), self.log
 
     async def kill(self) -> None:
@@ -127,7 +127,7 @@ async def _end(process: ForkServerProcess) -> int | None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(process.sentinel, ended.set)
     try:
-        await asyncio.wait_for(ended.wait(), PATIENCE)
+        await asyncio.wait_for(ended.wait(), TIMEOUT)
     finally:
         loop.remove_reader(process.sentinel)
     process.join()

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from matrix.asks import DISCO
 
@@ -51,7 +51,7 @@ class Wire:
         answer = self._open[name] = asyncio.get_running_loop().create_future()
         words = f"from='{jid}' to='{self._server.domain}' type='{kind}' id='{name}'"
         await self._server.send(f"<iq {words}>{child}</iq>")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await answer
 
     def _take(self, stanza: Stanza) -> None:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from harness.live import JOBS
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program, write_config
 from harness.server import StubServer
 from harness.watcher import Watcher
@@ -21,7 +21,7 @@ ITEM = f"<pubsub xmlns='{PUBSUB}'><publish node='jobs'><item id='%s'><job xmlns=
 async def watched(folder, server, extra=JOBS):
     (port,) = free_ports(1)
     config = write_config(folder, server, f'http = "{port}"\n{extra}')
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(TIMEOUT)) as session:
         yield Program(config), Watcher(port, session)
 
 

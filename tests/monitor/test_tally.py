@@ -52,7 +52,7 @@ def test_refusals_are_counted_by_condition_in_batches_and_beside_them():
 
 
 def test_nodes_beyond_the_bound_are_counted_together(monkeypatch):
-    monkeypatch.setattr(counters, "MOST_NODES", 2)
+    monkeypatch.setattr(counters, "MAX_NODES", 2)
     watch = Tally()
     names = [NodeName(name) for name in "abcd"]
     for name in [*names, *names]:

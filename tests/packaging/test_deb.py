@@ -14,7 +14,7 @@ import pytest
 from harness.copied_machine import CopiedMachine
 from harness.crowd import ETL, JOB, PUBSUB
 from harness.debian import rebuilt
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.server import StubServer
 
 pytestmark = pytest.mark.e2e
@@ -99,12 +99,12 @@ async def serving(machine, systemd):
         },
     )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while "READY=1" not in (await hears(systemd)):
                 pass
         yield
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             said, _ = await process.communicate()
         assert process.returncode == 0, said.decode()
     finally:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EVERY: Final = 20.0
 """Seconds between two versions, in the mean."""
 
-MOST: Final = 6
+MAX_ITEMS: Final = 6
 """Items of a version for one node."""
 
 
@@ -70,7 +70,7 @@ class BatchPublisher(Client):
 
     def _draw(self) -> dict[NodeName, list[str]]:
         self._version, self._attempt = self._version + 1, 0
-        counts = [(node, self.random.randint(1, MOST)) for node in self._nodes]
+        counts = [(node, self.random.randint(1, MAX_ITEMS)) for node in self._nodes]
         return {node: [f"v{self._version}-{n}" for n in range(count)] for node, count in counts}
 
     async def _stage(self) -> bool:

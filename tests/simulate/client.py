@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simulate.network import ClientStream, Network
     from simulate.words import ToClient
 
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """Seconds until a question without an answer is asked again."""
 
 _numbers = itertools.count(1)
@@ -145,7 +145,7 @@ class Client:
         answer = self._pending[number] = asyncio.get_running_loop().create_future()
         self.say(Ask(self.jid, number, request))
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 reply: Reply | None = await answer
         except TimeoutError:
             return None

@@ -42,10 +42,10 @@ PAUSE = 0.5
 RECENT = 4.0
 """Seconds before its end is noticed in which a stream may take along what is then said again; the service promises five."""
 
-LONGEST_END = ENDING + 0.5
+MAX_END = ENDING + 0.5
 """Seconds until what was asked of a process that ends is answered, or left; half a second of it for timers that come together."""
 
-LONGEST_CALENDAR = 5.0
+MAX_CALENDAR = 5.0
 """Seconds of processor time for the times of one schedule."""
 
 SAID = 10_000
@@ -233,7 +233,7 @@ class Process:
         began = asyncio.get_running_loop().time()
         await end
         took = asyncio.get_running_loop().time() - began
-        if not self._dead and took > LONGEST_END:
+        if not self._dead and took > MAX_END:
             self._oracle.broken(f"an end in order takes too long: {took:.1f} s")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -316,7 +316,7 @@ class Process:
 
 async def _inline(work: Callable[[TimesWanted], Times], wanted: TimesWanted) -> Times:
     """Work out the times of a schedule without a thread, which would bring chance in; what never ends fails."""
-    with alarm(LONGEST_CALENDAR):
+    with alarm(MAX_CALENDAR):
         return work(wanted)
 
 

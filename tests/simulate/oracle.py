@@ -66,7 +66,7 @@ OF_WHAT_IS_GONE: Final = MAY_BE_REFUSED | {Refusal.ITEM_NOT_FOUND}
 LIES: Final = "waits while somebody is free"
 LASTS: Final = "is locked for longer than a new lock"
 UNTOLD: Final = "is locked, and its delivery has not come to the server"
-PATIENCE: Final = {LIES: 4.0, LASTS: 60.0, UNTOLD: 5.0}
+TIMEOUTS: Final = {LIES: 4.0, LASTS: 60.0, UNTOLD: 5.0}
 """Seconds for which that may be so: another instance looks every second, and at the clock every thirty; what a dead one has
 left unsaid, or a stream took along, is sent again within five."""
 
@@ -298,7 +298,7 @@ class Oracle:
         for what, *place in sorted(seen):
             if now is not None and what not in excused:
                 since = self._overdue[what, *place] = before.get((what, *place), now)
-                if now - since > PATIENCE[what] * 1000:
+                if now - since > TIMEOUTS[what] * 1000:
                     self.broken(f"{what}: {place}, for {(now - since) / 1000:g} s")
 
     def left(self, *names: str) -> list[str]:

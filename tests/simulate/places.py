@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_PAGES = 1 << 30
+MAX_PAGES = 1 << 30
 """Pages of a file whose disk has room."""
 
 
@@ -231,7 +231,7 @@ class InlineSqlite:
         """Let the file grow no more: what then fails, and where in a batch, is up to SQLite."""
         connection = self._connections[0]
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages if full else MOST_PAGES}").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages if full else MAX_PAGES}").fetchone()
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
         """Run a batch, now."""

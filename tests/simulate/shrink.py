@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from simulate.plan import Fault
     from simulate.run import Outcome
 
-MOST: Final = 300
+MAX_TRIES: Final = 300
 """Runs in all: after that it is short enough."""
 
 
@@ -26,13 +26,13 @@ def shrink(
     tries, size = 1, max(1, len(shortest.plan) // 2)
     while True:
         at, before = 0, len(shortest.plan)
-        while at < len(shortest.plan) and tries < MOST:
+        while at < len(shortest.plan) and tries < MAX_TRIES:
             less = [*shortest.plan[:at], *shortest.plan[at + size :]]
             found = _again(outcome, less)
             shortest, at = (found, at) if found is not None else (shortest, at + size)
             tries += 1
             tell(tries, len(shortest.plan))
-        if tries >= MOST or (size == 1 and len(shortest.plan) == before):
+        if tries >= MAX_TRIES or (size == 1 and len(shortest.plan) == before):
             return shortest
         size = max(1, size // 2)
 

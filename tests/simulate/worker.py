@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 REFRESH: Final = 60.0
 """Seconds of silence after which it subscribes again, in case it has been forgotten."""
 
-PATIENCE: Final = 300.0
+TIMEOUT: Final = 300.0
 """Seconds for one retract or unlock in all."""
 
 WORK: Final = 3.0
@@ -139,7 +139,7 @@ class Worker(Client):
         if said.token is not None:
             self._settled[item] = max(said.token, self._settled.get(item, 0))
             self._unsure[item] = said
-        end = asyncio.get_running_loop().time() + PATIENCE
+        end = asyncio.get_running_loop().time() + TIMEOUT
         while asyncio.get_running_loop().time() < end:
             if await self.ask(said) is not None:
                 self._unsure.pop(item, None)

@@ -18,7 +18,7 @@ import pytest
 from harness import accidents, live
 from harness.background import Background
 from harness.fake import fake_component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.queue_script import QueueScript
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
@@ -167,7 +167,7 @@ def doomed(component, background):
 
         background.run(play())
         revivals.append(asyncio.run_coroutine_threadsafe(revive(), background.loop))
-        return lambda: revivals[-1].result(timeout=PATIENCE)
+        return lambda: revivals[-1].result(timeout=TIMEOUT)
 
     yield doomed
     for revival in revivals:
@@ -210,7 +210,7 @@ def in_the_middle(component, background):
             await accident()
 
         watching = asyncio.run_coroutine_threadsafe(watch(), background.loop)
-        return lambda: watching.result(timeout=PATIENCE)
+        return lambda: watching.result(timeout=TIMEOUT)
 
     return in_the_middle
 

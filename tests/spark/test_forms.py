@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from pubqueue_spark.errors import SchemaError
 from pubqueue_spark.write.forms import form
-from pubqueue_spark.write.payload import MOST
+from pubqueue_spark.write.payload import MAX_STANZA_BYTES
 
 TEXT = StringType()
 JSON = "{urn:xmpp:json:0}json"
@@ -87,7 +87,7 @@ def test_auto_does_not_guess():
         ("[" * 100_000, TEXT, "json", "the payload is not JSON: maximum recursion"),
         ("", TEXT, "json", "the payload is not JSON: Expecting value"),
         ("\x00", TEXT, "text", "the payload has the character U+0000 at position 0"),
-        ("x" * (MOST + 1), TEXT, "text", "XMPP servers refuse a stanza of more than"),
+        ("x" * (MAX_STANZA_BYTES + 1), TEXT, "text", "XMPP servers refuse a stanza of more than"),
         (b"<a>\xff</a>", BinaryType(), "auto", "the payload is not text in UTF-8 (byte 3)"),
         (Row(a=float("nan")), StructType().add("a", DoubleType()), "auto", "not JSON compliant"),
     ],

@@ -1,6 +1,6 @@
 import pytest
 
-from pubqueue_spark.write.payload import DEEPEST, MOST, payload
+from pubqueue_spark.write.payload import DEEPEST, MAX_STANZA_BYTES, payload
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_an_element_is_sent_as_written_and_keeps_its_namespace(text, sent):
             "<a>" * (DEEPEST + 1) + "</a>" * (DEEPEST + 1),
             "more than 100 elements within each other",
         ),
-        ("x" * (MOST + 1), f"the payload has {MOST + 1} characters"),
+        ("x" * (MAX_STANZA_BYTES + 1), f"the payload has {MAX_STANZA_BYTES + 1} characters"),
     ],
 )
 def test_what_cannot_travel_is_refused_with_the_reason(text, reason):

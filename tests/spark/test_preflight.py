@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_spark import preflight
 
@@ -87,7 +87,7 @@ def test_a_job_ends_in_that_sentence(env):
         env=whole | {"PATH": env["PATH"], "PYSPARK_PYTHON": "no-such-python"},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert ran.returncode == 1

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue_spark.read.ranges import MOST, WORTH, begin, cut
+from pubqueue_spark.read.ranges import DEFAULT_PARTITIONS, WORTH, begin, cut
 
 EPOCH = datetime(2026, 11, 21, tzinfo=UTC)
 numbers = st.integers(0, 10**12)
@@ -20,13 +20,13 @@ def test_a_range_is_cut_without_a_gap_and_without_an_empty_piece(after, until, p
     assert [ranges[0][0], ranges[-1][1]] == [after, until]
     assert all(one[1] == next_[0] for one, next_ in pairwise(ranges))
     assert all(begin < end for begin, end in ranges)
-    assert len(ranges) <= (pieces or MOST)
+    assert len(ranges) <= (pieces or DEFAULT_PARTITIONS)
 
 
 def test_a_small_range_is_one_task_and_a_large_one_no_crowd():
     assert len(cut(0, WORTH, None)) == 1
     assert len(cut(0, WORTH + 1, None)) == 2
-    assert len(cut(0, WORTH * 1000, None)) == MOST
+    assert len(cut(0, WORTH * 1000, None)) == DEFAULT_PARTITIONS
 
 
 def test_a_read_begins_where_it_is_told():

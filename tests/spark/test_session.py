@@ -12,7 +12,7 @@ from pubqueue_spark.errors import OptionError, RowError, ServiceError
 from pubqueue_spark.write.bundles import Bundles
 from pubqueue_spark.write.forms import form
 from pubqueue_spark.write.options import settings
-from pubqueue_spark.write.payload import MOST
+from pubqueue_spark.write.payload import MAX_STANZA_BYTES
 from pubqueue_spark.write.row_results import RowResults
 from pubqueue_spark.write.rows import HEAD, Rows
 from pubqueue_spark.write.schema import Columns
@@ -148,7 +148,7 @@ def test_a_service_that_went_away_fails_with_a_sentence(connection, prosody):
 def test_the_largest_row_arrives_and_a_larger_one_is_refused_here(connection, script):
     rows = rows_of("jobs")
     frame = len(rows.publish([rows.item(0, ("<a/>",))]).body)
-    fits = MOST - HEAD - frame
+    fits = MAX_STANZA_BYTES - HEAD - frame
     assert write(connection, [f"<a>{'x' * (fits - 3)}</a>"]).done == 1
     with pytest.raises(RowError, match="it makes a stanza of"):
         write(connection, [f"<a>{'x' * (fits - 2)}</a>"])

@@ -2,7 +2,7 @@ import subprocess
 import sys
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from pyspark.sql.types import StructType
 
 from pubqueue_spark.errors import OptionError, SchemaError
@@ -24,7 +24,7 @@ def test_looking_the_format_up_imports_no_client_and_starts_nothing():
         "print(sorted({'slixmpp', 'lxml', 'pyarrow'} & set(sys.modules)), threading.active_count())"
     )
     ran = subprocess.run(
-        [sys.executable, "-Ic", probe], capture_output=True, text=True, check=True, timeout=PATIENCE
+        [sys.executable, "-Ic", probe], capture_output=True, text=True, check=True, timeout=TIMEOUT
     )
     assert ran.stdout.strip() == "[] 1"
 

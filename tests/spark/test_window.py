@@ -5,7 +5,7 @@ import time
 import xml.etree.ElementTree as ET
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue_spark.client import window as window_module
 from pubqueue_spark.client.option import Backoff
@@ -68,7 +68,7 @@ class FakeLine:
         self.up = True
 
     async def until(self, count):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(self.sent) < count:
                 self.news.clear()
                 await self.news.wait()
@@ -151,7 +151,7 @@ async def test_no_more_than_the_window_is_in_flight():
 
 
 async def test_the_window_is_bounded_in_bytes_too(monkeypatch):
-    monkeypatch.setattr(window_module, "MOST_BYTES", 250)
+    monkeypatch.setattr(window_module, "MAX_BYTES", 250)
     line = FakeLine()
     window = make(line, size=4)
     async with asyncio.TaskGroup() as tasks:
@@ -164,7 +164,7 @@ async def test_the_window_is_bounded_in_bytes_too(monkeypatch):
 
 
 async def test_a_publish_bigger_than_all_bytes_goes_alone(monkeypatch):
-    monkeypatch.setattr(window_module, "MOST_BYTES", 50)
+    monkeypatch.setattr(window_module, "MAX_BYTES", 50)
     line = FakeLine()
     line.script = lambda _: OK
     assert (await send(make(line), publishes(3, size=100))).done == 3

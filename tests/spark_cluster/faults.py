@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OWN: Final = ("fault", "notes")
 TASK: Final = ("worker", "executor", "stall")
-PATIENCE: Final = 450.0
+TIMEOUT: Final = 450.0
 """Seconds for the test to do meanwhile what it wants: to start another driver, and to have a stream worked off by it."""
 
 
@@ -62,7 +62,7 @@ class Fault:
             self._wait_for(Path(self.notes) / "go on")
 
     def _wait_for(self, note: Path) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not note.exists():  # what another process makes has no event to wait for
             assert time.monotonic() < end, f"nobody has made {note}"
             time.sleep(0.05)

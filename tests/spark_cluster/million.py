@@ -22,7 +22,7 @@ from spark_cluster.queue_store import items, left, records
 if TYPE_CHECKING:
     from harness.program import Program
 
-PATIENCE: Final = 3600.0
+TIMEOUT: Final = 3600.0
 
 
 @click.command(context_settings={"show_default": True})
@@ -36,7 +36,7 @@ def main(*, rows: int, payload: int) -> None:
         notes = folder / "notes"
         own = {"notes": str(notes), "txnAppId": "million", "txnVersion": "1"}
         driver.send(timed.write, options | own, rows=rows // 2, tasks=2, payload=payload)
-        seconds = driver.result(within=PATIENCE)
+        seconds = driver.result(within=TIMEOUT)
         store = folder / "pubqueue.db"
         found = {
             "visible": items(store),

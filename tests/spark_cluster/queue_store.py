@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 NUMBER: Final = re.compile(rb"""\bn=["'](\d+)["']""")
 # What a transaction may leave before it is swept up, a slice at a time.
 LEFT: Final = "SELECT (SELECT count(*) FROM staged) + (SELECT count(*) FROM attempt)"
@@ -55,7 +55,7 @@ def assert_once(store: Path, rows: int, *, batches: int = 1) -> None:
     assert visible(store) == numbers(rows)
     committed = records(store)
     assert (len(committed), sum(committed)) == (batches, rows)
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while remaining := left(store):  # another process's store has no event to wait for
         assert time.monotonic() < end, f"left behind: {remaining}"
         time.sleep(0.05)

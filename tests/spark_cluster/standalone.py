@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SPARK_HOME: Final = Path(pyspark.__file__).parent
 HOSTS: Final = ("127.0.0.1", "127.0.0.2")
 JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-PATIENCE: Final = 90.0
+TIMEOUT: Final = 90.0
 POLL: Final = 0.05
 
 
@@ -89,10 +89,10 @@ class Standalone:
 
 async def logged(child: Child, pattern: str) -> re.Match[str]:
     """Wait until the program has logged a line like this."""
-    for _ in range(int(PATIENCE / POLL)):
+    for _ in range(int(TIMEOUT / POLL)):
         if found := re.search(pattern, read_log(child.log)):
             return found
         if not child.running:
             raise ChildError(child.name, "did not start", child.log)
         await asyncio.sleep(POLL)
-    raise ChildError(child.name, f"has not said {pattern!r} for {PATIENCE:g} s", child.log)
+    raise ChildError(child.name, f"has not said {pattern!r} for {TIMEOUT:g} s", child.log)

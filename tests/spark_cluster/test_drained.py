@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 BATCHES = 10
 ROWS = 10_000
-PATIENCE = 400.0
+TIMEOUT = 400.0
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_100_000_items_written_by_2_tasks_while_workers_drain_them(
         for batch in range(BATCHES):
             mark = {"txnAppId": "drained", "txnVersion": str(batch)}
             driver.run(jobs.write_numbered, options | mark, first=batch * ROWS, rows=ROWS)
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while left := items(component.store):  # another process's store has no event to wait for
         assert time.monotonic() < end, f"items left: {left}"
         time.sleep(0.2)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from harness import doomed
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.program import Program
 from harness.relay import Relay
 from spark_cluster import jobs
@@ -114,7 +114,7 @@ def test_a_component_killed_while_items_are_staged(driver, component, trial):
 
     accident = trial.meanwhile(kill_and_start)
     driver.run(jobs.write, trial.options | SOON, rows=4000)
-    accident.result(timeout=PATIENCE)
+    accident.result(timeout=TIMEOUT)
     assert_once(trial.store, 4000)
 
 
@@ -133,7 +133,7 @@ def test_a_component_killed_in_mid_commit(driver, enter, configuration, trial, p
 def test_a_server_restarted_in_mid_batch(driver, trial, prosody):
     accident = trial.meanwhile(prosody.restart)
     driver.run(jobs.write, trial.options, rows=4000)
-    accident.result(timeout=PATIENCE)
+    accident.result(timeout=TIMEOUT)
     assert_once(trial.store, 4000)
 
 
@@ -143,7 +143,7 @@ def test_a_network_that_goes_silent_and_then_delivers_what_it_had(driver, enter,
     with enter(Relay(prosody.host, prosody.c2s_port)) as relay:
         accident = trial.meanwhile(lambda: relay.stall(6))
         driver.run(jobs.write, trial.options | SOON | {"port": str(relay.port)}, rows=4000)
-        accident.result(timeout=PATIENCE)
+        accident.result(timeout=TIMEOUT)
     made_anew = re.findall(r"(\d+) connections made anew", driver.log.read_text())
     assert int(made_anew[-1]) > 0
     assert_once(trial.store, 4000)

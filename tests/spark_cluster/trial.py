@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from harness.background import Background
 
-PATIENCE: Final = 120.0
+TIMEOUT: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Trial:
 
     def wait_for(self, name: str) -> None:
         """Wait until it has befallen."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         while not self.happened(name):  # it is another process that makes the note
             assert time.monotonic() < end, f"{name} has not happened"
             time.sleep(0.05)

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue.app.store.ports import FencedError, Instance
 from pubqueue.stores.postgres.instances import instances as of_postgres
@@ -14,7 +14,7 @@ from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 async def died(instances):
     """Return whose number is free without their having left: a database may notice a moment later that they are gone."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not (found := await instances.abandoned()):
             pass
     return found
@@ -22,7 +22,7 @@ async def died(instances):
 
 async def taken_from(number, instances):
     """Return as what one enters that takes this number from one that died; that too may take a moment."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while (entered := await instances.enter()).number != number:
             await instances.leave(entered.number)
     return entered

@@ -29,7 +29,7 @@ from pubqueue.app.store.rows import Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import LONGEST_ID, Affiliation, ItemId, Jid, NodeName, SubscriptionState
+from pubqueue.core.model import MAX_ID_LENGTH, Affiliation, ItemId, Jid, NodeName, SubscriptionState
 from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside
 from pubqueue.core.validity import is_name
 
@@ -37,7 +37,7 @@ DRAW = Random(0)  # nothing that could be packed
 SIGNS = "".join(chr(n) for n in range(0x4E00, 0x9FA5))
 
 
-def word(octets=LONGEST_ID):
+def word(octets=MAX_ID_LENGTH):
     """Return a word of exactly so many bytes, three for each of its letters."""
     return "".join(DRAW.choices(SIGNS, k=octets // 3)) + "x" * (octets % 3)
 
@@ -53,7 +53,7 @@ class OfNames:
     """Part of the contract."""
 
     def test_the_names_are_the_longest_there_can_be(self):
-        assert {len(jid.encode()) for jid in JIDS} == {3 * LONGEST_ID + 2}
+        assert {len(jid.encode()) for jid in JIDS} == {3 * MAX_ID_LENGTH + 2}
         assert (is_name(NODE), is_name(ITEM), is_name(f"{ITEM}x")) == (True, True, False)
 
     async def test_an_item_is_found_by_the_longest_names(self, store):

@@ -27,10 +27,10 @@ from pubqueue.app.store.listings import (
 from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import LONGEST_ID, AccessModel, Affiliation, Jid, Millis, NodeName
+from pubqueue.core.model import MAX_ID_LENGTH, AccessModel, Affiliation, Jid, Millis, NodeName
 
 OTHER = NodeName("zoo")
-LONGEST = "".join(chr(0x4E00 + number) for number in range(LONGEST_ID))
+LONG_NAME = "".join(chr(0x4E00 + number) for number in range(MAX_ID_LENGTH))
 """A type of as many characters as one may have, which is three times as many bytes."""
 THERE, ELSEWHERE = "xmpp:a@b?;node=c", "https://example.org/ä&b"
 
@@ -69,7 +69,7 @@ class OfPlainNodes:
     async def test_where_nodes_are_is_kept_of_the_last_ones_and_for_a_time(
         self, store, monkeypatch
     ):
-        monkeypatch.setattr(rows, "MOST_MOVED", 3)
+        monkeypatch.setattr(rows, "MAX_MOVED", 3)
 
         async def kept(names):
             found = [await listed(store, MovedTo(NodeName(name))) for name in names]
@@ -112,7 +112,7 @@ class OfPlainNodes:
         assert await listed(store, Backward(ItemIds(JOBS)), numbers[2]) == ["i1", "i0"]
 
     async def test_nodes_are_found_by_the_type_of_their_payloads(self, store):
-        kinds = {"a": "urn:x", "b": "", "c": LONGEST, "d": "urn:x"}
+        kinds = {"a": "urn:x", "b": "", "c": LONG_NAME, "d": "urn:x"}
         for name, kind in kinds.items():
             config = replace(EMPTY.config, type=kind, access_model=AccessModel.OPEN)
             node = replace(EMPTY, name=NodeName(name), config=config)
@@ -122,7 +122,7 @@ class OfPlainNodes:
         for which, names in (
             (Nodes(AccessModel.OPEN, "urn:x"), "ad"),
             (Nodes(AccessModel.OPEN, ""), "b"),
-            (Nodes(AccessModel.OPEN, LONGEST), "c"),
+            (Nodes(AccessModel.OPEN, LONG_NAME), "c"),
             (Nodes(AccessModel.WHITELIST, "urn:x"), ""),
             (Nodes(AccessModel.OPEN, but=("urn:x", "urn:z")), "bc"),
             (Nodes(AccessModel.OPEN, but=("",)), "acd"),

@@ -228,7 +228,7 @@ async def test_a_node_that_refused_what_is_too_much_still_does(earlier):
     number = earlier.number()
     async with opened(earlier) as store:
         seen = await store.batch(everything)
-    (config,) = [one.config for one in seen if getattr(one, "items", None) == then.AT_MOST]
+    (config,) = [one.config for one in seen if getattr(one, "items", None) == then.MAX_ITEMS]
     drops = number >= PLAIN_NODES[earlier.kind]
     reject = {} if drops else {"publish_node_full": NodeFull.REJECT}
     assert config == NodeConfig(queueing=True, max_items=9, **reject)

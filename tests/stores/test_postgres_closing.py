@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.postgres import Postgres
 from harness.postgres_cuts import CutWire
 from stores.steps import EMPTY, add, ids, make
@@ -63,7 +63,7 @@ async def test_a_batch_on_a_server_that_hangs_is_cut_off(server, store):
     with Hung(server):
         hanging = asyncio.create_task(make(store, add("a")))
         await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await store.close()
             with pytest.raises(StoreError):
                 await hanging
@@ -77,7 +77,7 @@ async def test_a_read_on_a_server_that_hangs_is_cut_off(server, store):
     with Hung(server):
         hanging = asyncio.create_task(store.read(lambda tx: tx.next_due()))
         await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await store.close()
             with pytest.raises(StoreError):
                 await hanging
@@ -95,7 +95,7 @@ async def test_a_commit_in_doubt_is_given_up_when_the_store_is_closed(server):
         await make(store, c.CreateNode(EMPTY))
         wire.arm(3, answers=True)
         doubtful = asyncio.create_task(make(store, add("a")))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await wire.was_cut.wait()
             await store.close()
             with pytest.raises(StoreError):
@@ -109,17 +109,17 @@ async def test_to_open_a_store_whose_server_hangs_can_be_given_up(server):
         opening = asyncio.create_task(store.open())
         await asyncio.sleep(0)
         opening.cancel()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await asyncio.wait([opening])
     assert opening.cancelled()
 
 
 async def test_a_thread_that_does_not_come_back_is_left_alone(monkeypatch):
-    monkeypatch.setattr(line_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(line_module, "CLOSE_TIMEOUT", 0.05)
     line, go_on = line_module.Line("host=nowhere"), threading.Event()
     stuck = asyncio.create_task(line.run(go_on.wait))
     await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await line.close()
         assert not stuck.done()
         go_on.set()
@@ -131,10 +131,10 @@ def test_a_thread_of_ours_does_what_is_asked_in_order_and_keeps_no_process():
     first, broken = thread.submit(done.append, "a"), thread.submit(done.remove, "none")
     dropped = thread.submit(done.append, "b")
     last = thread.submit(done.append, "c")
-    assert first.result(PATIENCE) is None
+    assert first.result(TIMEOUT) is None
     with pytest.raises(ValueError, match="not in list"):
-        broken.result(PATIENCE)
-    last.result(PATIENCE)
+        broken.result(TIMEOUT)
+    last.result(TIMEOUT)
     assert done == ["a", "b", "c"]
     assert dropped.done()
     assert thread._thread.daemon

@@ -15,7 +15,7 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
 from pubqueue.stores.postgres.store import PostgresStore
 
-MOST = (7, 7)
+MAX_COSTS = (7, 7)
 """Trips of a batch that publishes and hands out, and of one that retracts, when everything has to be read again."""
 
 WORKERS = tuple(Jid(f"bot{number}@x/1") for number in range(4))
@@ -101,4 +101,4 @@ async def test_after_another_process_has_written_rows_are_asked_for_anew_in_few_
         await other.trips(publishes(f"elsewhere{next(numbers)}"))
 
     await elsewhere()
-    await service.live(named("next", count), MOST, between=elsewhere)
+    await service.live(named("next", count), MAX_COSTS, between=elsewhere)

@@ -204,7 +204,7 @@ async def test_a_batch_waits_for_another_writer(store, postgres):
     "lock", ["LOCK TABLE pubqueue.item", f"SELECT pg_advisory_xact_lock({locks.LOCK})"]
 )
 async def test_patience_with_somebodys_lock_ends(store, postgres, monkeypatch, lock):
-    monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.05)
+    monkeypatch.setattr(schema, "LOCK_TIMEOUT", 0.05)
     postgres.ask(BACKENDS)
     with postgres.session() as other:
         other.execute("BEGIN")

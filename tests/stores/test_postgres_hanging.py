@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness import pausing
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.store_contents import recount
 from stores.steps import EMPTY, add, ids, make
 
@@ -21,7 +21,7 @@ from pubqueue.stores.postgres.store import PostgresStore
 
 @pytest.fixture
 async def store(postgres, monkeypatch):
-    monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.6)
+    monkeypatch.setattr(schema, "LOCK_TIMEOUT", 0.6)
     monkeypatch.setattr(stuck_writers, "HANGS", 0.3)
     store = PostgresStore(postgres.address)
     await store.open()
@@ -46,7 +46,7 @@ async def hung(address, moment):
         stdout=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             assert await process.stdout.readline() == b"waiting\n"
             process.send_signal(signal.SIGSTOP)
             await asyncio.to_thread(stopped, process.pid)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, closing
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.witness import WatchedFace
 from stores.of_instances import died
 from stores.steps import EMPTY, add, ids, make
@@ -57,7 +57,7 @@ async def other(one, postgres):
 
 
 async def hears(store):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await store.instances.hear(EVER)
 
 
@@ -106,7 +106,7 @@ async def test_without_a_server_the_time_passes(other, postgres):
 def said_so_far(connection, postgres):
     """Return who has spoken and was not heard yet: notifications come in the order of the commits."""
     postgres.ask("NOTIFY pubqueue, 'the end'")
-    words = connection.notifies(timeout=PATIENCE)
+    words = connection.notifies(timeout=TIMEOUT)
     return list(iter(lambda: next(words).payload, "the end"))
 
 
@@ -157,7 +157,7 @@ async def test_what_one_cannot_hand_out_another_does_as_soon_as_it_is_committed(
     ):
         for request in (a_queue(), joins(ANN), publishes("a")):
             await cut_off.handle(request)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             delivery = await heard.get()
         assert (delivery.to, delivery.item.id) == (ANN, "a")
 
@@ -222,7 +222,7 @@ async def test_a_machine_that_stood_still_judges_nobody_before_others_can_speak(
 async def test_who_copies_waits_for_leases_and_fences_who_comes_back(
     one, postgres, monkeypatch, until
 ):
-    monkeypatch.setattr(exclusive_access, "PATIENCE", 0.1)
+    monkeypatch.setattr(exclusive_access, "TIMEOUT", 0.1)
     monkeypatch.setattr(exclusive_access, "LEASE", 0.1)
     postgres.ask(f"{CONNECTIONS} AND pid = {one.instances._listens_on.info.backend_pid}")
     postgres.ask(f"UPDATE pubqueue.instance SET until = {until}")

@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.pgbouncer import pooled
 from harness.program import PUBQUEUE
 from stores.steps import EMPTY, add, ids, make
@@ -43,7 +43,7 @@ def test_start_and_check_say_it_in_one_sentence(postgres, command):
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             env=os.environ | {"PUBQUEUE_SECRET": "s"},
         )
     assert done.returncode == 1

@@ -369,7 +369,7 @@ async def test_a_batch_waits_for_the_lock_of_another_process(store, tmp_path):
 
 
 async def test_patience_with_another_process_ends(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "LOCK_PATIENCE", 0)
+    monkeypatch.setattr(store_module, "LOCK_TIMEOUT", 0)
     other = sqlite3.connect(tmp_path / "queue.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from harness import suspended
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from stores.of_instances import died
 from stores.test_postgres_hanging import stopped
 
@@ -26,7 +26,7 @@ class Other:
         self.process = process
 
     async def says(self):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return (await self.process.stdout.readline()).decode().strip()
 
     async def writes(self):

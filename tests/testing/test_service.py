@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 import structlog
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue.testing import Service
 from pubqueue_xeps.client import in_process, login, logout, make_client
@@ -119,7 +119,7 @@ async def test_a_lock_times_out_under_a_worker_that_hangs(pubqueue_service):
         service.advance(29)
         assert [kept.state for kept in service.items("jobs")] == ["locked"]
         service.advance(1)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await item.lock_lost.wait()
         assert [kept.failures for kept in service.items("jobs")] == [1]
 
@@ -165,7 +165,7 @@ async def test_several_workers_share_a_queue(pubqueue_service):
     workers = [
         Worker(**service.account(name), node="jobs", requests=1, signals=()) for name in ("a", "b")
     ]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await asyncio.gather(
             *(
                 service.run(worker, handler(name), node="jobs")
@@ -348,7 +348,7 @@ async def test_another_client_of_the_same_full_jid_takes_its_place(pubqueue_serv
         )
         for _ in range(2)
     ]
-    lost = clients[0].wait_until("stream_error", timeout=PATIENCE)
+    lost = clients[0].wait_until("stream_error", timeout=TIMEOUT)
     await login(clients[0])
     waiting = asyncio.ensure_future(lost)
     await login(clients[1])
@@ -377,5 +377,5 @@ async def test_what_is_taken_back_says_whether_a_worker_had_it(pubqueue_service)
     async with Worker(**service.account(), node="jobs", signals=()) as worker:
         item = await anext(worker)
         assert service.retract("jobs", "b") == Retracted("jobs", "b", there=True, locked=True)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await item.lock_lost.wait()

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue import BlockingPublisher, Handlers, Publisher, Timing, Worker
 from pubqueue.testing import Service, make_item
@@ -258,7 +258,7 @@ with Service() as service:
 
 def test_a_publisher_is_not_used_after_a_fork():
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True)
     told = "The publisher was opened before this process was forked: open one of its own here."
     assert ended.stdout.splitlines() == [told, told, "2"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.queue.expiring import AT_ONCE
-from pubqueue.app.facts.transactions.committing import MOST_WINNERS
+from pubqueue.app.facts.transactions.committing import MAX_WINNERS
 from pubqueue.app.facts.transactions.moving import SLICE
 from pubqueue.app.store.rows import HELD
 from pubqueue.core.limits.request_sizes import size_of
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
 
-LARGEST: Final = 512
+MAX_BATCH_REQUESTS: Final = 512
 """Requests in one batch."""
 
-MOST_ITEMS: Final = 2000
+MAX_BATCH_ITEMS: Final = 2000
 """Items that are published, moved, settled or freed in one batch; the last request may exceed that, for it is taken whole."""
 
 WEIGHTS: Final[dict[type, int]] = {
@@ -35,8 +35,8 @@ WEIGHTS: Final[dict[type, int]] = {
     FreeLeft: AT_ONCE,
     Dismiss: AT_ONCE,
     FreeHeld: AT_ONCE,
-    ReviewSubscribers: MOST_ITEMS,  # up to a page of subscriptions goes
-    TellFormer: MOST_ITEMS,
+    ReviewSubscribers: MAX_BATCH_ITEMS,  # up to a page of subscriptions goes
+    TellFormer: MAX_BATCH_ITEMS,
 }
 """Requests that are about as many items as are there, up to so many."""
 
@@ -47,15 +47,15 @@ def weight(request: Request) -> int:
     if found is not None:
         return found
     if isinstance(request, CommitVersion):
-        return min(sum(part.items for part in request.parts), MOST_WINNERS)
+        return min(sum(part.items for part in request.parts), MAX_WINNERS)
     return size_of(request)
 
 
-def share(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
+def batch_size(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
     """Return how many of the requests, from the first, go into the next batch."""
     items = 0
-    for at, (request, _) in enumerate(waiting[:LARGEST], 1):
+    for at, (request, _) in enumerate(waiting[:MAX_BATCH_REQUESTS], 1):
         items += weight(request)
-        if items >= MOST_ITEMS:
+        if items >= MAX_BATCH_ITEMS:
             return at
-    return min(len(waiting), LARGEST)
+    return min(len(waiting), MAX_BATCH_REQUESTS)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
-from pubqueue.app.batch_size import MOST_ITEMS, share
+from pubqueue.app.batch_size import MAX_BATCH_ITEMS, batch_size
 from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.app.facts.context import SERVICE, Context
 from pubqueue.app.notify.fan_out import FanOut
@@ -41,7 +41,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.model import digest
 from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Expire, Leave
 from pubqueue.core.reading.summaries import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
@@ -91,7 +91,7 @@ class Broker:
         on_moment: Callable[[Millis | None], None] = lambda _moment: None,
         limits: Limits = DEFAULTS,
         fingerprint: Callable[[bytes], bytes] = digest,
-        most_subscriptions: int = MOST_SUBSCRIPTIONS,
+        max_subscriptions: int = MAX_SUBSCRIPTIONS,
         auto_creation: AutoCreation = AutoCreation.NEVER,
         instance: Instance = ALONE,
         about: Callable[[], About] = lambda: UNKNOWN,
@@ -106,7 +106,7 @@ class Broker:
         self._service, self._operators = service, frozenset(operators)
         self._space_of, self._quotas = space_of, quotas
         self._policy, self._limits = policy, limits
-        self._auto_creation, self._most_subscriptions = auto_creation, most_subscriptions
+        self._auto_creation, self._max_subscriptions = auto_creation, max_subscriptions
         self._rates = Rates()
         self.upkeep = Upkeep()
         self.outbox = Outbox(self._reach_others)
@@ -149,7 +149,7 @@ class Broker:
         *,
         policy: CreationPolicy,
         limits: Limits,
-        most_subscriptions: int,
+        max_subscriptions: int,
         auto_creation: AutoCreation,
         operators: Iterable[Jid] = (),
         quotas: Quotas = QUOTAS,
@@ -158,7 +158,7 @@ class Broker:
         self._operators, self._quotas = frozenset(operators), quotas
         self._policy, self._limits = policy, limits
         self._auto_creation = auto_creation
-        self._most_subscriptions = most_subscriptions
+        self._max_subscriptions = max_subscriptions
 
     def serve_as(self, instance: Instance) -> None:
         """Be this process among those that serve from the store; before the work begins."""
@@ -344,9 +344,9 @@ class Broker:
 
     async def _one_batch(self) -> None:
         if self._presence_retry.is_due:  # alone: what it meets is nobody else's
-            taken, kicked = self._presence_retry.some(MOST_ITEMS), False
+            taken, kicked = self._presence_retry.some(MAX_BATCH_ITEMS), False
         else:
-            count = share(self._waiting)
+            count = batch_size(self._waiting)
             taken, self._waiting = self._waiting[:count], self._waiting[count:]
             kicked = self._kicked or self._looked is not None
             if self._looked is None:  # else the look that is under way comes to its end first
@@ -547,7 +547,7 @@ class Broker:
             same_payload=self._same_payload,
             limits=self._limits,
             fingerprint=self._fingerprint,
-            most_subscriptions=self._most_subscriptions,
+            max_subscriptions=self._max_subscriptions,
             auto_creation=self._auto_creation,
             is_behind=self.is_behind,
             rate=self._rate,

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     Ready = dict[NodeName, list[tuple[Item, bytes]]]
 
-MOST: Final = 1000
+MAX_DELIVERIES: Final = 1000
 """Items that one batch hands out at most."""
 
-MOST_OCTETS: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Bytes of payload, likewise: one more item goes out if any is left of it."""
 
 PASSED_OVER: Final = 10_000
@@ -48,8 +48,8 @@ class Allowance:
     """What a batch may still hand out."""
 
     def __init__(self) -> None:
-        self.items = MOST
-        self.octets = MOST_OCTETS
+        self.items = MAX_DELIVERIES
+        self.octets = MAX_BYTES
 
     def is_spent(self) -> bool:
         """Say whether nothing is left of it."""
@@ -141,7 +141,7 @@ class _Dispatcher:
             windows = self._changes.windows(name)
             if not _hands_out(rows.node(name)) or windows is None:
                 continue
-            room = min(windows.room, MOST)
+            room = min(windows.room, MAX_DELIVERIES)
             if room and (room := min(room, self._free(name))):
                 rooms[name] = room
         return rooms
@@ -150,7 +150,7 @@ class _Dispatcher:
         """Return how many items the rate of the node lets go out now; where it is none, there is another look in time."""
         node, waits = self._rows.node(name), self._changes.waits
         if node is None or (free := rate.allowed(node, self._context.now)) is None:
-            return MOST
+            return MAX_DELIVERIES
         if free <= 0:
             waits.set(name, rate.free_again(node, self._context.now))
         return max(0, free)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PATIENCE: Final = 4.0
+STALLED_AFTER: Final = 4.0
 """Seconds that others wait behind a piece of work. One that a store refuses for a lock ends a second later."""
 
 PERIOD: Final = 1.0
@@ -30,7 +30,7 @@ def no_longer_behind(refuse: Callable[[], None]) -> Iterator[None]:
         look(PERIOD)
         refuse()
 
-    look(PATIENCE)
+    look(STALLED_AFTER)
     try:
         yield
     finally:

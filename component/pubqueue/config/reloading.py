@@ -104,7 +104,7 @@ async def _take_over(
     broker.adopt(
         policy=settings.node_creation,
         limits=settings.transactions.limits(),
-        most_subscriptions=settings.subscriptions_per_account,
+        max_subscriptions=settings.subscriptions_per_account,
         auto_creation=settings.auto_creation,
         operators=(Jid(admin) for admin in settings.admins),
         quotas=settings.limits.quotas(),

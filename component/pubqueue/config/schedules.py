@@ -14,7 +14,7 @@ from pubqueue.core.decision import Refused
 from pubqueue.core.model import NodeName, seconds
 from pubqueue.core.schedules.admin import DeclareSchedules, fault_of
 from pubqueue.core.schedules.model import (
-    MOST_SCHEDULES,
+    MAX_SCHEDULES,
     Definition,
     Missed,
     SchedulesDeclared,
@@ -82,8 +82,8 @@ def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
 
     """
     found = tuple(map(read, schedules))
-    if len(found) > MOST_SCHEDULES:
-        raise ConfigError(f"there are {len(found)} schedules, and {MOST_SCHEDULES} are the most")
+    if len(found) > MAX_SCHEDULES:
+        raise ConfigError(f"there are {len(found)} schedules, and {MAX_SCHEDULES} are the most")
     return found
 
 

@@ -16,10 +16,10 @@ from slixmpp.jid import JID, InvalidJID
 from pubqueue.config import environment
 from pubqueue.config.errors import explained
 from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
-from pubqueue.core.model import LONGEST_ID, seconds
+from pubqueue.core.model import MAX_ID_LENGTH, seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS
-from pubqueue.core.schedules.model import LONGEST_NAME
+from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
+from pubqueue.core.schedules.model import MAX_NAME_LENGTH
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.stores import WANTED, store_at
 from pubqueue.stores import shown as shown_address
@@ -38,7 +38,7 @@ class ConfigError(Exception):
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node that is made at start, or brought to what is declared; what is not named stays as its owners left it."""
 
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
     """The NodeID."""
     queueing: bool = False
     """Whether it is a work queue (`x-queueing#enabled`)."""
@@ -62,11 +62,11 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that is published at set times."""
 
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
     """Its name, unique in the file; the ids of its items begin with it."""
     cron: str
     """When: minute, hour, day of the month, month and day of the week, as cron has them."""
-    node: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_ID)]
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
     """The node that is published to, a queue or not."""
     payload: str | None = None
     """What is published: an XML element in a namespace. Either this or `json`."""
@@ -184,7 +184,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     auto_creation: AutoCreation = AutoCreation.WITH_OPTIONS
     """When a publish makes the node that it names, for who may create nodes: `always`, `with-options` (when it says by
     publish-options what node that is, so that a mistyped name makes none), `never`."""
-    subscriptions_per_account: _Count = MOST_SUBSCRIPTIONS
+    subscriptions_per_account: _Count = MAX_SUBSCRIPTIONS
     """Subscriptions that the JIDs of one account may have to one node, together."""
     anonymous_domains: tuple[str, ...] = ()
     """Domains whose accounts nobody stands behind: they subscribe to nothing."""

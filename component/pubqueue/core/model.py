@@ -18,7 +18,7 @@ NodeName = NewType("NodeName", str)
 ItemId = NewType("ItemId", str)
 """An ItemID, unique in its node."""
 
-LONGEST_ID: Final = 1023
+MAX_ID_LENGTH: Final = 1023
 """Bytes of a NodeID or ItemID (XEP-0060 4.6.2)."""
 
 Millis = NewType("Millis", int)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Jid
 
-MOST_OF_JID: Final = 50
+MAX_OF_JID: Final = 50
 """Subscriptions of one JID to one node: a message to it names all of them."""
 
 

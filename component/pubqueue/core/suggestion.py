@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LONGEST: Final = 64
+MAX_NAME_LENGTH: Final = 64
 """Characters of a name that is compared: none of ours is longer, and comparing costs time."""
 
 
@@ -17,7 +17,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     Names are compared by what stands behind their `#`, for what stands before it many have in common.
     """
-    if len(word) > LONGEST:
+    if len(word) > MAX_NAME_LENGTH:
         return ""
     names = {_short(name): name for name in known}
     near = get_close_matches(_short(word), names, n=1, cutoff=0.7)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import LONGEST_ID, NO_TIME, seconds
+from pubqueue.core.model import MAX_ID_LENGTH, NO_TIME, seconds
 from pubqueue.core.transactions.model import OnTaken, name_of
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 HIGHEST_PRIORITY: Final = 1_000_000
 """Wide enough for anybody, and a safe integer; the lowest is its negative."""
 
-LONGEST_SPAN: Final = seconds(3_162_240_000)
+MAX_SPAN: Final = seconds(3_162_240_000)
 """A hundred years."""
 
-LONGEST_APP: Final = 255
+MAX_APP_LENGTH: Final = 255
 """Bytes of the name of an app."""
 
-LONGEST_GROUP: Final = 255
+MAX_GROUP_LENGTH: Final = 255
 """Bytes of the name of a group."""
 
 HIGHEST_NUMBER: Final = 10**18 - 1
@@ -67,14 +67,14 @@ _TWICE: Final = "an item id comes twice in one request"
 
 def is_name(text: str) -> bool:
     """Say whether this can be a NodeID or ItemID: not empty, not too long, without control characters."""
-    if not 0 < len(text) <= LONGEST_ID or not text.isprintable():
+    if not 0 < len(text) <= MAX_ID_LENGTH or not text.isprintable():
         return False
-    return text.isascii() or len(text.encode()) <= LONGEST_ID
+    return text.isascii() or len(text.encode()) <= MAX_ID_LENGTH
 
 
 def is_group(text: str) -> bool:
     """Say whether this can be the name of a group."""
-    return is_name(text) and len(text.encode()) <= LONGEST_GROUP
+    return is_name(text) and len(text.encode()) <= MAX_GROUP_LENGTH
 
 
 @lru_cache(maxsize=4096)
@@ -118,7 +118,7 @@ def _of_wishes(draft: Draft) -> Refused | None:
     if _too_long(draft.ttl):
         return Refused(Refusal.BAD_REQUEST, f"ttl: {NO_SPAN}", setting="ttl")
     if draft.group and not is_group(draft.group):
-        reason = f"group: a name of 1 to {LONGEST_GROUP} bytes"
+        reason = f"group: a name of 1 to {MAX_GROUP_LENGTH} bytes"
         return Refused(Refusal.BAD_REQUEST, reason, setting="group")
     return None
 
@@ -135,8 +135,8 @@ def of_app(request: NamesApp) -> Refused | None:
     if request.app is None:
         return None
     name = name_of(request.app)
-    if not name or len(name.encode()) > LONGEST_APP or not name.isprintable():
-        return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {LONGEST_APP} bytes")
+    if not name or len(name.encode()) > MAX_APP_LENGTH or not name.isprintable():
+        return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {MAX_APP_LENGTH} bytes")
     return None
 
 
@@ -214,7 +214,7 @@ def _of_span(span: Millis | None) -> Refused | None:
 
 
 def _too_long(span: Millis | None) -> bool:
-    return span is not None and not NO_TIME <= span <= LONGEST_SPAN
+    return span is not None and not NO_TIME <= span <= MAX_SPAN
 
 
 def _distinct(ids: Sequence[str]) -> Refused | None:

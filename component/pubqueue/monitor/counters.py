@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.core.notices import Notice
     from pubqueue.monitor.page.sampling import Sampling
 
-MOST_NODES: Final = 1_000
+MAX_NODES: Final = 1_000
 """Nodes that are counted under their names; what happens in further ones is counted under OTHERS."""
 
 OTHERS: Final = "(others)"
@@ -146,7 +146,7 @@ class Tally:
         """Return the name under which a node is counted: the first ones have their own."""
         known = self._names.get(node)
         if known is None:
-            if len(self._names) >= MOST_NODES:
+            if len(self._names) >= MAX_NODES:
                 return OTHERS
             known = self._names[node] = node
         return known

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[ReadNodes | AskService], Awaitable[Reply]]
 
-MOST_SHOWN: Final = 1_000
+MAX_SHOWN: Final = 1_000
 """Nodes whose numbers are shown, the first by name; `pubqueue_nodes` says how many there are."""
 
 QUEUES: Final = (
@@ -106,8 +106,8 @@ async def _entries(ask: Ask, by: Principal) -> tuple[list[NodeEntry], Millis]:
         if not isinstance(page, NodePage):
             raise RuntimeError("the store does not answer")  # noqa: TRY004  # it is a refusal
         found += page.entries
-        if not page.more or len(found) >= MOST_SHOWN:
-            return found[:MOST_SHOWN], page.now
+        if not page.more or len(found) >= MAX_SHOWN:
+            return found[:MAX_SHOWN], page.now
 
 
 def _values(entry: NodeEntry, now: Millis) -> dict[str, float]:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from pubqueue.app.watch.watching import Traffic
     from pubqueue.core.model import Principal
 
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """Seconds for the store to answer a scrape or a probe."""
 
-LARGEST_FORM: Final = 256 * 1024
+MAX_FORM_BYTES: Final = 256 * 1024
 """Bytes: ids of items are long."""
 
 NAME: Final = "pubqueue"
@@ -115,7 +115,7 @@ class Monitor:
             yield int(runner.addresses[0][1])
 
     def _app(self) -> web.Application:
-        app = web.Application(client_max_size=LARGEST_FORM)
+        app = web.Application(client_max_size=MAX_FORM_BYTES)
         self._site.add_to(app)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
@@ -139,10 +139,10 @@ class Monitor:
         if self._broker is None:
             return None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 reply = await self._broker.handle(AskService(self._by, summing=False))
         except TimeoutError:
-            return f"no answer in {PATIENCE:g} seconds"
+            return f"no answer in {TIMEOUT:g} seconds"
         return reply.reason or "it cannot be read" if isinstance(reply, Refused) else None
 
     async def _metrics(self, _request: web.Request) -> web.Response:
@@ -152,7 +152,7 @@ class Monitor:
             families += gauges.of_process(broker.waiting, self._traffic)
             families += gauges.of_upkeep(broker.upkeep)
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT):
                     families += await gauges.of_nodes(broker.handle, self._by)
             except (TimeoutError, RuntimeError):
                 families.append(gauges.store_answers(yes=False))

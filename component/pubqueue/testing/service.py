@@ -51,7 +51,7 @@ T = TypeVar("T")
 HOST: Final = "127.80.113.1"
 """A loopback address that nobody uses: who connects after the end of the service is refused there."""
 
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds of the machine's time that a test waits for what does not come."""
 
 _ports: Final = itertools.count(1)
@@ -106,7 +106,7 @@ class Service:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._engine = self._started.result(PATIENCE)
+        self._engine = self._started.result(TIMEOUT)
         in_process.SERVERS[self._place] = self._engine.accept
         return self
 
@@ -121,7 +121,7 @@ class Service:
         if self._loop is not None:
             with suppress(RuntimeError):  # it has ended by itself
                 self._loop.call_soon_threadsafe(engine.stop)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
 
     def account(self, name: str = "bot") -> Account:
         """Return how this account connects, as `Worker` takes it."""
@@ -212,7 +212,7 @@ class Service:
         count = span("seconds", seconds)
         self._call(lambda engine: engine.advance(count))
 
-    async def settled(self, node: str | Sequence[str], *, within: Span = PATIENCE) -> None:
+    async def settled(self, node: str | Sequence[str], *, within: Span = TIMEOUT) -> None:
         """Return when every item of the node, or of several, is done, dead, or moved to its dead-letter node.
 
         The service's time passes as far as delayed items have to wait; `within` is seconds of the machine's time, or a
@@ -243,7 +243,7 @@ class Service:
         *,
         node: str | Sequence[str],
         requests: int = 1,
-        within: Span = PATIENCE,
+        within: Span = TIMEOUT,
     ) -> None:
         """Have one worker, with one handler or several by name, handle what is in the node, or in several, until that is `settled`.
 
@@ -261,7 +261,7 @@ class Service:
         handler: Callable[[Item], Awaitable[object]] | Handlers,
         *,
         node: str | Sequence[str],
-        within: Span = PATIENCE,
+        within: Span = TIMEOUT,
     ) -> None:
         """Run a worker of this service until its node, or all of several, is `settled`, then have it drain.
 
@@ -348,7 +348,7 @@ class Service:
         await engine.serve(ready)
 
     def _call(self, ask: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
-        return self._submit(ask).result(PATIENCE)
+        return self._submit(ask).result(TIMEOUT)
 
     def _submit(self, ask: Callable[[Engine], Coroutine[Any, Any, T]]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(ask(self._at_work), self._at_loop)

@@ -137,7 +137,7 @@ ACCOUNT_OPTIONS: Final = (
     Option("tlsCaFile", text, "path", None,
            "certificate authorities to trust instead of the system's"),
 )
-PATIENCE: Final = (
+TIMEOUTS: Final = (
     Option("progressTimeout", _seconds, "seconds", "30",
            "no answer at all for so long: the stream counts as lost"),
     Option("retries", _count, "whole number from 0 to 1000", "5",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pubqueue_spark.client.request import AnswerHandler, Request
     from pubqueue_xeps.wire.refusals import Refusal
 
-MOST_BYTES: Final = 512 * 1024
+MAX_BYTES: Final = 512 * 1024
 SLOW: Final = 100
 """Rows a second; a full window that yields less is held up by something other than work."""
 
@@ -207,7 +207,7 @@ class Window:
     def _room(self, request: Request) -> bool:
         waiting = len(self._in_flight) + len(self._aside)
         return waiting == 0 or (
-            waiting < self._allowed and self._bytes + len(request.body) <= MOST_BYTES
+            waiting < self._allowed and self._bytes + len(request.body) <= MAX_BYTES
         )
 
     def _enter(self, request: Request) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pubqueue_spark.client.option import (
     ACCOUNT_OPTIONS,
     HIGHEST,
-    PATIENCE,
     SERVICE,
+    TIMEOUTS,
     Connection,
     Option,
     chosen,
@@ -29,7 +29,7 @@ from pubqueue_spark.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_PARTITIONS: Final = 1000
+MAX_PARTITIONS: Final = 1000
 
 Table = Literal["items", "deadletters", "events", "transactions", "nodes"]
 Bound = int | Literal["earliest", "latest"]
@@ -102,7 +102,7 @@ def _positive(value: str) -> int:
 
 
 def _partitions(value: str) -> int:
-    return within(int(value), 1, MOST_PARTITIONS)
+    return within(int(value), 1, MAX_PARTITIONS)
 
 
 def _truth(value: str) -> bool:
@@ -123,13 +123,13 @@ OPTIONS: Final = (
     Option("endingOffsets", _bound, OFFSET, None, "the number up to which a batch reads, included"),
     Option("maxEventsPerTrigger", _positive, "whole number", None,
            "numbers of a micro-batch at most; what is left out by node counts too"),
-    Option("numPartitions", _partitions, f"whole number from 1 to {MOST_PARTITIONS}", None,
+    Option("numPartitions", _partitions, f"whole number from 1 to {MAX_PARTITIONS}", None,
            "into how many ranges of numbers a read is cut"),
     Option("includePayload", _truth, "true or false", "true", "whether payloads are read"),
     Option("failOnDataLoss", _truth, "true or false", "true",
            "whether events that the service has forgotten meanwhile fail the read, or are warned of"),
     *ACCOUNT_OPTIONS,
-    *PATIENCE,
+    *TIMEOUTS,
 )
 # fmt: on
 

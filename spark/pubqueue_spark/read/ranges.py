@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WORTH: Final = 10_000
 """Numbers that are worth a task of their own."""
-MOST: Final = 8
+DEFAULT_PARTITIONS: Final = 8
 """Tasks of a read, unless somebody wants more: they all ask one service."""
 
 
@@ -27,7 +27,7 @@ def cut(after: int, until: int, pieces: int | None) -> list[tuple[int, int]]:
     width = until - after
     if width <= 0:
         return []
-    count = min(width, pieces or min(MOST, -(-width // WORTH)))
+    count = min(width, pieces or min(DEFAULT_PARTITIONS, -(-width // WORTH)))
     edges = [after + width * number // count for number in range(count + 1)]
     return list(pairwise(edges))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pubqueue_spark.client.option import (
     ACCOUNT_OPTIONS,
     HIGHEST,
-    PATIENCE,
     SERVICE,
+    TIMEOUTS,
     Connection,
     Option,
     chosen,
@@ -24,9 +24,9 @@ from pubqueue_spark.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_IN_FLIGHT: Final = 4096
-MOST_ITEMS: Final = 1000
-MOST_RATE: Final = 1e9
+MAX_IN_FLIGHT: Final = 4096
+MAX_ITEMS: Final = 1000
+MAX_RATE: Final = 1e9
 
 Visibility = Literal["commit", "immediate"]
 OnReplay = Literal["skip", "fail"]
@@ -54,11 +54,11 @@ class Settings(Connection):
 
 
 def _window(value: str) -> int:
-    return within(int(value), 1, MOST_IN_FLIGHT)
+    return within(int(value), 1, MAX_IN_FLIGHT)
 
 
 def _items(value: str) -> int:
-    return within(int(value), 1, MOST_ITEMS)
+    return within(int(value), 1, MAX_ITEMS)
 
 
 def _version(value: str) -> int:
@@ -71,7 +71,7 @@ def _errors(value: str) -> int:
 
 def _rate(value: str) -> float:
     number = float(value)
-    if not 0 < number <= MOST_RATE:
+    if not 0 < number <= MAX_RATE:
         raise ValueError(value)
     return number
 
@@ -96,12 +96,12 @@ OPTIONS: Final = (
     Option("deadLetterNode", text, "text", None, "the node that gets such rows, with onError=deadletter"),
     Option("maxErrors", _errors, "whole number", "0",
            "such rows in a task beyond which it fails all the same; 0 is no limit"),
-    Option("maxInFlight", _window, f"whole number from 1 to {MOST_IN_FLIGHT}", "256",
+    Option("maxInFlight", _window, f"whole number from 1 to {MAX_IN_FLIGHT}", "256",
            "publishes sent and not yet answered, for each task"),
     Option("maxRatePerTask", _rate, "items per second", None, "how fast a task may publish"),
-    Option("itemsPerRequest", _items, f"whole number from 1 to {MOST_ITEMS}", "25",
+    Option("itemsPerRequest", _items, f"whole number from 1 to {MAX_ITEMS}", "25",
            "items in a publish at most, with visibility=commit; else it is 1 (XEP-0060 7.1)"),
-    *PATIENCE,
+    *TIMEOUTS,
     Option("extraColumns", one_of("error", "ignore"), "error or ignore", "error",
            "what to do with columns that mean nothing here"),
     Option("allowPurge", one_of("false"), "false (throwing waiting work away is not offered)", "false",

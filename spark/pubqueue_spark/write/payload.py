@@ -17,7 +17,7 @@ from xml.parsers import expat
 from pubqueue_xeps.wire.xml_escape import legal
 
 NAME: Final = re.compile(rb"<[^\s/>]+")
-MOST: Final = 256 * 1024
+MAX_STANZA_BYTES: Final = 256 * 1024
 """Bytes of a stanza that Prosody and ejabberd take from a client, as Debian ships them."""
 DEEPEST: Final = 100
 """Elements within each other; what the pubqueue service takes."""
@@ -37,10 +37,10 @@ def payload(text: str) -> bytes:
 
 def check_text(text: str) -> None:
     """Raise ValueError for what is too long for a stanza, or has what XML cannot carry."""
-    if len(text) > MOST:
+    if len(text) > MAX_STANZA_BYTES:
         raise ValueError(
             f"the payload has {len(text)} characters; XMPP servers refuse a stanza of more than"
-            f" {MOST} bytes"
+            f" {MAX_STANZA_BYTES} bytes"
         )
     try:
         legal(text)

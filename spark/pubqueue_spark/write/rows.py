@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from pubqueue_spark.write import metadata
-from pubqueue_spark.write.payload import MOST
+from pubqueue_spark.write.payload import MAX_STANZA_BYTES
 from pubqueue_xeps.wire.ns import PUBQUEUE
 from pubqueue_xeps.wire.requests import publishing
 from pubqueue_xeps.wire.xml_escape import attributes, content, legal
@@ -144,15 +144,17 @@ class Rows:
             *(number, self.partition, node, name, item_id is None),
             *(written, extras, len(element), raw),
         )
-        if len(written) + len(extras) > MOST // 2:  # else it fits, whatever the names are
+        if (
+            len(written) + len(extras) > MAX_STANZA_BYTES // 2
+        ):  # else it fits, whatever the names are
             self._check_size(made)
         return made
 
     def _check_size(self, item: Item) -> None:
         size = len(self.publish([item]).body)
-        if size + HEAD > MOST:
+        if size + HEAD > MAX_STANZA_BYTES:
             raise ValueError(
-                f"it makes a stanza of {size} bytes, and XMPP servers refuse more than {MOST};"
+                f"it makes a stanza of {size} bytes, and XMPP servers refuse more than {MAX_STANZA_BYTES};"
                 " put the bulk elsewhere and its address into the payload"
             )
 

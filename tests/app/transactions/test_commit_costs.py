@@ -5,7 +5,7 @@ from harness.asks import a_queue
 from harness.shell import Shell
 from harness.transactions import commits, stages
 
-from pubqueue.core.limits.request_sizes import MOST_PUBLISHED
+from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
 from pubqueue.core.transactions.model import Committed
 
 SMALL, LARGE = 20, 2_000
@@ -22,8 +22,8 @@ def test_what_is_visible_at_once_is_not_counted_anew(tmp_path, attempts):
         parts = []
         for part in range(attempts):
             names = [f"{part}-{number}" for number in range(size)]
-            for at in range(0, size, MOST_PUBLISHED):
-                shell.do(stages(*names[at : at + MOST_PUBLISHED], part=part, immediate=True))
+            for at in range(0, size, MAX_PUBLISHED):
+                shell.do(stages(*names[at : at + MAX_PUBLISHED], part=part, immediate=True))
             parts.append((part, 0, size))
         steps = []
         shell.connection.set_progress_handler(lambda steps=steps: steps.append(1), 1)

@@ -16,7 +16,7 @@ from pubqueue.core.changes import (
 )
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Affiliation, SubscriptionState, later
-from pubqueue.core.nodes.subscriptions.options import LONGEST_LEASE, Granted, Lease, Options, grant
+from pubqueue.core.nodes.subscriptions.options import MAX_LEASE, Granted, Lease, Options, grant
 from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, SubscribeFacts, set_options
 from pubqueue.core.notices import SubscriptionChanged
 from pubqueue.core.queue.expire import Expire, ExpireFacts, Leave, LeaveFacts, expire, leave
@@ -41,7 +41,7 @@ def test_the_end_of_a_short_one_is_announced_when_a_tenth_is_left():
 
 def test_the_longest_lease_is_not_exceeded():
     given = granted(Options(lease=Lease(after(10_000 * DAY))))
-    assert given.expire == later(NOW, LONGEST_LEASE)
+    assert given.expire == later(NOW, MAX_LEASE)
 
 
 @pytest.mark.parametrize("ago", [0, 1])

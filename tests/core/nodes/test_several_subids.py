@@ -17,7 +17,7 @@ from pubqueue.core.model import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.core.multi_subscription import MOST_OF_JID, apart, terms_of, together
+from pubqueue.core.multi_subscription import MAX_OF_JID, apart, terms_of, together
 from pubqueue.core.nodes.subscriptions.options import Lease, Options
 from pubqueue.core.nodes.subscriptions.subscribe import (
     SetOptions,
@@ -104,8 +104,8 @@ class TestOneMore:
     def test_they_count_and_a_jid_has_so_many_at_most(self):
         full = join(of_account=5, most=5)
         assert (refusal(full), full.reply.limit) == (Refusal.TOO_MANY_SUBSCRIPTIONS, 5)
-        many = together(ONE, tuple(Terms(str(number)) for number in range(MOST_OF_JID)))
-        over = join(many, of_account=MOST_OF_JID)
+        many = together(ONE, tuple(Terms(str(number)) for number in range(MAX_OF_JID)))
+        over = join(many, of_account=MAX_OF_JID)
         assert refusal(over) is Refusal.TOO_MANY_SUBSCRIPTIONS
         assert over.reply.reason == "a JID has at most 50 subscriptions to a node"
 

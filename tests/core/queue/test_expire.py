@@ -22,8 +22,8 @@ from pubqueue.core.model import Jid, NodeName, State, SubscriptionState, later, 
 from pubqueue.core.notices import SubscriptionChanged, Unlocked
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
-    MOST_RESOURCES,
-    MOST_TIMEOUTS,
+    MAX_RESOURCES,
+    MAX_TIMEOUTS,
     TIMED_OUT,
     TOO_OLD,
     WORKER_LOST,
@@ -181,7 +181,7 @@ def test_of_a_stranger_nothing_is_kept():
 
 
 def test_of_one_account_only_so_many_resources_are_known():
-    here = tuple(Jid(f"ann@x/{n}") for n in range(MOST_RESOURCES))
+    here = tuple(Jid(f"ann@x/{n}") for n in range(MAX_RESOURCES))
     facts = ArriveFacts((), here, is_somebody=True)
     new = Jid("ann@x/new")
     assert arrive(Arrive(new), facts).changes[:2] == (NoteResource(new), ForgetResource(here[0]))
@@ -194,16 +194,16 @@ def test_of_one_account_only_so_many_resources_are_known():
     [
         ((), 3, [], 0),
         ((ANN, ANN, ACCOUNT), 0, [ANN], 0),
-        ((ANN, BOB), MOST_RESOURCES, [ANN, BOB], 2),
-        ((ANN,), MOST_RESOURCES - 1, [ANN], 0),
-        (tuple(Jid(f"ann@x/{n}-") for n in range(MOST_RESOURCES + 5)), 7, None, 7),
+        ((ANN, BOB), MAX_RESOURCES, [ANN, BOB], 2),
+        ((ANN,), MAX_RESOURCES - 1, [ANN], 0),
+        (tuple(Jid(f"ann@x/{n}-") for n in range(MAX_RESOURCES + 5)), 7, None, 7),
     ],
 )
 def test_beyond_the_bound_those_who_came_first_go(came, known, noted, forgotten):
     here = tuple(Jid(f"ann@x/old{n}") for n in range(known))
     changes = [*note_here(came, here)]
     found = [one.jid for one in changes if isinstance(one, NoteResource)]
-    assert found == (list(came[-MOST_RESOURCES:]) if noted is None else noted)
+    assert found == (list(came[-MAX_RESOURCES:]) if noted is None else noted)
     gone = [one.jid for one in changes if isinstance(one, ForgetResource)]
     assert gone == list(here[:forgotten])
 
@@ -341,12 +341,12 @@ class TestSilence:
         assert found == [NoteUnanswered(JOBS, ANN, 2), NoteUnanswered(JOBS, BOB, 5)]
 
     def test_who_lets_a_window_full_and_more_time_out_gets_nothing_more(self):
-        (last,) = self.run_out(held(), holders=[window(requests=5, unanswered=4 + MOST_TIMEOUTS)])
-        assert last == NoteUnanswered(JOBS, ANN, 5 + MOST_TIMEOUTS)
+        (last,) = self.run_out(held(), holders=[window(requests=5, unanswered=4 + MAX_TIMEOUTS)])
+        assert last == NoteUnanswered(JOBS, ANN, 5 + MAX_TIMEOUTS)
         (one_more,) = self.run_out(
-            held(), holders=[window(requests=5, unanswered=5 + MOST_TIMEOUTS)]
+            held(), holders=[window(requests=5, unanswered=5 + MAX_TIMEOUTS)]
         )
-        assert one_more == NoteUnanswered(JOBS, ANN, 6 + MOST_TIMEOUTS, silenced=True)
+        assert one_more == NoteUnanswered(JOBS, ANN, 6 + MAX_TIMEOUTS, silenced=True)
 
     def test_a_subscription_that_has_ended_is_not_counted(self):
         assert self.run_out(held(), holders=[]) == []

@@ -2,7 +2,7 @@
 
 from harness.facts import NOW
 
-from pubqueue.core.model import LONGEST_ID, ItemId, NodeName
+from pubqueue.core.model import MAX_ID_LENGTH, ItemId, NodeName
 from pubqueue.core.transactions.moved_winners import id_elsewhere
 
 
@@ -10,7 +10,7 @@ def test_a_short_id_elsewhere_is_made_of_node_and_id():
     short = NodeName("n"), ItemId("i"), NOW
     assert id_elsewhere(*short, "app.1.2.3") == f"n/i.{NOW}"
     assert id_elsewhere(*short, "app.1.2.3", twice=True) == f"n/i.{NOW}.app.1.2.3"
-    room = LONGEST_ID - len(f"n/.{NOW}")
+    room = MAX_ID_LENGTH - len(f"n/.{NOW}")
     for over, expected in ((0, f"n/{'i' * room}.{NOW}"), (1, f"n/{'i' * 98}.{NOW}.app.1.2.3")):
         name = ItemId("i" * (room + over))
         assert id_elsewhere(NodeName("n"), name, NOW, "app.1.2.3") == expected

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import uvloop
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.server import StubServer
 from structlog.testing import capture_logs
 
@@ -57,7 +57,7 @@ class Talker:
         await self.up.wait()
         yield task
         await self.stream.leave()
-        await asyncio.wait_for(task, PATIENCE)
+        await asyncio.wait_for(task, TIMEOUT)
 
 
 def lines(log):
@@ -152,13 +152,13 @@ class Pauses:
 
 async def test_nobody_listening_is_tried_again_ever_more_slowly(monkeypatch):
     monkeypatch.setattr(component, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(component, "LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(component, "MAX_PAUSE", 0.1)
     monkeypatch.setattr(component, "log", log := Pauses(6))
     async with StubServer() as server:
         pass  # its port is closed now
     talker = Talker(server)
     trying = asyncio.create_task(talker.stream.run())
-    await asyncio.wait_for(log.all.wait(), PATIENCE)
+    await asyncio.wait_for(log.all.wait(), TIMEOUT)
     trying.cancel()
     await asyncio.gather(trying, return_exceptions=True)
     assert log.seconds == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
@@ -169,7 +169,7 @@ async def test_a_wrong_secret_ends_it():
     async with StubServer() as server:
         talker = Talker(server, "wrong")
         with pytest.raises(RefusedByServerError, match="not-authorized"):
-            await asyncio.wait_for(talker.stream.run(), PATIENCE)
+            await asyncio.wait_for(talker.stream.run(), TIMEOUT)
         assert server.refused == 1
 
 
@@ -193,7 +193,7 @@ async def a_server_that_has_another():
 
 
 async def test_who_finds_its_place_taken_says_so_once_and_waits_for_it(monkeypatch):
-    monkeypatch.setattr(component, "KNOCK", 0.01)
+    monkeypatch.setattr(component, "RETRY_INTERVAL", 0.01)
     said = []
     async with a_server_that_has_another() as server:
         hearer = Hearer(server)
@@ -202,7 +202,7 @@ async def test_who_finds_its_place_taken_says_so_once_and_waits_for_it(monkeypat
             await server.has_refused(3)
             assert not entering.done()
             server.secret = "secret"
-            await asyncio.wait_for(entering, PATIENCE)
+            await asyncio.wait_for(entering, TIMEOUT)
         assert (said, lines(log)) == (["waiting"], ["stream.place_taken", "stream.up"])
         await server.send(iq("0"))
         for _ in range(20):
@@ -222,7 +222,7 @@ async def test_who_finds_its_place_taken_later_is_told():
         server.secret = "another"
         await server.drop()
         with pytest.raises(PlaceTakenError):
-            await asyncio.wait_for(task, PATIENCE)
+            await asyncio.wait_for(task, TIMEOUT)
 
 
 async def test_what_is_said_without_a_stream_is_not_kept():
@@ -261,7 +261,7 @@ class Hearer(Talker):
     async def has_heard(self, name):
         while name not in self.ids:
             self.news.clear()
-            await asyncio.wait_for(self.news.wait(), PATIENCE)
+            await asyncio.wait_for(self.news.wait(), TIMEOUT)
 
 
 @LOOPS

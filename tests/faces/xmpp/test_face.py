@@ -20,7 +20,7 @@ from pubqueue.config.settings import load
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml import jids, text
-from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
+from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
 from pubqueue.wiring import queue
 from pubqueue_xeps.wire.ns import PUBSUB
 
@@ -208,7 +208,7 @@ def test_an_answer_that_servers_would_not_relay_is_cut_and_a_notice_is_split(liv
     assert names[0] in shown
     assert names[-1] not in shown
     assert answer.findtext(".//{*}set/{*}last") == shown[-1]
-    assert len(asked.last.raw) <= LARGEST_ANSWER
+    assert len(asked.last.raw) <= MAX_ANSWER_BYTES
     subscribe = "<subscribe node='plain' jid='boss@localhost/desk'/>"
     runner.run(asked.ask("set", *pubsub(subscribe)))
     asked.messages.clear()
@@ -223,7 +223,7 @@ def test_an_answer_that_servers_would_not_relay_is_cut_and_a_notice_is_split(liv
 def test_a_huge_id_counts_as_a_part_of_the_answer(live):
     runner, asked, _ = live
     query = "<query xmlns='http://jabber.org/protocol/disco#info'/>"
-    answer = runner.run(asked.ask("get", "bee@localhost/x", query, "x" * (LARGEST_ANSWER - 1000)))
+    answer = runner.run(asked.ask("get", "bee@localhost/x", query, "x" * (MAX_ANSWER_BYTES - 1000)))
     assert answer.find("{*}error/{*}resource-constraint") is not None
 
 

@@ -18,9 +18,9 @@ from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.stream import pace
 from pubqueue.faces.xmpp.stream import send_queues as lanes_module
-from pubqueue.faces.xmpp.stream.component import HIGH
+from pubqueue.faces.xmpp.stream.component import HIGH_WATER_BYTES
 from pubqueue.faces.xmpp.stream.reads import AT_ONCE
-from pubqueue.faces.xmpp.xml.size_limits import LARGEST, LARGEST_ANSWER
+from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
@@ -118,7 +118,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
-    assert stage.unwritten < HIGH + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
+    assert stage.unwritten < HIGH_WATER_BYTES + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
     assert 0 < stage.face._many._lanes.octets < PAYLOAD + PEOPLE * 10 + 1000
     # others are served meanwhile: what is said to them stands behind what is written, not behind all
     await stage.server.send(stage.iq("ping", "", by="eve@localhost/x", kind="get"))
@@ -161,7 +161,7 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
 
 
 async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, monkeypatch):
-    monkeypatch.setattr(lanes_module, "MOST_OCTETS", 3 * PAYLOAD)
+    monkeypatch.setattr(lanes_module, "MAX_BYTES", 3 * PAYLOAD)
     await an_audience(stage, count=100)
     stage.server.stop_reading()
     for number in range(8):
@@ -262,7 +262,7 @@ async def test_large_answers_are_made_as_the_server_reads_them(stage):
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
-    assert stage.unwritten < HIGH + AT_ONCE * LARGEST_ANSWER < 300 * 4 * PAYLOAD / 10
+    assert stage.unwritten < HIGH_WATER_BYTES + AT_ONCE * MAX_ANSWER_BYTES < 300 * 4 * PAYLOAD / 10
     assert not stage.face.component._pauses, "who waits to read stops nobody"
     stage.server.read_on()
     await sending
@@ -313,7 +313,7 @@ async def test_what_is_told_to_many_is_cut_where_a_message_would_be_too_large(st
     heard = {}
     while sum(map(len, heard.values())) < 3 * len(names):
         stanza = await stage.server.receive()
-        assert len(stanza.raw) < LARGEST
+        assert len(stanza.raw) < MAX_STANZA_BYTES
         ids = [retract.get("id") for retract in stanza.tree.iterfind(".//{*}event//{*}retract")]
         if ids:
             heard[stanza.tree.get("to")] = heard.get(stanza.tree.get("to"), []) + ids
@@ -367,7 +367,7 @@ async def test_news_are_written_as_far_as_the_echo_of_those_before_has_been_hear
 
 
 async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypatch):
-    monkeypatch.setattr(pace, "PATIENCE", 0.01)
+    monkeypatch.setattr(pace, "ECHO_TIMEOUT", 0.01)
     await an_audience(stage, count=50)
     echoing = Echoing(stage)
     await stage.server.send(stage.publish("i1", "news"))

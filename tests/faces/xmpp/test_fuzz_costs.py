@@ -35,7 +35,7 @@ def product(self, path):
 
 def test_the_cutter_that_looked_for_each_declaration_is_found(monkeypatch):
     monkeypatch.setattr(Stanza, "cut", product)
-    monkeypatch.setattr(reader, "MOST_DECLARED", 1 << 30)
+    monkeypatch.setattr(reader, "MAX_DECLARED", 1 << 30)
     assert is_too_dear(*units(KINDS["declarations times items"], SMALL))
 
 

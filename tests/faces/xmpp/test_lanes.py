@@ -60,7 +60,7 @@ def test_who_asks_is_called_when_what_waits_is_forgotten(lanes):
 
 
 def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(lanes, monkeypatch):
-    monkeypatch.setattr(lanes_module, "MOST_OCTETS", 100)
+    monkeypatch.setattr(lanes_module, "MAX_BYTES", 100)
     lanes.add("a", ("x",), b"1" * 90, 0)
     assert not lanes.is_behind("a")
     lanes.add("b", ("x", "y"), b"1" * 90, 0)

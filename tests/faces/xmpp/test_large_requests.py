@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.store.rows import Needs
 from pubqueue.core.limits import budgets
-from pubqueue.core.limits.request_sizes import MOST_ENTRIES, MOST_NAMED, MOST_PUBLISHED
+from pubqueue.core.limits.request_sizes import MAX_ENTRIES, MAX_NAMED, MAX_PUBLISHED
 from pubqueue.core.model import Affiliation, NodeName
 
 QUEUE = (
@@ -66,10 +66,10 @@ STAGE = "<txn xmlns='urn:x-pubqueue:0' app='spark' version='1' part='0' attempt=
 @pytest.mark.parametrize(
     ("names", "beside"),
     [
-        pytest.param(NAMES[: MOST_PUBLISHED + 1], "", id="items"),
+        pytest.param(NAMES[: MAX_PUBLISHED + 1], "", id="items"),
         pytest.param(NAMES[:4_000], "", id="thousands of items"),
         pytest.param([f"{LONG}{n}" for n in range(320)], "", id="long ids"),
-        pytest.param(NAMES[: MOST_PUBLISHED + 1], STAGE, id="staged"),
+        pytest.param(NAMES[: MAX_PUBLISHED + 1], STAGE, id="staged"),
         pytest.param([f"{LONG}{n}" for n in range(320)], STAGE, id="staged with long ids"),
     ],
 )
@@ -83,12 +83,12 @@ async def test_a_publish_that_is_refused_as_too_large_has_committed_nothing(stag
 
 
 async def test_as_many_as_are_allowed_are_published_and_settled_at_once(stage):
-    assert await ask(stage, publish(NAMES[:MOST_PUBLISHED])) is None
-    assert await depth(stage) == MOST_PUBLISHED
-    await hold_all(stage, MOST_PUBLISHED)
-    retract = f"<retract node='jobs'>{named('item', NAMES[:MOST_NAMED])}</retract>"
+    assert await ask(stage, publish(NAMES[:MAX_PUBLISHED])) is None
+    assert await depth(stage) == MAX_PUBLISHED
+    await hold_all(stage, MAX_PUBLISHED)
+    retract = f"<retract node='jobs'>{named('item', NAMES[:MAX_NAMED])}</retract>"
     assert await ask(stage, retract) is None
-    assert await depth(stage) == MOST_PUBLISHED - MOST_NAMED
+    assert await depth(stage) == MAX_PUBLISHED - MAX_NAMED
 
 
 async def hold_all(stage, count):
@@ -114,21 +114,21 @@ RETRACT = "<retract node='jobs'>{}</retract>"
 @pytest.mark.covers("R-007", "Q-038")
 @pytest.mark.parametrize("words", [UNLOCK, RETRACT], ids=["unlock", "retract"])
 async def test_more_ids_than_one_request_takes_settle_nothing(stage, words):
-    assert await ask(stage, publish(NAMES[: MOST_NAMED + 1])) is None
-    await hold_all(stage, MOST_NAMED + 1)
-    for count in (MOST_NAMED + 1, 4_000):  # those beyond are not even looked for
+    assert await ask(stage, publish(NAMES[: MAX_NAMED + 1])) is None
+    await hold_all(stage, MAX_NAMED + 1)
+    for count in (MAX_NAMED + 1, 4_000):  # those beyond are not even looked for
         assert await ask(stage, words.format(named("item", NAMES[:count]))) == TOO_MANY
-    assert await held(stage) == await depth(stage) == MOST_NAMED + 1
-    assert await ask(stage, words.format(named("item", NAMES[:MOST_NAMED]))) is None
+    assert await held(stage) == await depth(stage) == MAX_NAMED + 1
+    assert await ask(stage, words.format(named("item", NAMES[:MAX_NAMED]))) is None
 
 
 async def test_a_touch_of_too_many_extends_nothing(stage):
-    words = f"<touch xmlns='{OURS}' node='jobs'>{named('item', NAMES[: MOST_NAMED + 1])}</touch>"
+    words = f"<touch xmlns='{OURS}' node='jobs'>{named('item', NAMES[: MAX_NAMED + 1])}</touch>"
     top = f"<iq type='set' id='q' from='{BOSS}' to='{SERVICE}'>{words}</iq>"
     await stage.server.send(top)
     error = (await stage.answer("q")).find("{*}error")
     assert (error.get("type"), error[0].tag.rpartition("}")[2]) == TOO_MANY
-    assert error.find("{*}text").text.endswith(str(MOST_NAMED))
+    assert error.find("{*}text").text.endswith(str(MAX_NAMED))
 
 
 async def test_a_retract_whose_answer_would_name_too_much_deletes_nothing(stage):
@@ -156,7 +156,7 @@ def subscriptions(jids, word):
 @pytest.mark.parametrize(
     ("many", "error"),
     [
-        ([f"a{n}@x" for n in range(MOST_ENTRIES + 1)], ("modify", "bad-request")),
+        ([f"a{n}@x" for n in range(MAX_ENTRIES + 1)], ("modify", "bad-request")),
         ([f"{'a' * 900}{n}@x" for n in range(280)], TOO_MANY),
     ],
     ids=["entries", "long names"],

@@ -5,10 +5,10 @@ from harness.facts import ANN, JOBS, draft
 from msgspec.structs import replace
 
 from pubqueue.core.model import ItemId
-from pubqueue.core.multi_subscription import MOST_OF_JID
+from pubqueue.core.multi_subscription import MAX_OF_JID
 from pubqueue.core.notices import Announce, Purged, Retracted
 from pubqueue.faces.xmpp.render import notices
-from pubqueue.faces.xmpp.stream.to_many import LONGEST_HEAD
+from pubqueue.faces.xmpp.stream.to_many import MAX_HEAD_LENGTH
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue_xeps.wire import ns
 
@@ -45,5 +45,5 @@ def test_of_the_node_nothing_is_named():
 
 
 def test_as_many_as_a_jid_may_have_fit_beside_the_largest_text():
-    many = replace(GONE, subids=tuple(new_id() for _ in range(MOST_OF_JID)))
-    assert len(told(many)) - len(told(GONE)) < LONGEST_HEAD / 2
+    many = replace(GONE, subids=tuple(new_id() for _ in range(MAX_OF_JID)))
+    assert len(told(many)) - len(told(GONE)) < MAX_HEAD_LENGTH / 2

@@ -5,10 +5,10 @@ import pytest
 from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.stream import reader
-from pubqueue.faces.xmpp.stream.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
+from pubqueue.faces.xmpp.stream.passed_over import MAX_BENEATH, MAX_NAMESPACE_LENGTH, long_namespace
 from pubqueue.faces.xmpp.stream.reader import (
-    MOST_DECLARED,
-    MOST_OF_A_LEVEL,
+    MAX_DECLARED,
+    MAX_OF_A_LEVEL,
     REFUSED,
     TOO_LONG,
     TOO_MANY,
@@ -43,28 +43,28 @@ def declared(octets):
     return "".join(f" xmlns:p{number:04}='urn:x'" for number in range(octets // 10))
 
 
-LONG = "u" * (LONGEST_NAMESPACE + 1)
+LONG = "u" * (MAX_NAMESPACE_LENGTH + 1)
 EXCESSIVE = {
-    "items": (publish("<item/>" * (MOST_OF_A_LEVEL + 1)), TOO_MANY),
-    "children": (iq("<a/>" * (MOST_OF_A_LEVEL + 1)), TOO_MANY),
+    "items": (publish("<item/>" * (MAX_OF_A_LEVEL + 1)), TOO_MANY),
+    "children": (iq("<a/>" * (MAX_OF_A_LEVEL + 1)), TOO_MANY),
     "many children": (iq("<a/>" * 60_000), TOO_MANY),
-    "children of children": (iq("<a><b/><b/></a>" * (MOST_OF_A_LEVEL // 2 + 1)), TOO_MANY),
+    "children of children": (iq("<a><b/><b/></a>" * (MAX_OF_A_LEVEL // 2 + 1)), TOO_MANY),
     "of the stanza": (
         f"<iq type='set' id='i' from='eve@localhost/x' to='queue.localhost'>{'<a/>' * 60_000}</iq>",
         TOO_MANY,
     ),
-    "beneath": (publish(item("<a/>" * (MOST_BENEATH + 1))), TOO_MANY),
+    "beneath": (publish(item("<a/>" * (MAX_BENEATH + 1))), TOO_MANY),
     "beneath, with IQs in it": (publish(item("<iq></iq><iq/>" * 30_000)), TOO_MANY),
     "beneath, with a comment": (publish(item("<!-- </iq> -->" + "<a/>" * 60_000)), TOO_MANY),
-    "declared": (publish(item(""), declared(MOST_DECLARED + 10)), TOO_MUCH_DECLARED),
+    "declared": (publish(item(""), declared(MAX_DECLARED + 10)), TOO_MUCH_DECLARED),
     "declared by the stanza": (
-        PING.replace("<iq", f"<iq{declared(MOST_DECLARED + 10)}").replace("p'", "i'", 1),
+        PING.replace("<iq", f"<iq{declared(MAX_DECLARED + 10)}").replace("p'", "i'", 1),
         TOO_MUCH_DECLARED,
     ),
     "declared by all together": (
         iq(
-            f"<publish node='jobs'{declared(MOST_DECLARED // 2)}>"
-            f"<item{declared(MOST_DECLARED // 2 + 10)}><job xmlns='urn:work'/></item></publish>"
+            f"<publish node='jobs'{declared(MAX_DECLARED // 2)}>"
+            f"<item{declared(MAX_DECLARED // 2 + 10)}><job xmlns='urn:work'/></item></publish>"
         ),
         TOO_MUCH_DECLARED,
     ),
@@ -97,11 +97,11 @@ def test_what_is_too_much_comes_out_as_its_head_and_the_next_as_ever(kind, size)
 
 
 def test_up_to_the_bounds_all_is_read():
-    items = item("") * (MOST_OF_A_LEVEL - 1)
+    items = item("") * (MAX_OF_A_LEVEL - 1)
     for text in (
         publish(items),
-        publish(item("<a/>" * (MOST_BENEATH - 10))),
-        publish(item(""), declared(MOST_DECLARED - 100)),
+        publish(item("<a/>" * (MAX_BENEATH - 10))),
+        publish(item(""), declared(MAX_DECLARED - 100)),
         publish(item(f"<a xmlns='{LONG[1:]}'/>")),
         publish(item(f" xmlns='{LONG}'")),  # in a text it declares nothing
         publish(item(f"<a b=\" xmlns='{LONG}'\"/>")),
@@ -111,7 +111,7 @@ def test_up_to_the_bounds_all_is_read():
         (one,) = parser.feed(text.encode()[1:])
         assert not one.excess, one.excess
         request = PUBLISH.read(Iq(one, Principal(Jid("eve@localhost/x")), lambda: "new"))
-        assert len(request.drafts) == (MOST_OF_A_LEVEL - 1 if text == publish(items) else 1)
+        assert len(request.drafts) == (MAX_OF_A_LEVEL - 1 if text == publish(items) else 1)
 
 
 def test_a_head_that_is_refused_has_no_children():
@@ -136,7 +136,7 @@ def test_a_piece_is_cut_without_a_look_at_what_it_does_not_use():
             looks.extend(self)
             return super().items()
 
-    words = declared(MOST_DECLARED - 100)
+    words = declared(MAX_DECLARED - 100)
     parser = StreamParser()
     parser.feed((HEADER + "<iq/>").encode())
     (one,) = parser.feed(publish(item("<p0007:a/>") * 1000, words).encode())

@@ -6,7 +6,7 @@ import pytest
 
 from pubqueue.app.principals import Principals
 from pubqueue.core.model import Contact, Jid, Principal
-from pubqueue.faces.xmpp.rosters import MOST_DOMAINS, MOST_OF_A_SERVER, MOST_OF_ONE, Rosters
+from pubqueue.faces.xmpp.rosters import MAX_DOMAINS, MAX_OF_A_SERVER, MAX_OF_ONE, Rosters
 from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue_xeps.wire import ns
 
@@ -72,9 +72,9 @@ async def test_only_a_server_grants(desk, sender):
 
 
 async def test_so_many_domains_are_remembered_and_a_grant_can_be_taken_back(desk):
-    for number in range(MOST_DOMAINS + 1):
+    for number in range(MAX_DOMAINS + 1):
         desk.rosters.hear_grant(f"x{number}", grant("get"))
-    assert not desk.principals.of(Jid(f"boss@x{MOST_DOMAINS}")).rosters
+    assert not desk.principals.of(Jid(f"boss@x{MAX_DOMAINS}")).rosters
     desk.rosters.hear_grant("x0", grant("none"))
     assert not desk.principals.of(Jid("boss@x0")).rosters
 
@@ -117,10 +117,10 @@ async def test_an_account_has_so_many_questions_open_and_others_theirs(desk):
         return desk.rosters.ask(by, (BOSS,), desk.told.append, loop)
 
     eve, ann = Principal(Jid("eve@x"), local=True), Principal(ANN, local=True)
-    assert [ask(eve) for _ in range(MOST_OF_ONE)] == [True] * MOST_OF_ONE
+    assert [ask(eve) for _ in range(MAX_OF_ONE)] == [True] * MAX_OF_ONE
     assert not ask(Principal(Jid("eve@x/other"), local=True)), "all resources are one account"
     assert ask(ann)
-    assert len(desk.said) == MOST_OF_ONE + 1
+    assert len(desk.said) == MAX_OF_ONE + 1
     assert desk.told == []
     assert desk.rosters.hear_answer(roster("roster-0", BOSS))
     assert ask(eve)
@@ -134,7 +134,7 @@ async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(desk):
     def ask(name):
         return desk.rosters.ask(Principal(Jid(name)), (BOSS,), desk.told.append, loop)
 
-    assert sum(ask(f"a{number}@far") for number in range(2 * MOST_OF_A_SERVER)) == MOST_OF_A_SERVER
+    assert sum(ask(f"a{number}@far") for number in range(2 * MAX_OF_A_SERVER)) == MAX_OF_A_SERVER
     assert ask("a@near")
     assert desk.rosters.ask(Principal(ANN, local=True), (BOSS,), desk.told.append, loop)
     desk.rosters.forget()
@@ -143,6 +143,6 @@ async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(desk):
 
 async def test_of_very_many_owners_some_are_asked(desk):
     desk.rosters.hear_grant("x", grant("get"))
-    desk.ask(*(Jid(f"owner{number}@x") for number in range(2 * MOST_OF_ONE)))
+    desk.ask(*(Jid(f"owner{number}@x") for number in range(2 * MAX_OF_ONE)))
     assert desk.answered
-    assert len(desk.said) == MOST_OF_ONE
+    assert len(desk.said) == MAX_OF_ONE

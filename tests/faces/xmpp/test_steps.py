@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 from fuzz.rig import SERVICE, Wire
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.server import ROOT
 
 from pubqueue.app.broker import Broker
@@ -24,7 +24,7 @@ from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.stores.sqlite import SqliteStore
 
-MOST = 500
+MAX_CALLS = 500
 """Steps of a life. Lower it with what you save; what needs more has to say why in its commit."""
 
 WINDOW, ROUNDS, WORKERS = 128, 4, 4
@@ -115,7 +115,7 @@ async def service(steps, tmp_path):
         face.component.add_event_handler("session_start", lambda _: up.set())
         greeting = f"<?xml version='1.0'?>{ROOT[:-1]} from='{SERVICE}' id='1'><handshake/>"
         face.component.data_received(greeting.encode())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await up.wait()
         yield Service(broker, face, wire)
 
@@ -185,4 +185,4 @@ async def test_the_steps_of_a_life_are_bounded(service, steps):
     lives = ROUNDS * WINDOW
     each = steps.by.total() / lives
     dearest = [f"{n / lives:6.2f} {what}" for what, n in steps.by.most_common(80)]
-    assert each <= MOST, "\n".join(dearest)
+    assert each <= MAX_CALLS, "\n".join(dearest)

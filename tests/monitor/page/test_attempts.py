@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.monitor.page.attempts import FORGOTTEN, FREE, LONGEST, MANY, MOST_ADDRESSES, Attempts
+from pubqueue.monitor.page.attempts import FORGOTTEN, FREE, MANY, MAX_ADDRESSES, MAX_WAIT, Attempts
 
 THERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
 
@@ -33,7 +33,7 @@ def wrong(attempts, address, times=1):
 def test_some_are_free_then_each_costs_twice_as_much(attempts):
     assert wrong(attempts, THERE, FREE) == 0
     waits = [wrong(attempts, THERE) for _ in range(9)]
-    assert waits == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST]
+    assert waits == [1, 2, 4, 8, 16, 32, MAX_WAIT, MAX_WAIT, MAX_WAIT]
     assert attempts.wait(ELSEWHERE) == 0
 
 
@@ -52,7 +52,7 @@ def test_where_many_are_wrong_in_all_the_first_costs_the_longest_and_who_was_not
 ):
     for number in range(MANY):
         assert wrong(attempts, f"198.51.100.{number}") == 0
-    assert wrong(attempts, THERE) == LONGEST
+    assert wrong(attempts, THERE) == MAX_WAIT
     assert attempts.wait(ELSEWHERE) == 0
     clock.now += 60
     assert wrong(attempts, ELSEWHERE) == 0
@@ -68,8 +68,8 @@ def test_a_network_of_ipv6_counts_as_one(attempts):
 
 
 def test_addresses_without_number_take_bounded_room(attempts):
-    for number in range(MOST_ADDRESSES + 50):
+    for number in range(MAX_ADDRESSES + 50):
         attempts.was_wrong(f"host {number}")
-    assert len(attempts._known) == MOST_ADDRESSES
+    assert len(attempts._known) == MAX_ADDRESSES
     assert attempts.wait("host 0") == 0
-    assert attempts.wait(f"host {MOST_ADDRESSES + 49}") == LONGEST
+    assert attempts.wait(f"host {MAX_ADDRESSES + 49}") == MAX_WAIT

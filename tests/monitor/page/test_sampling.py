@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import ANN, ETL, JOBS, NOW, who
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.shown import SERVICE, Face
 
 from pubqueue.app.broker import Broker
@@ -14,7 +14,7 @@ from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
-from pubqueue.core.reading.samples import MOST_SAMPLED, KeepSamples, ReadSamples
+from pubqueue.core.reading.samples import MAX_SAMPLED, KeepSamples, ReadSamples
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.event_counters import Kind, Why
 from pubqueue.monitor.page.sampling import Sampling
@@ -117,7 +117,7 @@ async def test_at_the_end_of_each_minute_a_sample_is_kept_whatever_became_of_the
         there = [None, Broken(), Broken()]
         running = process.sampling.task(lambda: there.pop(0) if len(there) > 1 else there[0])
         running.start()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await kept.wait()
         await running.stop()
         assert await process.samples() == [Sample(JOBS, MINUTE, queued=1, published=1)]
@@ -191,10 +191,10 @@ async def test_samples_are_for_administrators():
 
 def test_no_more_nodes_are_counted_than_are_kept():
     sampling = Sampling(SERVICE, lambda: NOW)
-    for number in range(MOST_SAMPLED + 5):
+    for number in range(MAX_SAMPLED + 5):
         sampling.note((), {(f"n{number}", Kind.PUBLISHED, Why.NONE): 1}, {})
     sampling.note((), {("", Kind.PUBLISHED, Why.NONE): 1}, {})
-    assert len(sampling._counts) == MOST_SAMPLED
+    assert len(sampling._counts) == MAX_SAMPLED
 
 
 def test_a_process_without_a_page_counts_nothing_of_it():

@@ -10,7 +10,7 @@ from aiohttp.test_utils import make_mocked_request
 from harness.asks import a_queue, joins, publishes
 from harness.browser import CHANGE, LOOK
 from harness.facts import ANN, JOBS
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.shown import BOTH, SERVICE, shown
 from structlog.testing import capture_logs
 from yarl import URL
@@ -58,7 +58,7 @@ async def visitor(service):
 
 def visiting(service):
     jar = aiohttp.CookieJar(unsafe=True)  # of an address without a name too
-    session = aiohttp.ClientSession(cookie_jar=jar, timeout=aiohttp.ClientTimeout(PATIENCE))
+    session = aiohttp.ClientSession(cookie_jar=jar, timeout=aiohttp.ClientTimeout(TIMEOUT))
 
     class Visiting:
         async def __aenter__(self):
@@ -389,7 +389,7 @@ async def test_a_store_that_does_not_answer_is_not_waited_for_for_ever(
     service, visitor, monkeypatch
 ):
     await visitor.log_in(LOOK)
-    monkeypatch.setattr("pubqueue.monitor.page.site.PATIENCE", 0.01)
+    monkeypatch.setattr("pubqueue.monitor.page.site.TIMEOUT", 0.01)
 
     async def never(_request):
         await asyncio.Event().wait()

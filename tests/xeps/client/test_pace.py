@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 from harness.ejabberd import Ejabberd
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from simulate import virtual_time
 
 from pubqueue import Publisher, Timings
@@ -117,7 +117,7 @@ async def test_a_server_that_limits_an_account_is_told(server, caplog):
             tls="off",
             timings=Timings(stall=0.2),
         )
-        async with publisher, asyncio.timeout(PATIENCE):
+        async with publisher, asyncio.timeout(TIMEOUT):
             publishing = asyncio.create_task(publisher.publish("jobs", 48 * 1024 * "x"))
             await heard.slow.wait()
             publishing.cancel()

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -118,7 +118,7 @@ def dead(etl):
     """Wait for so many dead items, and return why they are."""
 
     async def dead(count, node="jobs"):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 items = [it async for it in Reader(etl, SERVICE).items(node, state="dead")]
                 if len(items) == count:
@@ -232,10 +232,10 @@ async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):
 
     async with working(old) as worker:
         await publish("i1", of="mail")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not worker.said:
                 await left(etl)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not [it for it in await everything(etl) if it.error]:
                 pass
         (waits,) = await everything(etl)
@@ -319,7 +319,7 @@ async def test_each_handler_takes_no_more_than_it_may_and_lets_others_pass(etl, 
         await publish("m1", of="mail")
         await mailed.wait()
         go.set()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await left(etl):
                 pass
     assert most == 2
@@ -390,12 +390,12 @@ async def test_workers_that_are_killed_lose_nothing(server, etl, publish, tmp_pa
     names = [f"i{number}" for number in range(60)]
     await publish(*names)
     for begun in (7, 11, 16):  # killed with items in hand, and others waiting in the window
-        async with process(server, tmp_path) as running, asyncio.timeout(PATIENCE):
+        async with process(server, tmp_path) as running, asyncio.timeout(TIMEOUT):
             for _ in range(begun):
                 assert await running.stdout.readline()
             running.kill()
     assert await left(etl)
-    async with process(server, tmp_path) as running, asyncio.timeout(PATIENCE):
+    async with process(server, tmp_path) as running, asyncio.timeout(TIMEOUT):
         while await left(etl):
             pass
         running.terminate()
@@ -413,7 +413,7 @@ async def test_an_item_that_kills_its_workers_is_dead_when_its_retries_are_over(
     begun = 0
     for _ in range(2):
         async with process(server, tmp_path) as running:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 begun += [line async for line in running.stdout].count(b"begun i1\n")
             assert await running.wait() == -9
     async with process(server, tmp_path):

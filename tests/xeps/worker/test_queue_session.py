@@ -8,7 +8,7 @@ import signal
 import tracemalloc
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.queue_service import (
     OPTIONS,
     PUBSUB,
@@ -492,7 +492,7 @@ async def test_a_signal_is_heeded_as_soon_as_the_subscription_stands(service, wo
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await worker_of(signals=(signal.SIGTERM,)).run(never)
     finally:
         logger.removeHandler(handler)

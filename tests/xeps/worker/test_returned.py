@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue import BlockingItem, Handlers, Publisher, Worker
 from pubqueue.testing import Service, make_item
@@ -30,8 +30,8 @@ async def asked(service, handler, payload, **settings):
     async with worker, Publisher(**service.account("etl")) as etl, asyncio.TaskGroup() as group:
         group.create_task(worker.run(handler))
         try:
-            async with asyncio.timeout(PATIENCE):
-                return (await etl.ask("jobs", payload, id="a", timeout=PATIENCE)).data
+            async with asyncio.timeout(TIMEOUT):
+                return (await etl.ask("jobs", payload, id="a", timeout=TIMEOUT)).data
         finally:
             worker.stop()
 
@@ -91,11 +91,11 @@ async def test_a_value_that_cannot_be_sent_is_a_failure_and_no_lost_work(service
         return object()
 
     async with Publisher(**service.account("etl")) as etl:
-        asking = asyncio.create_task(etl.ask("jobs", 1, id="a", timeout=PATIENCE))
+        asking = asyncio.create_task(etl.ask("jobs", 1, id="a", timeout=TIMEOUT))
         worker = Worker(**service.account(), node="jobs", signals=())
         async with worker, asyncio.TaskGroup() as group:
             group.create_task(worker.run(returns_a_thing))
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while not service.items("jobs") or service.items("jobs")[0].state != "dead":
                     await worker._session.ask_time()
             worker.stop()

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 from harness.queue_service import result
 
 from pubqueue import ConfigurationError, Handlers, NoSuchNode, Worker
@@ -73,14 +73,14 @@ async def test_each_queue_has_a_window_of_its_own_and_each_item_a_handler(servic
 
     bot = worker(service, requests=2)
     running = asyncio.create_task(service.run(bot, handle, node=["mails", "orders"]))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await all_of_them.wait()
         assert sorted(begun[:4]) == ["mails", "mails", "orders", "orders"]
         await running
 
 
 async def test_one_that_is_deleted_ends_the_worker_by_name(service):
-    async with worker(service) as bot, asyncio.timeout(PATIENCE):
+    async with worker(service) as bot, asyncio.timeout(TIMEOUT):
         service.clear()  # which cuts it off as well
         with pytest.raises(NoSuchNode, match="'mails'"):
             await anext(bot)

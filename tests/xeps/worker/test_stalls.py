@@ -6,7 +6,7 @@ import threading
 from time import monotonic
 
 import pytest
-from harness.patience import PATIENCE
+from harness.patience import TIMEOUT
 
 from pubqueue import Handlers, Timings, Worker
 from pubqueue.testing import Service
@@ -53,7 +53,7 @@ def worker(service):
 @pytest.mark.parametrize("several", [False, True])
 async def test_the_handler_that_blocks_is_named_with_its_line(service, log, several):
     async def rebook(item):
-        assert log.missed.wait(PATIENCE)  # blocks the loop until somebody has missed it
+        assert log.missed.wait(TIMEOUT)  # blocks the loop until somebody has missed it
 
     app = Handlers()
     app.handler()(rebook)
@@ -71,7 +71,7 @@ async def test_a_handler_that_waits_is_not_one_that_blocks(service, log):
 
     def look(loop):
         # when this is done, the handler waits, and the loop for us
-        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(TIMEOUT)
         stalls._WATCHES[loop].look(monotonic() + 3600)  # long after any beat
         looked.set()
 

@@ -11,7 +11,7 @@ from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.limits.quotas import Quotas
 from pubqueue.core.model import Jid, Principal, digest
 from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS
+from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.core.reading.summaries import UNKNOWN, About, Round
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -37,7 +37,7 @@ class Context(Struct, frozen=True):
     same_payload: Callable[[bytes, bytes], bool]
     limits: Limits = DEFAULTS
     fingerprint: Callable[[bytes], bytes] = digest
-    most_subscriptions: int = MOST_SUBSCRIPTIONS
+    max_subscriptions: int = MAX_SUBSCRIPTIONS
     auto_creation: AutoCreation = AutoCreation.NEVER
     is_behind: Callable[[NodeName], bool] = lambda _node: False
     """Whether so much is to be told of a node that it should have no more."""

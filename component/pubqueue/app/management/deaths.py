@@ -8,7 +8,7 @@ from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.items import TAKEN_OUT, named, taken_out
 from pubqueue.app.management.model import (
     AFTER,
-    MOST,
+    MAX_ROWS,
     NODE,
     NUMBERED_AFTER,
     Answer,
@@ -20,7 +20,7 @@ from pubqueue.app.management.model import (
 )
 from pubqueue.app.management.nodes import node_of
 from pubqueue.app.management.words import count
-from pubqueue.core.limits.request_sizes import MOST_NAMED
+from pubqueue.core.limits.request_sizes import MAX_NAMED
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.core.queue.cancel import Cancel, Discard
 from pubqueue.core.queue.redrive import Redrive
@@ -94,7 +94,7 @@ DEAD: Final = Operation(
     "List the dead items of a node",
     "Items that died here or came here dead, in the order of their deaths, each with its last error.",
     Power.NODES,
-    (NODE, REASON, NUMBERED_AFTER, MOST),
+    (NODE, REASON, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_DEATHS,
     _ask_dead,
     _dead,
@@ -119,7 +119,7 @@ REASONS: Final = Operation(
     "Count dead items by their reasons",
     "Why the dead items of a node have died, the commonest reason first. What differs in numbers or ids only is one reason, with * for them.",
     Power.NODES,
-    (NODE, AFTER, MOST),
+    (NODE, AFTER, MAX_ROWS),
     (
         Column("reason", "Reason"),
         Column("count", "Dead items", Cell.COUNT),
@@ -187,7 +187,7 @@ REDRIVE: Final = Operation(
 
 def _ask_discard(by: Principal, given: Given) -> Request:
     if _chosen(given):
-        return Cancel(by, node_of(given), named(given, MOST_NAMED), dead=True)
+        return Cancel(by, node_of(given), named(given, MAX_NAMED), dead=True)
     return Discard(by, node_of(given), given.one("reason"), given.number("after") or 0)
 
 

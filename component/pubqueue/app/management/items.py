@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.model import (
-    MOST,
+    MAX_ROWS,
     NODE,
     NUMBERED_AFTER,
     Answer,
@@ -18,7 +18,7 @@ from pubqueue.app.management.model import (
 )
 from pubqueue.app.management.nodes import node_of
 from pubqueue.app.management.words import count
-from pubqueue.core.limits.request_sizes import MOST_NAMED
+from pubqueue.core.limits.request_sizes import MAX_NAMED
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.cancel import Cancel
@@ -119,7 +119,7 @@ ITEMS: Final = Operation(
     "List the items of a node",
     "The items of a node in the order of their publish, in one state or in all.",
     Power.NODES,
-    (NODE, WHICH, NUMBERED_AFTER, MOST),
+    (NODE, WHICH, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_ITEMS,
     _ask_items,
     _items,
@@ -172,7 +172,7 @@ EVENTS: Final = Operation(
         Parameter("node", Kind.NODE, "Node"),
         NUMBERED_AFTER,
         Parameter("until", Kind.COUNT, "Up to this number"),
-        MOST,
+        MAX_ROWS,
     ),
     (
         Column("seq", "Number", Cell.COUNT),
@@ -302,7 +302,7 @@ CANCEL: Final = Operation(
     Power.NODES,
     (NODE, Parameter("item", Kind.LINES, "Items, by their ids, one a line", required=True)),
     TAKEN_OUT,
-    lambda by, given: Cancel(by, node_of(given), named(given, MOST_NAMED)),
+    lambda by, given: Cancel(by, node_of(given), named(given, MAX_NAMED)),
     lambda reply, _given: taken_out(reply, "cancelled", "Not there, perhaps done already"),
     single=True,
     changes=True,

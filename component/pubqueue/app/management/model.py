@@ -125,7 +125,7 @@ class Operation:
 NODE: Final = Parameter("node", Kind.NODE, "Node", required=True)
 AFTER: Final = Parameter("after", Kind.TEXT, "Behind this one")
 NUMBERED_AFTER: Final = Parameter("after", Kind.COUNT, "Behind this number")
-MOST: Final = Parameter("max", Kind.COUNT, "So many at most")
+MAX_ROWS: Final = Parameter("max", Kind.COUNT, "So many at most")
 
 
 @dataclass(frozen=True, slots=True)

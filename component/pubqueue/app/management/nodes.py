@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.model import (
     AFTER,
-    MOST,
+    MAX_ROWS,
     NODE,
     Answer,
     Column,
@@ -101,7 +101,7 @@ QUEUES: Final = Operation(
     "List the queues",
     "The nodes that you manage, by name, with what waits, is delayed, in flight and dead.",
     Power.NODES,
-    (AFTER, MOST),
+    (AFTER, MAX_ROWS),
     (
         Column("node", "Node"),
         Column("state", "State"),
@@ -289,7 +289,7 @@ MEMBERS: Final = Operation(
     "List who is what to a node",
     "Owners, publishers, members and outcasts of a node.",
     Power.NODES,
-    (NODE, AFTER, MOST),
+    (NODE, AFTER, MAX_ROWS),
     (Column("jid", "Account"), Column("affiliation", "Affiliation")),
     _ask_members,
     _members,

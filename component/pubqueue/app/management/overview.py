@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.model import (
     AFTER,
-    MOST,
+    MAX_ROWS,
     Answer,
     Column,
     Kind,
@@ -136,7 +136,7 @@ OVERVIEW: Final = Operation(
     "Look at all queues, problems first",
     "What there is in all, and what somebody should look at: queues without workers, failing, with old or dead items, paused.",
     Power.NODES,
-    (SORT, PLAIN, CONTAINING, AFTER, MOST),
+    (SORT, PLAIN, CONTAINING, AFTER, MAX_ROWS),
     (
         Column("node", "Node"),
         Column("problems", "Problems", Cell.NAMES),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 JSON: Final = f"{{{ns.JSON}}}json"
 """The element that carries JSON (XEP-0335)."""
 
-LARGEST: Final = 64 * 1024
+MAX_BYTES: Final = 64 * 1024
 """Bytes of a payload that are put on several lines; a larger one is shown as it is."""
 
 DEEPEST: Final = 64
@@ -31,7 +31,7 @@ def readable(payload: bytes) -> str | None:
 
     Numbers, names that come twice and escapes stay as they were published: only blanks between them change.
     """
-    if len(payload) > LARGEST:
+    if len(payload) > MAX_BYTES:
         return None
     try:
         root = ET.fromstring(payload)  # noqa: S314  # the stream has let it in: it has no document type

@@ -8,7 +8,7 @@ from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.items import SHOWN
 from pubqueue.app.management.model import (
     AFTER,
-    MOST,
+    MAX_ROWS,
     NODE,
     Answer,
     Column,
@@ -119,7 +119,7 @@ SCHEDULES: Final = Operation(
     "List the schedules",
     "What is published at set times, with the next and the last time and the last error.",
     Power.SERVICE,
-    (AFTER, MOST),
+    (AFTER, MAX_ROWS),
     (
         Column("schedule", "Schedule"),
         Column("state", "State"),

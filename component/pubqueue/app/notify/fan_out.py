@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Ask = ListUntold | NextSubscribers | TellFormer
     Waiting = News | Callable[[], None]
 
-MOST_OCTETS: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 """Bytes that may wait here until no more is published to the nodes that they are of."""
 
 EACH: Final = 1024
@@ -57,7 +57,7 @@ class FanOut:
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much waits that the node should have no more."""
-        return self._octets > MOST_OCTETS and node in self._queues
+        return self._octets > MAX_BYTES and node in self._queues
 
     def keep(self, notices: Sequence[Notice | News]) -> Sequence[Notice | ToEach]:
         """Return what can be said at once, and keep what has to wait for its turn."""

@@ -13,10 +13,10 @@ from pubqueue.core.addresses import account_of
 if TYPE_CHECKING:
     from pubqueue.core.model import Jid
 
-MOST_OCTETS: Final = 256 * 1024
+MAX_BYTES: Final = 256 * 1024
 """Bytes that are remembered at most, about; who came first is forgotten first."""
 
-MOST_RESOURCES: Final = 100
+MAX_RESOURCES: Final = 100
 """Resources of one account that are remembered."""
 
 BESIDE: Final = 200
@@ -39,9 +39,9 @@ class Newcomers:
             return
         of[jid] = None
         self.octets += _weight(jid)
-        if len(of) > MOST_RESOURCES:
+        if len(of) > MAX_RESOURCES:
             self.left(next(iter(of)))
-        while self.octets > MOST_OCTETS:
+        while self.octets > MAX_BYTES:
             self.left(next(iter(next(iter(self._of.values())))))
 
     def left(self, jid: Jid) -> None:

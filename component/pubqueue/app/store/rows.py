@@ -202,7 +202,7 @@ if TYPE_CHECKING:
     """A change of many rows at once, which a store makes where they are."""
 
 
-MOST_MOVED: Final = 10_000
+MAX_MOVED: Final = 10_000
 MOVED_FOR: Final = 366 * 86_400_000
 """Deleted nodes of which is kept where they are, the last ones, and for how many milliseconds: it goes when the next is noted."""
 

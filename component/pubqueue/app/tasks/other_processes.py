@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 PERIOD: Final = 1.0
 """Seconds between two looks, at most."""
 
-PATIENCE: Final = 60.0
+LATE_AFTER: Final = 60.0
 """Seconds after which one of the two tasks is late."""
 
 LOOK: Final = "other processes"
@@ -51,8 +51,8 @@ class OtherProcesses:
     def start(self, broker: Broker) -> list[asyncio.Task[None]]:
         """Begin to watch, and return the tasks that do; FencedError ends them. Starting twice does no harm."""
         if not self._tasks:
-            lives = broker.upkeep.begins(LEASE, PATIENCE)
-            self._looked = broker.upkeep.begins(LOOK, PATIENCE)
+            lives = broker.upkeep.begins(LEASE, LATE_AFTER)
+            self._looked = broker.upkeep.begins(LOOK, LATE_AFTER)
             again = Again(
                 "other_processes.failed", PERIOD, but=(FencedError,), then=broker.look_around
             )

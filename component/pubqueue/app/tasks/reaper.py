@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-LONGEST: Final = 30.0
+MAX_SLEEP: Final = 30.0
 """Seconds of sleep at most: a clock that was set, forward or back, is noticed within this time."""
 
 USUAL: Final = Trim(kept_for=seconds(7 * 86_400), kept=1_000_000)
 """How long and how much of the event log is kept unless an operator says otherwise."""
 
-PATIENCE: Final = 3 * LONGEST
+LATE_AFTER: Final = 3 * MAX_SLEEP
 """Seconds after which the reaper is late: it sleeps a part of that, and what has run out together takes its time."""
 
 TASK: Final = "reaper"
@@ -74,7 +74,7 @@ class Reaper:
     def start(self, broker: Broker) -> None:
         """Begin to watch the clock. Starting twice does no harm."""
         if self._task is None:
-            self._round_is_over = broker.upkeep.begins(TASK, PATIENCE)
+            self._round_is_over = broker.upkeep.begins(TASK, LATE_AFTER)
             broker.upkeep.aside = lambda: len(self._aside)
             again = Again("reaper.failed")  # nobody else ends locks
             self._task = Task(TASK, partial(self._watch, broker), again)
@@ -130,7 +130,7 @@ class Reaper:
         return (self._next is not None and self._next <= now) or self._is_long_ago(self._expired)
 
     def _is_long_ago(self, moment: Millis) -> bool:
-        return abs(self._clock() - moment) >= LONGEST * 1000
+        return abs(self._clock() - moment) >= MAX_SLEEP * 1000
 
     async def _expire(self, broker: Broker) -> None:
         self._expired = self._clock()
@@ -159,9 +159,9 @@ class Reaper:
 
     def _pause(self) -> float:
         if self._next is None:
-            return LONGEST
+            return MAX_SLEEP
         soonest = RETRY if self._aside else 0.0  # what is set aside is overdue: not in a hot loop
-        return min(LONGEST, max(soonest, (self._next - self._clock()) / 1000))
+        return min(MAX_SLEEP, max(soonest, (self._next - self._clock()) / 1000))
 
 
 async def _do(request: Recover | FireSchedule, broker: Broker) -> Reply:

@@ -13,7 +13,7 @@ import structlog
 
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.core.schedules.fire import FireSchedule, ListDue
-from pubqueue.core.schedules.model import MOST_MISSED, DueNames, Fired, Times, TimesWanted
+from pubqueue.core.schedules.model import MAX_MISSED, DueNames, Fired, Times, TimesWanted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 TURNS: Final = 3
 """How often the times of a schedule are worked out in one turn, if others change it meanwhile."""
 
-PATIENCE: Final = 5.0
+TIMEOUT: Final = 5.0
 """Seconds that the times of one schedule may take; it is milliseconds, for each walk is bounded."""
 
 FAULT: Final = "its times could not be worked out"
@@ -73,7 +73,7 @@ async def turn(
 
 async def _times(wanted: TimesWanted, beside: Beside) -> Times:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await beside(worked_out, wanted)
     except Exception:  # the boundary of a calendar: the schedule is put off, and all else goes on
         log.exception("schedule.calendar_failed", schedule=wanted.name)
@@ -83,8 +83,8 @@ async def _times(wanted: TimesWanted, beside: Beside) -> Times:
 def worked_out(wanted: TimesWanted) -> Times:
     """Return the times that a schedule asks for."""
     line = wanted.cron, wanted.zone
-    found = cron_times.latest(*line, wanted.after, wanted.until, MOST_MISSED + 1)
-    pending = tuple(found[-MOST_MISSED:])
+    found = cron_times.latest(*line, wanted.after, wanted.until, MAX_MISSED + 1)
+    pending = tuple(found[-MAX_MISSED:])
     following = cron_times.following(*line, max(wanted.after, wanted.until))
     return Times(wanted.revision, pending, len(found) > len(pending), following)
 

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 AGAIN: Final = seconds(3600)
 """Until a row that was set aside is tried again."""
 
-MOST: Final = 1000
+MAX_ROWS: Final = 1000
 """Rows that are set aside at most; of more the first are tried again sooner."""
 
 
@@ -76,5 +76,5 @@ class SettingAside:
         kind, place, name = key
         log.error("overdue.set_aside", kind=kind, of=place, name=name)
         self._since[key] = self._clock()
-        while len(self._since) > MOST:
+        while len(self._since) > MAX_ROWS:
             del self._since[next(iter(self._since))]

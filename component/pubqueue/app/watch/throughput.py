@@ -26,7 +26,7 @@ SLOT: Final = 10_000
 SLOTS: Final = 30
 """So many slots are looked back: five minutes."""
 
-MOST_NODES: Final = 10_000
+MAX_NODES: Final = 10_000
 """Nodes of which anything is kept: those in which work was done last."""
 
 MINUTE: Final = 60_000
@@ -96,7 +96,7 @@ def _add(counts: OrderedDict[NodeName, Slots], node: NodeName, slot: int, count:
     slots = counts.get(node)
     if slots is None:
         slots = counts[node] = deque(maxlen=SLOTS + 1)
-        if len(counts) > MOST_NODES:
+        if len(counts) > MAX_NODES:
             counts.popitem(last=False)
     counts.move_to_end(node)
     if slots and slots[-1][0] >= slot:

@@ -9,7 +9,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from pubqueue.core.model import NO_TIME, later, seconds
-from pubqueue.core.queue.expire import LONGEST_PAUSE
+from pubqueue.core.queue.expire import MAX_PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -57,7 +57,7 @@ class HeldBack:
     def over(self, now: Millis) -> Collection[NodeName]:
         """Let go whose time is over, and return the nodes. A moment too far ahead is of a clock that was set back."""
         nodes: set[NodeName] = set()
-        farthest = later(now, seconds(LONGEST_PAUSE))
+        farthest = later(now, seconds(MAX_PAUSE))
         while self._line and not now < self._line[0][0] <= farthest:
             until, node, jid = heapq.heappop(self._line)
             if self._of.get(node, {}).get(jid) == until and self.end(node, jid):

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 ABSENT: Final[Any] = object()
 """Where there was no key."""
 
-MOST_ITEMS: Final = 100_000
-MOST_ROWS: Final = 400_000
+MAX_ITEMS: Final = 100_000
+MAX_ROWS: Final = 400_000
 """Rows that are kept between batches at most: locked items, and of all other kinds together."""
 
-MOST_OCTETS: Final = 32 << 20
+MAX_BYTES: Final = 32 << 20
 """Bytes of names and addresses that were looked up and are remembered at most, found or not: each may be 3 KB, and anybody names
 what is not there."""
 
@@ -236,7 +236,7 @@ class RowCache:
         self.passing.clear()
         self._let_pass()
         self.batches += 1
-        if self.octets > MOST_OCTETS:
+        if self.octets > MAX_BYTES:
             self.forget()
         elif self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
             self._bound()
@@ -268,7 +268,7 @@ class RowCache:
             + len(self.holdings)
             + sum(map(len, self.in_node.values()))
         )
-        if rows > MOST_ROWS or len(self.numbered) > MOST_ITEMS:
+        if rows > MAX_ROWS or len(self.numbered) > MAX_ITEMS:
             self.forget()
 
     def forget_foreign(self) -> None:

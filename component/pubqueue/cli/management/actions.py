@@ -15,7 +15,7 @@ from pubqueue.cli.exit_codes import FAILED
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, confirm, run, sure, words
 from pubqueue.core.decision import Cancelled
-from pubqueue.core.limits.request_sizes import MOST_NAMED
+from pubqueue.core.limits.request_sizes import MAX_NAMED
 from pubqueue.core.model import ItemId, NodeName
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _take_out(
     as_json: bool,
 ) -> None:
     """Have items taken out, any number, and say how many went and which were not there."""
-    parts = [items[at : at + MOST_NAMED] for at in range(0, len(items), MOST_NAMED)] or [()]
+    parts = [items[at : at + MAX_NAMED] for at in range(0, len(items), MAX_NAMED)] or [()]
     missing: list[str] = []
 
     async def work(link: Link) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pubqueue.cli.management.session import Link, Page
 
 SHORTEST: Final = 1.0
-LONGEST: Final = 5.0
+POLL_INTERVAL: Final = 5.0
 """Seconds between two questions."""
 
 OFF: Final = "{0} keeps no event log. Switch it on with: pubqueue node set {0} event_log=1"
@@ -119,4 +119,4 @@ async def _follow(
         left = None if most is None else most - shown
         after, found = await _read(link, node, after, left, for_programs=for_programs)
         shown += found
-        pause = SHORTEST if found else min(LONGEST, pause * 1.5)
+        pause = SHORTEST if found else min(POLL_INTERVAL, pause * 1.5)

@@ -34,7 +34,7 @@ PADDING: Final = 2_048
 THROTTLED: Final = 4.0
 """Seconds; a burst that takes longer is being held back."""
 
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 """Seconds for which an answer is waited for."""
 
 LARGE: Final = 230_000
@@ -51,7 +51,7 @@ STANDS_STILL: Final = "should have come round since; its log says what it waits 
 NAMED: Final = 5
 """Queues that are named in one sentence."""
 
-MOST: Final = 10_000
+MAX_NODES: Final = 10_000
 """Nodes that are looked at."""
 
 
@@ -159,7 +159,7 @@ async def _queues(link: Link) -> AsyncIterator[Finding]:
     nodes: dict[str, dict[str, Value]] = {}
     more = False
     try:
-        async for page in link.pages(QUEUES, {}, MOST):
+        async for page in link.pages(QUEUES, {}, MAX_NODES):
             nodes |= {str(row["node"]): row for row in page.rows}
             more = page.more
     except RefusedError as problem:
@@ -225,7 +225,7 @@ async def _burst(link: Link) -> Finding:
     """Send pings that together are more than a throttled session may say at once (XEP-0199)."""
     begun = time.monotonic()
     pings = [
-        _ping(link, PADDING, PATIENCE) for _ in range(BURST)
+        _ping(link, PADDING, TIMEOUT) for _ in range(BURST)
     ]  # all are written before the first is answered
     try:
         await asyncio.gather(*pings)
@@ -244,7 +244,7 @@ async def _burst(link: Link) -> Finding:
 async def _large(link: Link) -> Finding:
     """Send a stanza about as large as they come; last of all, for a server that minds ends the stream."""
     try:
-        await _ping(link, LARGE, PATIENCE)
+        await _ping(link, LARGE, TIMEOUT)
     except IqError:
         pass  # it has arrived, and that is what matters
     except ServiceUnavailable:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.cells import Value
     from pubqueue.cli.management.session import Link
 
-MOST: Final = 1_000
+MAX_NODES: Final = 1_000
 """Nodes that are looked at for one screen."""
 
 KEYS: Final = {"q", "Q", "\x03", "\x1b"}
@@ -78,7 +78,7 @@ async def _look(link: Link) -> tuple[list[dict[str, Value]], int | None, bool]:
     """Return the queues, those with most work first; whether there are more than were looked at."""
     found: list[dict[str, Value]] = []
     now, more = None, False
-    async for page in link.pages(QUEUES, {}, MOST):
+    async for page in link.pages(QUEUES, {}, MAX_NODES):
         found += [row for row in page.rows if row["state"] != NO_QUEUE]
         now, more = page.now, page.more
     return sorted(found, key=lambda row: (-_work(row), str(row["node"]))), now, more

@@ -22,31 +22,31 @@ from pubqueue.core.transactions.staging import StagePublish
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
-MOST_PUBLISHED: Final = 1_000
+MAX_PUBLISHED: Final = 1_000
 """Items of one publish, staged or not."""
 
-MOST_NAMED: Final = 500
+MAX_NAMED: Final = 500
 """Items that one request names by their ids: those of a retract, an unlock, a touch, and of what operators do."""
 
-MOST_ENTRIES: Final = 500
+MAX_ENTRIES: Final = 500
 """Affiliations or subscriptions that one request changes."""
 
-_OF_ITEMS: Final = MOST_NAMED, lambda request: request.ids
+_OF_ITEMS: Final = MAX_NAMED, lambda request: request.ids
 _TOO_MANY_ENTRIES: Final = Refused(
-    Refusal.BAD_REQUEST, f"a request changes {MOST_ENTRIES} entries at most"
+    Refusal.BAD_REQUEST, f"a request changes {MAX_ENTRIES} entries at most"
 )
 
 # fmt: off
 SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
-    Publish:          (MOST_PUBLISHED, lambda request: request.drafts),
-    StagePublish:     (MOST_PUBLISHED, lambda request: request.publish.drafts),
+    Publish:          (MAX_PUBLISHED, lambda request: request.drafts),
+    StagePublish:     (MAX_PUBLISHED, lambda request: request.publish.drafts),
     Settle:           _OF_ITEMS,
     Touch:            _OF_ITEMS,
     Cancel:           _OF_ITEMS,
     FreeLocks:        _OF_ITEMS,
-    Redrive:          (MOST_NAMED, lambda request: request.ids or ()),
-    SetAffiliations:  (MOST_ENTRIES, lambda request: request.entries),
-    SetSubscriptions: (MOST_ENTRIES, lambda request: request.wishes),
+    Redrive:          (MAX_NAMED, lambda request: request.ids or ()),
+    SetAffiliations:  (MAX_ENTRIES, lambda request: request.entries),
+    SetSubscriptions: (MAX_ENTRIES, lambda request: request.wishes),
 }
 # fmt: on
 """Of each kind of request that names many: how many at most, and what it names."""

@@ -17,7 +17,7 @@ from pubqueue.core.decision import (
     Refused,
 )
 from pubqueue.core.model import (
-    LONGEST_ID,
+    MAX_ID_LENGTH,
     AccessModel,
     ItemReply,
     NodeConfig,
@@ -39,13 +39,13 @@ Value = str | int | float | None
 DAY: Final = 86_400
 YEAR: Final = 366 * DAY
 
-LARGEST_PAYLOAD: Final = 10**9
+MAX_PAYLOAD_BYTES: Final = 10**9
 """Bytes that a store can keep as one value. Faces have lower bounds of their own."""
 
 
 LOWEST_RATE: Final = 0.001
 HIGHEST_RATE: Final = 100_000
-LONGEST_RATE: Final = 13
+MAX_RATE_LENGTH: Final = 13
 """Characters: six places behind the point, as it is shown."""
 
 
@@ -119,7 +119,7 @@ def _rate(text: str) -> float | None:
         return None
     whole_part, _, rest = said.partition(".")
     digits = whole_part + rest
-    known = whole_part and digits.isascii() and digits.isdigit() and len(said) <= LONGEST_RATE
+    known = whole_part and digits.isascii() and digits.isdigit() and len(said) <= MAX_RATE_LENGTH
     if not known or not LOWEST_RATE <= float(said) <= HIGHEST_RATE:
         bounds = f"from {LOWEST_RATE} to {HIGHEST_RATE}"
         raise BadValueError(f"a number {bounds} is needed, such as 5 or 0.5, or nothing")
@@ -131,8 +131,8 @@ def _write_rate(value: float | None) -> str:
 
 
 def _text(text: str) -> str:
-    if len(text) > LONGEST_ID:
-        raise BadValueError(f"at most {LONGEST_ID} characters")
+    if len(text) > MAX_ID_LENGTH:
+        raise BadValueError(f"at most {MAX_ID_LENGTH} characters")
     return text
 
 
@@ -151,7 +151,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "access_model":               _choice(AccessModel),
     "publish_model":              _choice(PublishModel),
     "max_items":                  Setting(_whole_or_max(1, 10**12), _write_or_max),
-    "max_payload_size":           Setting(whole(1, LARGEST_PAYLOAD)),
+    "max_payload_size":           Setting(whole(1, MAX_PAYLOAD_BYTES)),
     "item_expire":                Setting(_whole_or_max(1, 100 * YEAR), _write_or_max),
     "notify_retract":             _BOOLEAN,
     "notify_delete":              _BOOLEAN,

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
 
-MOST_RESOURCES: Final = 100
+MAX_RESOURCES: Final = 100
 """Full JIDs of an account that are known to be here, at most."""
 
-MOST_TIMEOUTS: Final = 2
+MAX_TIMEOUTS: Final = 2
 """Locks that may time out in a row, beyond a window full of them, before a silent subscriber gets nothing more."""
 
 FIRST_PAUSE: Final = 1
-LONGEST_PAUSE: Final = 60
+MAX_PAUSE: Final = 60
 """Seconds for which nothing is handed to whom deliveries come back: doubling with each window full of them."""
 
 TIMED_OUT: Final = "the lock timed out"
@@ -291,7 +291,7 @@ def _silence(
     """
     for holder in holders:
         unanswered = holder.unanswered + timeouts[holder.node, holder.jid]
-        silenced = unanswered > holder.queue_requests + MOST_TIMEOUTS
+        silenced = unanswered > holder.queue_requests + MAX_TIMEOUTS
         yield NoteUnanswered(holder.node, holder.jid, unanswered, silenced=silenced)
 
 
@@ -320,8 +320,8 @@ def shows_itself(jid: Jid) -> tuple[HearOf, ...]:
 def note_here(came: Iterable[Jid], here: tuple[Jid, ...]) -> Iterator[Change]:
     """Note which full JIDs of an account are here, beside those that are known; of too many the first go."""
     new = [jid for jid in dict.fromkeys(came) if account_of(jid) != jid and jid not in here]
-    yield from map(NoteResource, new[-MOST_RESOURCES:])
-    too_many = max(0, len(here) + min(len(new), MOST_RESOURCES) - MOST_RESOURCES)
+    yield from map(NoteResource, new[-MAX_RESOURCES:])
+    too_many = max(0, len(here) + min(len(new), MAX_RESOURCES) - MAX_RESOURCES)
     yield from map(ForgetResource, here[:too_many])
 
 
@@ -407,6 +407,6 @@ def _hold_back(one: Subscription, now: Millis) -> NoteUnanswered:
     """Count a delivery that came back, and wait the longer, the more have come back in a row."""
     unanswered = one.unanswered + 1
     full_windows = one.unanswered // one.queue_requests
-    pause = min(LONGEST_PAUSE, FIRST_PAUSE << min(full_windows, 30))
+    pause = min(MAX_PAUSE, FIRST_PAUSE << min(full_windows, 30))
     until = later(now, seconds(pause))
     return NoteUnanswered(one.node, one.jid, unanswered, until=until)

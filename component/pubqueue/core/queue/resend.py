@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOOKED_AT: Final = 250
 """Locks that one step looks at, at most."""
 
-MOST_OCTETS: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Bytes of payload that one step sends again; the delivery with which they are exceeded is the last."""
 
 

@@ -21,7 +21,7 @@ SLICE: Final = 500
 LOOKED_AT: Final = 50_000
 """Dead items that are looked at for one answer, in steps between which others read."""
 
-MOST_SHAPES: Final = 500
+MAX_SHAPES: Final = 500
 """Reasons that are told apart; what dies of yet another is counted together, under `*`."""
 
 PAGE: Final = 50
@@ -71,7 +71,7 @@ def _counted(known: tuple[ReasonCount, ...], items: tuple[Item, ...]) -> tuple[R
         if letter is None:
             continue
         name = shape(letter.reason)
-        if name not in counts and len(counts) >= MOST_SHAPES:
+        if name not in counts and len(counts) >= MAX_SHAPES:
             name = ANY
         before = counts.get(name)
         if before is None:

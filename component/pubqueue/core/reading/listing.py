@@ -9,10 +9,10 @@ from typing import Final
 
 from msgspec import Struct
 
-MOST_ENTRIES: Final = 1_000
+MAX_ENTRIES: Final = 1_000
 """Entries in one answer at most, whatever is asked for; a face whose answers are small cuts further."""
 
-MOST_OCTETS: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Bytes of payload in one answer at most; one item is in it however large. A face says how much less it can take."""
 
 
@@ -47,7 +47,7 @@ class Part(Struct, frozen=True, gc=False):
 WHOLE: Final = Part()
 
 
-def room_of(page: Page | None, most: int = MOST_ENTRIES) -> int:
+def room_of(page: Page | None, most: int = MAX_ENTRIES) -> int:
     """Return how many entries the answer may have."""
     return most if page is None or page.most is None else min(page.most, most)
 

@@ -19,7 +19,7 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.reading.listing import MOST_OCTETS
+from pubqueue.core.reading.listing import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +52,7 @@ class ReadItems(Struct, frozen=True, gc=False):
     max: int | None = None
     state: State | None = None
     payloads: bool = True
-    room: int = MOST_OCTETS
+    room: int = MAX_BYTES
     reason: str = ""
 
 

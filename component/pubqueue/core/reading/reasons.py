@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-LONGEST: Final = 200
+MAX_SHAPE_LENGTH: Final = 200
 """Characters of a shape; what comes behind them varies."""
 
 ANY: Final = "*"
@@ -27,8 +27,8 @@ def shape(reason: str) -> str:
     """Return the first line of a reason with `*` for each number and id in it."""
     first, line, _ = reason.partition("\n")
     found = _VARIES.sub(ANY, first) + (ANY if line else "")
-    if len(found) > LONGEST:
-        found = found[:LONGEST] + ANY
+    if len(found) > MAX_SHAPE_LENGTH:
+        found = found[:MAX_SHAPE_LENGTH] + ANY
     return _AGAIN.sub(ANY, found) or ANY
 
 

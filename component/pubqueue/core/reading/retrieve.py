@@ -20,7 +20,7 @@ from pubqueue.core.model import AccessModel, Affiliation, Subscription, Subscrip
 from pubqueue.core.multi_subscription import find
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.reading.listing import MOST_OCTETS, Page, Part
+from pubqueue.core.reading.listing import MAX_BYTES, Page, Part
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Item, ItemId, Jid, Node, NodeName, Principal
@@ -45,7 +45,7 @@ class Retrieve(Struct, frozen=True, gc=False):
     ids: tuple[ItemId, ...] = ()
     newest: int | None = None
     page: Page | None = None
-    room: int = MOST_OCTETS
+    room: int = MAX_BYTES
     order: Order | None = None
     subid: str | None = None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import NodeName, Principal
     from pubqueue.core.reading.sampled import Sample
 
-MOST_SAMPLED: Final = 500
+MAX_SAMPLED: Final = 500
 """Nodes of which one process keeps a sample of a minute, at most."""
 
 CLEARED: Final = 5_000

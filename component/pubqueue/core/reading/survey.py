@@ -30,7 +30,7 @@ OLD: Final = 900_000
 PAGE: Final = 50
 """Rows of one answer."""
 
-MOST_NODES: Final = 20_000
+MAX_NODES: Final = 20_000
 """Nodes that are looked at for one answer."""
 
 
@@ -121,7 +121,7 @@ def survey(request: ReadSurvey, facts: ReadFacts) -> Decision:
     page = decided.reply
     assert isinstance(page, NodePage)
     known, looked = _with(request, page), request.looked + len(page.entries)
-    if page.more and looked < MOST_NODES:
+    if page.more and looked < MAX_NODES:
         at = replace(nodes, after=page.through, counted=None)
         return Decision(Done(), then=replace(request, at=at, known=known, looked=looked))
     room = _room(request)

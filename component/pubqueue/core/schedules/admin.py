@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
 from pubqueue.core.headers import excess
 from pubqueue.core.schedules.model import (
-    LONGEST_NAME,
-    MOST_SCHEDULES,
+    MAX_NAME_LENGTH,
+    MAX_SCHEDULES,
     DropSchedule,
     PutSchedule,
     Schedule,
@@ -24,8 +24,8 @@ from pubqueue.core.schedules.model import (
 )
 from pubqueue.core.validity import (
     HIGHEST_PRIORITY,
-    LONGEST_GROUP,
-    LONGEST_SPAN,
+    MAX_GROUP_LENGTH,
+    MAX_SPAN,
     is_group,
     is_node,
 )
@@ -141,18 +141,18 @@ def list_schedules(request: ListSchedules, facts: SchedulesFacts) -> Decision:
 def fault_of(definition: Definition) -> str:
     """Return what is wrong with a definition whatever its times are, empty if nothing is."""
     name = definition.name
-    if not 0 < len(name.encode()) <= LONGEST_NAME or not name.isprintable():
-        return f"name has to be 1 to {LONGEST_NAME} bytes, without control characters"
+    if not 0 < len(name.encode()) <= MAX_NAME_LENGTH or not name.isprintable():
+        return f"name has to be 1 to {MAX_NAME_LENGTH} bytes, without control characters"
     if not is_node(definition.node):
         return "node is no NodeID"
     if not definition.payload:
         return "a payload is needed"
     if abs(definition.priority) > HIGHEST_PRIORITY:
         return f"priority goes from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
-    if definition.ttl is not None and not 0 <= definition.ttl <= LONGEST_SPAN:
+    if definition.ttl is not None and not 0 <= definition.ttl <= MAX_SPAN:
         return "ttl is a number of seconds, up to a hundred years"
     if definition.group and not is_group(definition.group):
-        return f"group has to be 1 to {LONGEST_GROUP} bytes, without control characters"
+        return f"group has to be 1 to {MAX_GROUP_LENGTH} bytes, without control characters"
     return excess(definition.headers) or ""
 
 
@@ -174,7 +174,7 @@ def add_schedule(request: AddSchedule, facts: KeepFacts) -> Decision:
         return refuse(Refusal.ITEM_EXISTS, f"there is a schedule {name!r}: change that one")
     if facts.full:
         return refuse(
-            Refusal.TOO_MUCH_STAGED, f"there are {MOST_SCHEDULES} schedules, the most there may be"
+            Refusal.TOO_MUCH_STAGED, f"there are {MAX_SCHEDULES} schedules, the most there may be"
         )
     made = _made(None, request.definition, Source.COMMAND, request.by.account, facts)
     return Decision(Done(), (PutSchedule(made),))

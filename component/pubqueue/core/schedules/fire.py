@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pubqueue.core.schedules.model import Definition
 
 RETRY_FIRST: Final = seconds(1)
-RETRY_LONGEST: Final = seconds(60)
+MAX_RETRY: Final = seconds(60)
 """How long to wait after a node has refused: doubled with every refusal in a row, up to this."""
 
 
@@ -156,7 +156,7 @@ def _settled(schedule: Schedule, through: Millis, due: Millis | None) -> Schedul
 def _put_off(schedule: Schedule, error: str, now: Millis) -> Decision:
     """Keep the time, and try again in a while: the node may have room, be open, or be there by then."""
     tries = schedule.tries + 1
-    pause = Millis(min(RETRY_LONGEST, RETRY_FIRST << min(schedule.tries, 10)))
+    pause = Millis(min(MAX_RETRY, RETRY_FIRST << min(schedule.tries, 10)))
     after = replace(
         schedule,
         due=later(now, pause),

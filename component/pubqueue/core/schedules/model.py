@@ -22,19 +22,19 @@ class Missed(StrEnum):
     SKIP = "skip"
     """None; a time counts as missed from `ON_TIME` on."""
     ALL = "all"
-    """One item for each, the oldest first, of the last `MOST_MISSED`."""
+    """One item for each, the oldest first, of the last `MAX_MISSED`."""
 
 
 ON_TIME: Final = seconds(60)
 """How late a time still counts as met."""
 
-MOST_MISSED: Final = 100
+MAX_MISSED: Final = 100
 """Missed times that are made up for at most; of more the oldest are left out."""
 
-MOST_SCHEDULES: Final = 1_000
+MAX_SCHEDULES: Final = 1_000
 """Schedules of one service."""
 
-LONGEST_NAME: Final = 255
+MAX_NAME_LENGTH: Final = 255
 """Bytes of a schedule's name."""
 
 

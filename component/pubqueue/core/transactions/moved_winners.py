@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import LONGEST_ID, ItemId
+from pubqueue.core.model import MAX_ID_LENGTH, ItemId
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Millis, NodeName
@@ -23,6 +23,6 @@ def id_elsewhere(
     """
     whole = f"{node}/{name}"
     found = f"{whole}.{at}.{winner}" if twice else f"{whole}.{at}"
-    if len(found.encode()) > LONGEST_ID:
+    if len(found.encode()) > MAX_ID_LENGTH:
         found = f"{whole[:HEAD]}.{at}.{winner}"
     return ItemId(found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.single import Single
-from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
+from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ class Answers:
         """Answer with this, and return how many bytes were said."""
         rest = b">" + inner + b"</iq>" if inner else b"/>"
         answer = b'<iq type="result"' + asked.address + rest
-        if len(answer) > LARGEST_ANSWER:
+        if len(answer) > MAX_ANSWER_BYTES:
             self.refuse(asked, TOO_LARGE)
         else:
             self._write(answer)

@@ -48,7 +48,7 @@ from pubqueue.faces.xmpp.stream.single import Single
 from pubqueue.faces.xmpp.stream.to_many import ToMany
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 from pubqueue.faces.xmpp.xml.ids import new_id
-from pubqueue.faces.xmpp.xml.size_limits import LARGEST
+from pubqueue.faces.xmpp.xml.size_limits import MAX_STANZA_BYTES
 from pubqueue.faces.xmpp.xml.text import attribute
 from pubqueue_xeps.wire import ns
 
@@ -441,7 +441,11 @@ class XmppFace:
 
     def _say(self, what: Notice) -> bool:
         message = notices.notice(what, self._jid, new_id)
-        if len(message) > LARGEST and isinstance(what, Retracted | Unlocked) and len(what.ids) > 1:
+        if (
+            len(message) > MAX_STANZA_BYTES
+            and isinstance(what, Retracted | Unlocked)
+            and len(what.ids) > 1
+        ):
             half = len(what.ids) // 2
             ids = what.ids[:half], what.ids[half:]
             return all(self._say(replace(what, ids=part)) for part in ids)

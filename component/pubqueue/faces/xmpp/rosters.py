@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds until a roster is not waited for any more: whoever asked counts as no contact."""
 
-MOST: Final = 1000
+MAX_OPEN: Final = 1000
 """Questions that are open at most; whoever comes then is asked to wait."""
 
-MOST_OF_ONE: Final = 20
+MAX_OF_ONE: Final = 20
 """Questions of one account, and owners of a node that are asked at most."""
 
-MOST_OF_A_SERVER: Final = 200
+MAX_OF_A_SERVER: Final = 200
 """Questions of the accounts of one server that is not ours."""
 
-MOST_DOMAINS: Final = 100
+MAX_DOMAINS: Final = 100
 """Domains of which it is remembered that they grant it: anybody's server may say that it does, of its own accounts."""
 
 _MARK: Final = "roster-"
@@ -89,7 +89,7 @@ class Rosters:
             for one in grants
             for perm in one.children
         )
-        if reads and len(self._granted) < MOST_DOMAINS:
+        if reads and len(self._granted) < MAX_DOMAINS:
             self._granted.add(sender)
         elif not reads:
             self._granted.discard(sender)
@@ -105,13 +105,13 @@ class Rosters:
         False if so much is open already that the account has to wait; then nothing is asked, nor told.
         """
         asked = [owner for owner in owners if owner.rpartition("@")[2] in self._granted]
-        asked = asked[:MOST_OF_ONE]
+        asked = asked[:MAX_OF_ONE]
         if not asked:
             tell(())
             return True
         question = _Question(by, set(), tell)
         busy = any(self._of[who] + len(asked) > most for who, most in question.payers.items())
-        if busy or len(self._open) + len(asked) > MOST:
+        if busy or len(self._open) + len(asked) > MAX_OPEN:
             return False
         for who in question.payers:
             self._of[who] += len(asked)
@@ -125,7 +125,7 @@ class Rosters:
                 f'<query xmlns="{ns.ROSTER}"/></iq>'.encode()
             )
         for name in names.values():
-            loop.call_later(PATIENCE, partial(self._heard, name, ()))
+            loop.call_later(TIMEOUT, partial(self._heard, name, ()))
         return True
 
     def awaits(self, iq: Element) -> bool:
@@ -160,8 +160,8 @@ class Rosters:
 def _payers(by: Principal) -> dict[str, int]:
     """Return in whose bounds a question counts: the account's, and its server's if that is not ours."""
     if by.local:
-        return {by.account: MOST_OF_ONE}
-    return {by.account: MOST_OF_ONE, "@" + by.account.rpartition("@")[2]: MOST_OF_A_SERVER}
+        return {by.account: MAX_OF_ONE}
+    return {by.account: MAX_OF_ONE, "@" + by.account.rpartition("@")[2]: MAX_OF_A_SERVER}
 
 
 def _contact(item: Element) -> Contact:

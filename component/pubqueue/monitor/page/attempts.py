@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FREE: Final = 3
 """Wrong tokens of an address that cost nothing: people mistype."""
 
-LONGEST: Final = 60.0
+MAX_WAIT: Final = 60.0
 """Seconds that an address waits at most after a wrong token."""
 
 FORGOTTEN: Final = 900.0
@@ -28,7 +28,7 @@ MANY: Final = 60
 
 MINUTE: Final = 60.0
 
-MOST_ADDRESSES: Final = 10_000
+MAX_ADDRESSES: Final = 10_000
 """Addresses that are remembered; beyond them the one goes that was wrong the longest time ago."""
 
 
@@ -64,14 +64,14 @@ class Attempts:
         before = 0 if known is None or now - known.last > FORGOTTEN else known.count
         self._known[key] = Wrong(before + 1, now, now + self._cost(before + 1))
         self._known.move_to_end(key)
-        if len(self._known) > MOST_ADDRESSES:
+        if len(self._known) > MAX_ADDRESSES:
             self._known.popitem(last=False)
 
     def _cost(self, count: int) -> float:
         """Return how long the address waits after its so-and-so-manieth wrong token in a row."""
         if self._in_all > MANY:
-            return LONGEST
-        return 0.0 if count <= FREE else min(LONGEST, 2.0 ** min(count - FREE - 1, 10))
+            return MAX_WAIT
+        return 0.0 if count <= FREE else min(MAX_WAIT, 2.0 ** min(count - FREE - 1, 10))
 
 
 def _of(address: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HELD: Final = 12 * 3600
 """Seconds until who is logged in has to do so again."""
 
-MOST_ENDED: Final = 10_000
+MAX_ENDED: Final = 10_000
 """Log-outs that are remembered, so that a cookie which was copied before ends with them."""
 
 
@@ -110,7 +110,7 @@ class Sessions:
     def end(self, session: Session) -> None:
         """Let its cookie hold no longer, on this instance."""
         self._ended[session.name] = None
-        while len(self._ended) > MOST_ENDED:
+        while len(self._ended) > MAX_ENDED:
             del self._ended[next(iter(self._ended))]
 
     def sign(self, session: Session, text: str) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 PLACES: Final = frozenset({"./", "queue", "items", "item", "reasons", "ask"})
 """Pages to which a log-in returns."""
 
-LONGEST_PLACE: Final = 4_000
+MAX_PLACE_LENGTH: Final = 4_000
 """Characters of an address to which a log-in returns."""
 
 
@@ -36,7 +36,7 @@ def referring(request: web.Request) -> str:
 def known_place(text: str) -> str:
     """Return where a log-in returns to if that is a page of ours, else the first one: never another site's."""
     page, _, query = text.partition("?")
-    fits = page in PLACES and len(text) <= LONGEST_PLACE and re.fullmatch(r"[!-~]*", query)
+    fits = page in PLACES and len(text) <= MAX_PLACE_LENGTH and re.fullmatch(r"[!-~]*", query)
     return text if fits else "./"
 
 

@@ -20,7 +20,7 @@ from pubqueue.core.queue.settle import Settle, holds
 from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
-from pubqueue.core.reading.samples import MOST_SAMPLED, KeepSamples
+from pubqueue.core.reading.samples import MAX_SAMPLED, KeepSamples
 from pubqueue.monitor.event_counters import Kind
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Sampling:
     def _of(self, node: NodeName) -> Counts | None:
         """Return the counts of a node; None if there are too many, or it is none."""
         counts = self._counts.get(node)
-        if counts is None and node and len(self._counts) < MOST_SAMPLED:
+        if counts is None and node and len(self._counts) < MAX_SAMPLED:
             counts = self._counts[node] = Counts()
         return counts
 

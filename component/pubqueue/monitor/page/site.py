@@ -52,7 +52,7 @@ COOKIE: Final = "pubqueue"
 PART: Final = "X-Pubqueue-Part"
 """A header with which the script asks for the part alone that changes."""
 
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 """Seconds for the store to answer."""
 
 CHANGING: Final = frozenset(
@@ -63,10 +63,10 @@ CHANGING: Final = frozenset(
 LIVE: Final = 5_000
 """Milliseconds after which the script brings a page up to date."""
 
-LONGEST_REASON: Final = 1_000
+MAX_REASON_LENGTH: Final = 1_000
 """Characters of a reason that items are chosen by."""
 
-MOST_CHOSEN: Final = 200
+MAX_CHOSEN: Final = 200
 """Items in one form, at most."""
 
 OFF: Final = (
@@ -249,7 +249,7 @@ class Site:
         if broker is None:
             raise SilentError("This process does not serve at present.")
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 reply = await broker.handle(request)
         except TimeoutError:
             raise SilentError("The store does not answer.") from None
@@ -424,13 +424,13 @@ def _meant(
         if not (reason := _reason(form)):
             raise web.HTTPBadRequest(reason="Choose a reason.")
         return action, node, (), reason
-    if not 0 < len(ids) <= MOST_CHOSEN:
-        raise web.HTTPBadRequest(reason=f"Choose an item at least, and {MOST_CHOSEN} at most.")
+    if not 0 < len(ids) <= MAX_CHOSEN:
+        raise web.HTTPBadRequest(reason=f"Choose an item at least, and {MAX_CHOSEN} at most.")
     return action, node, ids, ""
 
 
 def _reason(form: Any) -> str:  # noqa: ANN401  # a query or a form of aiohttp
-    return str(form.get("reason", ""))[:LONGEST_REASON]
+    return str(form.get("reason", ""))[:MAX_REASON_LENGTH]
 
 
 def _is_nobodys(text: str) -> bool:

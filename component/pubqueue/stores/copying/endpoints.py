@@ -19,7 +19,7 @@ WAITING: Final = 5.0
 AT_ONCE: Final = 500
 """Rows that are written together, at most."""
 
-OCTETS_AT_ONCE: Final = 4 << 20
+BYTES_AT_ONCE: Final = 4 << 20
 """Bytes after which no further row is written together with others."""
 
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.store.ports import StoreError
-from pubqueue.stores.copying.endpoints import AT_ONCE, OCTETS_AT_ONCE, WAITING, RefusedError
+from pubqueue.stores.copying.endpoints import AT_ONCE, BYTES_AT_ONCE, WAITING, RefusedError
 from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, Table
 from pubqueue.stores.sqlite import SqliteStore, file_mode
 from pubqueue.stores.sqlite.exclusive_access import alone, number_file, numbered
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KINDS: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "bytes", "REAL": "real"}
 
-OCTETS_OF_A_COMMIT: Final = 64 << 20
+BYTES_OF_A_COMMIT: Final = 64 << 20
 
 
 class SqlitePlace:
@@ -121,7 +121,7 @@ class SqlitePlace:
         for batch, octets in _batches(rows):
             self._connection.executemany(statement, batch)
             waiting += octets
-            if waiting > OCTETS_OF_A_COMMIT:
+            if waiting > BYTES_OF_A_COMMIT:
                 waiting = 0
                 self._connection.execute("COMMIT")
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -239,7 +239,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[tuple[list[Row], int]]:
     for row in rows:
         batch.append(row)
         octets += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-        if len(batch) == AT_ONCE or octets > OCTETS_AT_ONCE:
+        if len(batch) == AT_ONCE or octets > BYTES_AT_ONCE:
             yield batch, octets
             batch, octets = [], 0
     yield batch, octets

@@ -58,7 +58,7 @@ class _Texts(Column):
     pass
 
 
-class _Octets(Column):
+class _Bytes(Column):
     pass
 
 
@@ -89,7 +89,7 @@ class _TextsDumper(_ColumnDumper):
     oid, element, write = 1009, 25, staticmethod(_text)
 
 
-class _OctetsDumper(_ColumnDumper):
+class _BytesDumper(_ColumnDumper):
     oid, element, write = 1001, 17, staticmethod(_octets)
 
 
@@ -100,7 +100,7 @@ class _FlagsDumper(_ColumnDumper):
 COLUMNS: Final[dict[str, Callable[[Sequence[Any]], Column]]] = {
     "bigint": _Integers,
     "text": _Texts,
-    "bytea": _Octets,
+    "bytea": _Bytes,
     "boolean": _Flags,
 }
 """The arrays that statements take, by the names of their types."""
@@ -111,7 +111,7 @@ def register(adapters: AdaptersMap) -> None:
     adapters.register_dumper(int, Int8BinaryDumper)
     adapters.register_dumper(_Integers, _IntegersDumper)
     adapters.register_dumper(_Texts, _TextsDumper)
-    adapters.register_dumper(_Octets, _OctetsDumper)
+    adapters.register_dumper(_Bytes, _BytesDumper)
     adapters.register_dumper(_Flags, _FlagsDumper)
 
 

@@ -39,7 +39,7 @@ CONNECTION: Final = {
 """Unless the address says otherwise: a server that is gone without a word is noticed in seconds, and of several that are
 named the one is taken that can be written to."""
 
-PATIENCE: Final = 0.5
+CLOSE_TIMEOUT: Final = 0.5
 """Seconds that a thread has to come to an end when its connection is closed, and again when that is cut."""
 
 PREPARED: Final = 512
@@ -140,7 +140,7 @@ class Line:
 
 async def _is_done(work: asyncio.Future[None]) -> bool:
     """Wait a moment for the end of the work; say whether it came."""
-    done, _ = await asyncio.wait([work], timeout=PATIENCE)
+    done, _ = await asyncio.wait([work], timeout=CLOSE_TIMEOUT)
     return bool(done)
 
 

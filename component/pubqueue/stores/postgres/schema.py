@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "pubqueue"
 
-LOCK_PATIENCE: Final = 5.0
+LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait while somebody else holds a lock."""
 
 SETTINGS: Final = {
@@ -64,7 +64,7 @@ def prepare(connection: Connection, *, half_copied: bool = False) -> None:
 def configure(connection: Connection) -> None:
     """Make the connection ready to look at a schema."""
     register(connection.adapters)
-    settings = SETTINGS | {"lock_timeout": f"{round(LOCK_PATIENCE * 1000)}ms"}
+    settings = SETTINGS | {"lock_timeout": f"{round(LOCK_TIMEOUT * 1000)}ms"}
     connection.execute(
         "; ".join(f"SET {name} = '{value}'" for name, value in settings.items()), prepare=False
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-GLANCE: Final = 0.02
+POLL_INTERVAL: Final = 0.02
 """Seconds between two looks whether somebody else still has it."""
 
 
@@ -100,7 +100,7 @@ def _opened_gate(path: Path, gate: Path, patience: float) -> int:
         os.close(descriptor)
         if time.monotonic() >= until:
             raise StoreError(f"{path}: somebody copies it just now")
-        time.sleep(GLANCE)
+        time.sleep(POLL_INTERVAL)
 
 
 def _gate(path: Path) -> Path:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Excluding = Callable[[Callable[[], bool]], Awaitable[bool]]
 
-MOST: Final = 64
+MAX_INSTANCES: Final = 64
 """Processes on one file, at most."""
 
 EPOCH: Final = 8
@@ -137,13 +137,13 @@ class Instances:
 
     def _enter(self) -> Instance:
         try:
-            for number in range(MOST):
+            for number in range(MAX_INSTANCES):
                 if number not in self._held and (fresh := self._take(number)) is not None:
                     self._see_that_it_may_be_served(number, fresh=fresh)
                     return Instance(number, died=not fresh)
         except OSError as problem:
             raise StoreError(str(problem)) from problem
-        raise StoreError(f"{MOST} processes serve from {self._path} already")
+        raise StoreError(f"{MAX_INSTANCES} processes serve from {self._path} already")
 
     def _see_that_it_may_be_served(self, number: int, *, fresh: bool) -> None:
         """Look once more at what was opened: this process may have waited since, for hours, and others have not."""

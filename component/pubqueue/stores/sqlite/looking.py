@@ -12,7 +12,7 @@ from pubqueue.app.store.ports import ForeignStoreError
 from pubqueue.stores.looking import Looked, older
 from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite.schema import check_whole, migrations, schema_number
-from pubqueue.stores.sqlite.store import LOCK_PATIENCE, SqliteStore
+from pubqueue.stores.sqlite.store import LOCK_TIMEOUT, SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 from pubqueue.stores.unreadable import in_the_way
 
@@ -39,7 +39,7 @@ def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
             return Looked(None, [f"{path} is empty; the start of the service fills it"])
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(
-            sqlite3.connect(uri, uri=True, timeout=LOCK_PATIENCE, isolation_level=None)
+            sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         ) as connection:
             return _look(connection, path, job)
     except (sqlite3.Error, OSError) as problem:

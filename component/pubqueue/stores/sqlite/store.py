@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOCK_PATIENCE: Final = 5.0
+LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait while another process holds the file's lock."""
 
-LOCK_GLANCE: Final = 0.002
+LOCK_POLL_INTERVAL: Final = 0.002
 """Seconds between two looks for it: left to itself, SQLite looks only every tenth of a second."""
 
 QUICK: Final = 0.001
@@ -115,7 +115,7 @@ class SqliteStore:
         connection = _Connection(self._connect)
         try:
             await connection
-            alone_here = partial(alone, self.path, patience=LOCK_PATIENCE)
+            alone_here = partial(alone, self.path, patience=LOCK_TIMEOUT)
             await connection.run(lambda raw: prepare(raw, self.path, alone=alone_here))
             file_mode.close_to_others(self.path)
             self._file.note_log()
@@ -201,7 +201,7 @@ class SqliteStore:
         file_mode.create(self.path)
         return sqlite3.connect(
             self.path,
-            timeout=LOCK_PATIENCE,
+            timeout=LOCK_TIMEOUT,
             isolation_level=None,
             cached_statements=STATEMENTS,
             check_same_thread=False,  # two threads, but never both at once
@@ -280,7 +280,7 @@ def _begun_at_once(connection: sqlite3.Connection) -> bool:
 
 def _begin(connection: sqlite3.Connection) -> None:
     """Begin to write; while another process writes, look often, or a busy one would never let us in."""
-    patient_until = time.monotonic() + LOCK_PATIENCE
+    patient_until = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -288,6 +288,6 @@ def _begin(connection: sqlite3.Connection) -> None:
             busy = problem.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
             if not busy or time.monotonic() > patient_until:
                 raise
-            time.sleep(LOCK_GLANCE)
+            time.sleep(LOCK_POLL_INTERVAL)
         else:
             return

@@ -14,13 +14,13 @@ from pubqueue.core.reading.inspect import AskPowers
 from pubqueue.core.reading.pages import NodeEntry, NodePage
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.core.reading.summaries import Power, Powers
-from pubqueue.faces.xmpp.commands.command_handler import BUSY, LARGEST, Desk
+from pubqueue.faces.xmpp.commands.command_handler import BUSY, MAX_FORM_LENGTH, Desk
 from pubqueue.faces.xmpp.commands.program import FORM_TYPE
 from pubqueue.faces.xmpp.commands.sessions import AGE
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.reader import StreamParser
-from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
+from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
 from pubqueue_xeps.wire import ns
 
 BOSS = who("boss@x/desk")
@@ -113,7 +113,7 @@ def test_a_page_for_programs_ends_where_a_stanza_would_be_too_large(sitting):
     )
     asked = sitting.send("queues", inner=form)
     answer = asked.write(NodePage(entries, more=False, now=NOW), "q").decode()
-    assert len(answer) < LARGEST_ANSWER
+    assert len(answer) < MAX_ANSWER_BYTES
     shown = parse(answer)
     names = [one.findtext("{*}field[@var='node']/{*}value") for one in shown.iter("{*}item")]
     facts = {one.get("var"): one.findtext("{*}value") for one in shown.findall("{*}x/{*}field")}
@@ -144,7 +144,7 @@ def test_what_waits_for_too_long_has_expired(sitting):
 
 def test_a_form_is_filled_in_with_so_much_and_no_more(sitting):
     session, _ = sitting.begun("redrive", MINE)
-    error = sitting.send("redrive", session=session, node="jobs", item="x" * LARGEST)
+    error = sitting.send("redrive", session=session, node="jobs", item="x" * MAX_FORM_LENGTH)
     assert isinstance(error, StanzaError)
     assert (error.condition, error.detail) == ("bad-request", "bad-payload")
 

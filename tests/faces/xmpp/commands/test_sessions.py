@@ -4,7 +4,7 @@ import pytest
 
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp.commands import sessions
-from pubqueue.faces.xmpp.commands.sessions import AGE, MOST_OF_ACCOUNT, Sessions
+from pubqueue.faces.xmpp.commands.sessions import AGE, MAX_OF_ACCOUNT, Sessions
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 
 PAUSE = COMMANDS["urn:x-pubqueue:0#pause"]
@@ -63,15 +63,15 @@ def test_a_session_waits_for_so_long_after_each_step(kept, time):
 
 def test_of_one_account_only_the_last_ones_are_kept(kept):
     other = begun(kept, BEE)
-    mine = [begun(kept, DESK if n % 2 else PHONE) for n in range(MOST_OF_ACCOUNT + 3)]
+    mine = [begun(kept, DESK if n % 2 else PHONE) for n in range(MAX_OF_ACCOUNT + 3)]
     assert [kept.find(one.jid, one.name) is one for one in mine] == [False] * 3 + [
         True
-    ] * MOST_OF_ACCOUNT
+    ] * MAX_OF_ACCOUNT
     assert kept.find(BEE, other.name) is other
 
 
 def test_in_all_there_are_no_more_than_so_many(kept, monkeypatch):
-    monkeypatch.setattr(sessions, "MOST", 3)
+    monkeypatch.setattr(sessions, "MAX_SESSIONS", 3)
     made = [begun(kept, Jid(f"u{n}@x/1")) for n in range(5)]
     assert [kept.find(one.jid, one.name) is one for one in made] == [False] * 2 + [True] * 3
 

@@ -96,5 +96,5 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
         for wish in request.wishes
     )
     owners = owners_who_hear(rows, node) if node.config.notify_sub else ()
-    most = context.most_subscriptions
+    most = context.max_subscriptions
     return SubscribersFacts(node, affiliation, named=named, owners=owners, most=most)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Pairs = tuple[tuple[Jid, Affiliation], ...]
 
-MOST_OWNERS: Final = 100
+MAX_OWNERS: Final = 100
 """Owners, and publishers, that a description of a node names at most."""
 
 ALL: Final = 1 << 30
@@ -57,7 +57,7 @@ def for_subscription(
         subscription=subscription,
         held=0 if subscription else rows.count_held(request.jid, request.node),
         of_account=counted(rows.subscriptions_in(request.node, request.by.account)),
-        most=context.most_subscriptions,
+        most=context.max_subscriptions,
         last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
         owners=owners_who_hear(rows, node),
         came=context.came(request.by.account) if isinstance(request, Subscribe) else (),
@@ -143,7 +143,7 @@ _PUBLISHERS: Final = (Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY)
 
 def _first(rows: WorkingSet, node: Node, *roles: Affiliation) -> Pairs:
     """Return the first of those who are each of these to the node."""
-    found = (rows.page(AffiliationsOf(node.name, (role,)), None, MOST_OWNERS) for role in roles)
+    found = (rows.page(AffiliationsOf(node.name, (role,)), None, MAX_OWNERS) for role in roles)
     return tuple(pair for some in found for pair in _pairs(some))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Dying = tuple[Item, Node] | None
 
-MOST_OWNERS: Final = 100
+MAX_OWNERS: Final = 100
 """Owners of a queue, the first by name, who are asked whether one of them may publish to its dead-letter node."""
 
 
@@ -54,7 +54,7 @@ def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
     place = rows.node(name)
     if place is None:
         return None
-    found = rows.page(AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MOST_OWNERS)
+    found = rows.page(AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MAX_OWNERS)
     accounts = [row.account for row in found]
     owners = tuple([_owner(context, account, place) for account in accounts])
     trusted = {*accounts, *context.operators, context.service.account}

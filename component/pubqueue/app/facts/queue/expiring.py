@@ -26,7 +26,7 @@ from pubqueue.core.queue.expire import (
     of_version,
 )
 from pubqueue.core.queue.give_back import Case
-from pubqueue.core.queue.resend import LOOKED_AT, MOST_OCTETS, ResendFacts, untold
+from pubqueue.core.queue.resend import LOOKED_AT, MAX_BYTES, ResendFacts, untold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +80,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
             size += len(payloads[item.seq])
             its = None if item.holder is None else rows.subscription(item.node, item.holder)
             subids[item.seq] = "" if its is None else its.subid
-        if size > MOST_OCTETS:
+        if size > MAX_BYTES:
             del locks[at + 1 :]
     return ResendFacts(now, span, tuple(locks), payloads, subids)
 

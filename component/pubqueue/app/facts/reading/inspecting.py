@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 MANAGERS: Final = access.holders_of(Action.MANAGE)
 
-MOST_NAMED: Final = 100
+MAX_NAMED: Final = 100
 """Nodes that are named to choose from, at most."""
 
-MOST_WORKERS: Final = 50
+MAX_WORKERS: Final = 50
 """Workers in one answer."""
 
 LOOKED_UP: Final = 2_000
@@ -58,11 +58,11 @@ def for_powers(context: Context, request: AskPowers) -> PowersFacts:
     """Return the first nodes that the principal manages."""
     rows, by = context.rows, request.by
     if by.admin:
-        found = rows.page(Nodes(), None, MOST_NAMED + 1)
+        found = rows.page(Nodes(), None, MAX_NAMED + 1)
     else:
-        mine = rows.page(NodesOfAccount(by.account, MANAGERS), None, MOST_NAMED + 1)
+        mine = rows.page(NodesOfAccount(by.account, MANAGERS), None, MAX_NAMED + 1)
         found = [node for node, _ in mine]
-    return PowersFacts(context.policy, tuple(found[:MOST_NAMED]), len(found) > MOST_NAMED)
+    return PowersFacts(context.policy, tuple(found[:MAX_NAMED]), len(found) > MAX_NAMED)
 
 
 def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
@@ -72,9 +72,9 @@ def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or objection(by, node, affiliation) is not None:
         return WorkersFacts(node, affiliation)
-    found = rows.page(SubscriptionsOf(node.name), request.after, MOST_WORKERS + 1)
-    workers = _with_what_they_hold(rows, found[:MOST_WORKERS])
-    return WorkersFacts(node, affiliation, workers, len(found) > MOST_WORKERS)
+    found = rows.page(SubscriptionsOf(node.name), request.after, MAX_WORKERS + 1)
+    workers = _with_what_they_hold(rows, found[:MAX_WORKERS])
+    return WorkersFacts(node, affiliation, workers, len(found) > MAX_WORKERS)
 
 
 def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[Worker, ...]:
@@ -125,7 +125,7 @@ def for_service(context: Context, request: AskService) -> ServiceFacts:
     rows = context.rows.page(NodeSums(), request.after, SUMMED) if request.summing else []
     last = rows[-1] if rows and sum(one.nodes for _, one in rows) == SUMMED else None
     nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # asked once, at the end
-    held_to = limits(context.limits, context.most_subscriptions, context.quotas.usual)
+    held_to = limits(context.limits, context.max_subscriptions, context.quotas.usual)
     return ServiceFacts(
         ServiceState(context.about(), context.now, nodes, held_to, context.rounds()),
         tuple([holding for _, holding in rows]),

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.survey import ReadSurvey
     from pubqueue.core.reading.trim import Trim
 
-MOST_EVENTS: Final = 1_000
-MOST_ITEMS: Final = 500
-MOST_NODES: Final = 50
+MAX_EVENTS: Final = 1_000
+MAX_ITEMS: Final = 500
+MAX_NODES: Final = 50
 """In one answer at most, whatever is asked for."""
 
 SEARCHED: Final = 2_000
@@ -72,7 +72,7 @@ def for_events(context: Context, request: ReadEvents) -> ReadFacts:
     after = max(request.after, oldest - 1)
     end = newest if request.until is None else min(request.until, newest)
     until = min(end, after + SCANNED)
-    limit = _bounded(request.max, MOST_EVENTS)
+    limit = _bounded(request.max, MAX_EVENTS)
     names = None if named is None else (named,)
     mine = None if by.admin or named is not None else by.account
     found = rows.page(Events(names, until, mine, OBSERVERS), after, limit)
@@ -94,7 +94,7 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     if request.state not in {None, State.DEAD}:
         far = rows.page(Stride(request.node), request.after, SCANNED)
         looked_at = min([end, *far])
-    limit = _bounded(request.max, MOST_ITEMS)
+    limit = _bounded(request.max, MAX_ITEMS)
     listing = ItemEntries(request.node, looked_at, request.state, request.payloads, request.room)
     if dead and request.reason:
         return ReadFacts(nodes, _of_reason(rows, request, listing, limit, newest))
@@ -110,15 +110,15 @@ def _of_reason(
     rows: WorkingSet, request: ReadItems, listing: ItemEntries, limit: int, newest: int
 ) -> pages.ItemPage:
     """Return the dead items of a reason among the next ones, which may be few or none."""
-    found = rows.page(listing, request.after, MOST_ITEMS + 1)
+    found = rows.page(listing, request.after, MAX_ITEMS + 1)
     matching = [
         entry
-        for entry in found[:MOST_ITEMS]
+        for entry in found[:MAX_ITEMS]
         if entry.item.dead_letter and matches(request.reason, entry.item.dead_letter.reason)
     ]
-    shown, more = tuple(matching[:limit]), len(found) > MOST_ITEMS
+    shown, more = tuple(matching[:limit]), len(found) > MAX_ITEMS
     through = (
-        _number(found[MOST_ITEMS - 1], dead=True) if more else max(listing.until, request.after)
+        _number(found[MAX_ITEMS - 1], dead=True) if more else max(listing.until, request.after)
     )
     if len(matching) > limit:
         more, through = True, _number(shown[-1], dead=True)
@@ -142,7 +142,7 @@ def _number(shown: ItemEntry, *, dead: bool) -> int:
 def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     """Return nodes that may be read, with their counts."""
     rows, by = context.rows, request.by
-    limit = _bounded(request.max, MOST_NODES)
+    limit = _bounded(request.max, MAX_NODES)
     roles = MANAGERS if request.managed else OBSERVERS
     behind, through = _wanted(rows, request, limit + 1, roles)
     nodes = behind[:1] or _known(rows, by, None, 1, roles)

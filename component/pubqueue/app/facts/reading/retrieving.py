@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Rows = list[tuple[Item, bytes]]
     Holders = tuple[Jid, ...] | None
 
-LONGEST_PAGE: Final = 500
+MAX_PAGE: Final = 500
 """Items in one answer at most."""
 
 REVIVED: Final = 1000
@@ -129,7 +129,7 @@ def _page(
         return _newest(rows, request, node, listing)
     if request.page is not None and request.page.before is not None:
         return _in_front(rows, request.page, node, listing, after)
-    limit = room_of(request.page, LONGEST_PAGE)
+    limit = room_of(request.page, MAX_PAGE)
     found = rows.page(listing, after, limit + 1) if limit else []
     shown = found[:limit]
     more = not limit or len(found) > limit or _goes_on(rows, listing, shown)
@@ -141,7 +141,7 @@ def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tu
     """Return a page of all items in the order that is asked for (XEP-0413), behind an item or in front of one."""
     order, page = request.order or Order(), request.page
     back = page is not None and page.before is not None
-    limit = min(room_of(page, LONGEST_PAGE), request.newest or LONGEST_PAGE)
+    limit = min(room_of(page, MAX_PAGE), request.newest or MAX_PAGE)
     place = rows.page(PlaceOf(number))[0] if number and order.created else number
     listing = Places(node.name, order.created, backward=order.descending is not back)
     places = rows.page(listing, place or None, limit + 1) if limit else []
@@ -159,7 +159,7 @@ def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tu
 def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> tuple[Rows, Part]:
     """Return the last so many; where there is no room for all, the very last."""
     wanted = request.newest or 0
-    found = rows.page(replace(listing, newest=True), None, min(wanted, LONGEST_PAGE))
+    found = rows.page(replace(listing, newest=True), None, min(wanted, MAX_PAGE))
     total = _seen(rows, node, listing.holders)
     cut = len(found) < min(wanted, total)
     part = part_of(request.page, more=cut, total=total)
@@ -170,7 +170,7 @@ def _in_front(
     rows: WorkingSet, page: Page, node: Node, listing: Items, before: int
 ) -> tuple[Rows, Part]:
     """Return the last ones in front of an item, or of all where that is no number."""
-    listing, limit = replace(listing, newest=True), room_of(page, LONGEST_PAGE)
+    listing, limit = replace(listing, newest=True), room_of(page, MAX_PAGE)
     found = rows.page(listing, before or None, limit) if limit else []
     ahead = rows.page(replace(listing, room=0), found[0][0].seq, 1) if found else []
     part = part_of(page, more=False, total=_seen(rows, node, listing.holders))
@@ -191,10 +191,10 @@ def _goes_on(rows: WorkingSet, listing: Items, shown: Rows) -> bool:
 
 def _named(rows: WorkingSet, request: Retrieve, holders: Holders) -> tuple[Rows, Part]:
     """Return items that are named; of those that somebody may not see no payload is read."""
-    names = dict.fromkeys(request.ids[:LONGEST_PAGE])
+    names = dict.fromkeys(request.ids[:MAX_PAGE])
     there = [item for name in names if (item := rows.item(request.node, name)) is not None]
     seen = sorted(item.seq for item in there if holders is None or item.holder in holders)
     listing = Items(request.node, numbers=tuple(seen), room=request.room)
     found = rows.page(listing, None, len(seen)) if seen else []
-    cut = len(found) < len(seen) or len(request.ids) > LONGEST_PAGE
+    cut = len(found) < len(seen) or len(request.ids) > MAX_PAGE
     return found, Part(more=cut, begins=False)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.core.reading.samples import KeepSamples, ReadSamples
 
-MOST_SAMPLES: Final = 10_000
+MAX_SAMPLES: Final = 10_000
 """In one answer at most: fifty nodes for an hour, or one for all the time that there is."""
 
 
@@ -25,4 +25,4 @@ def for_read(context: Context, request: ReadSamples) -> SamplesFacts:
     if not request.by.admin:
         return SamplesFacts((), context.now)
     which = Samples(request.nodes, request.since)
-    return SamplesFacts(tuple(context.rows.page(which, None, MOST_SAMPLES)), context.now)
+    return SamplesFacts(tuple(context.rows.page(which, None, MAX_SAMPLES)), context.now)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FIELDS: Final = 5
 """Minute, hour, day of the month, month, day of the week."""
 
-LONGEST_WALK: Final = 10_000
+MAX_WALK: Final = 10_000
 """Local times that one walk looks at, at most; a change of the clocks skips those of a day (the date line) at the worst."""
 
 
@@ -112,7 +112,7 @@ def _walk(cron: str, begin: datetime, *, reverse: bool) -> Iterator[datetime]:
     if len(cron.split()) != FIELDS:
         return
     try:
-        yield from islice(CronSim(cron, begin, reverse), LONGEST_WALK)
+        yield from islice(CronSim(cron, begin, reverse), MAX_WALK)
     except (CronSimError, OverflowError):  # unfit, or past the last year that there is
         return
 

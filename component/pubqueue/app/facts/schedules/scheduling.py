@@ -9,7 +9,7 @@ from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import DueSchedules, Schedules
 from pubqueue.core.schedules.admin import DeclareFacts, KeepFacts, SchedulesFacts, fault_of
 from pubqueue.core.schedules.fire import DueFacts, FireFacts, chosen, is_due, publish_of
-from pubqueue.core.schedules.model import MOST_SCHEDULES
+from pubqueue.core.schedules.model import MAX_SCHEDULES
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
@@ -80,12 +80,12 @@ def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFac
     if unfit or not request.by.admin:
         return KeepFacts(now, known, unfit)
     node = context.rows.node(definition.node)
-    count = 0 if known else len(context.rows.page(Schedules(), None, MOST_SCHEDULES))
+    count = 0 if known else len(context.rows.page(Schedules(), None, MAX_SCHEDULES))
     return KeepFacts(
         now,
         known,
         has_node=node is not None,
-        full=count >= MOST_SCHEDULES,
+        full=count >= MAX_SCHEDULES,
     )
 
 
@@ -96,5 +96,5 @@ def for_named(context: Context, request: RemoveSchedule | PauseSchedule) -> Keep
 
 def for_declare(context: Context, _request: DeclareSchedules) -> DeclareFacts:
     """Return all schedules."""
-    all_of_them = context.rows.page(Schedules(), None, 2 * MOST_SCHEDULES)
+    all_of_them = context.rows.page(Schedules(), None, 2 * MAX_SCHEDULES)
     return DeclareFacts(context.now, {one.name: one for one in all_of_them})

@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions.commit import CommitVersion
     from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 
-MOST_WINNERS: Final = 2000
-MOST_OCTETS: Final = 4 << 20
+MAX_WINNERS: Final = 2000
+MAX_BYTES: Final = 4 << 20
 """Items, and bytes of their payloads, that are committed in one batch; more of them are moved in slices."""
 
-LONGEST_PAGE: Final = 200
+MAX_PAGE: Final = 200
 """Records in one answer at most."""
 
 ALL: Final = 1 << 30
@@ -60,7 +60,7 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
     named = tuple((part.number, part.attempt) for part in request.parts)
     if open_version.immediate:
         return facts
-    many = sum(part.items for part in request.parts) > MOST_WINNERS or facts.bytes > MOST_OCTETS
+    many = sum(part.items for part in request.parts) > MAX_WINNERS or facts.bytes > MAX_BYTES
     if many or facts.grouped:
         return replace(facts, too_many=True)
     nodes = rows.winners(Winners(request.app, request.version, named))
@@ -152,7 +152,7 @@ def for_app(context: Context, request: AskLastVersion) -> AppFacts:
 
 def for_list(context: Context, request: ListTransactions) -> RecordFacts:
     """Return a page of records, and whether there are more."""
-    limit = min(request.max, LONGEST_PAGE)
+    limit = min(request.max, MAX_PAGE)
     listing = Records(request.open, request.app, seen_by(request.by))
     records = context.rows.page(listing, request.after, limit + 1)
     return RecordFacts(tuple(records[:limit]), context.now, more=len(records) > limit)

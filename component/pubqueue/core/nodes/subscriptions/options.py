@@ -20,7 +20,7 @@ DELIVER: Final = "deliver"
 EXPIRE: Final = "expire"
 """The options by their names here."""
 
-LONGEST_LEASE: Final = seconds(366 * 86_400)
+MAX_LEASE: Final = seconds(366 * 86_400)
 """Whoever wants a longer one gets this (XEP-0060 12.19)."""
 
 REMINDED_AHEAD: Final = seconds(86_400)
@@ -87,7 +87,7 @@ def _term(lease: Lease, now: Millis) -> tuple[Millis | None, Millis | None]:
     """Return when the lease ends, and when that is to be said."""
     if lease.until is None:
         return None, None
-    end = min(lease.until, later(now, LONGEST_LEASE))
+    end = min(lease.until, later(now, MAX_LEASE))
     return end, Millis(end - min(REMINDED_AHEAD, (end - now) // 10))
 
 

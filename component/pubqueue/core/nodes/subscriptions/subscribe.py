@@ -34,7 +34,7 @@ from pubqueue.core.model import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.core.multi_subscription import MOST_OF_JID, apart, find, named, terms_of, together
+from pubqueue.core.multi_subscription import MAX_OF_JID, apart, find, named, terms_of, together
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.notifications import announcement, tell
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Principal
     from pubqueue.core.notices import News
 
-MOST_SUBSCRIPTIONS: Final = 1_000
+MAX_SUBSCRIPTIONS: Final = 1_000
 """Of one account to one node, unless an operator says otherwise."""
 
 
@@ -104,7 +104,7 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
     subscription: Subscription | None
     held: int = 0
     of_account: int = 0
-    most: int = MOST_SUBSCRIPTIONS
+    most: int = MAX_SUBSCRIPTIONS
     last: tuple[Item, bytes] | None = None
     """The newest item of a node that sends it to whoever subscribes."""
     owners: tuple[Jid, ...] = ()
@@ -226,8 +226,8 @@ def _another(
     """Make one more subscription of a JID, whose first an owner has approved if that was needed."""
     if facts.of_account >= facts.most:
         return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=facts.most)
-    if len(terms_of(before)) >= MOST_OF_JID:
-        reason = f"a JID has at most {MOST_OF_JID} subscriptions to a node"
+    if len(terms_of(before)) >= MAX_OF_JID:
+        reason = f"a JID has at most {MAX_OF_JID} subscriptions to a node"
         return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, reason)
     terms = Terms(request.subid, granted.deliver, granted.expire, granted.remind, granted.temporary)
     new = apart(together(before, (*terms_of(before), terms)))[-1]

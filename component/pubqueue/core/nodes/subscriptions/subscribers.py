@@ -22,7 +22,7 @@ from pubqueue.core.multi_subscription import apart, find, named
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.subscriptions.pending import changed
-from pubqueue.core.nodes.subscriptions.subscribe import MOST_SUBSCRIPTIONS, told_owners
+from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS, told_owners
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class SubscribersFacts(Struct, frozen=True, gc=False):
     part: Part = WHOLE
     named: tuple[Named, ...] = ()
     owners: tuple[Jid, ...] = ()
-    most: int = MOST_SUBSCRIPTIONS
+    most: int = MAX_SUBSCRIPTIONS
 
 
 def get_subscriptions(request: GetSubscriptions, facts: SubscribersFacts) -> Decision:

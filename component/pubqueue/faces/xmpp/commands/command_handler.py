@@ -41,7 +41,7 @@ IGNORED: Final = frozenset({ns.tag(ns.COMMANDS, "actions"), ns.tag(ns.COMMANDS, 
 
 KNOWN_ACTIONS: Final = frozenset({"execute", "prev", "next", "complete", "cancel"})
 
-LARGEST: Final = 16_384
+MAX_FORM_LENGTH: Final = 16_384
 """Characters that one form may be filled in with: they are kept until the command ends."""
 
 
@@ -234,8 +234,8 @@ def _filled_in(iq: Iq, x: Element, step: Step) -> Step | StanzaError:
         return _bad("bad-payload", "a form of type submit is needed")
     given = Given({var: tuple(values) for var, values in form.fields.items()})
     size = sum(len(var) + sum(map(len, values)) for var, values in given.items())
-    if size > LARGEST:
-        return _bad("bad-payload", f"a form may have {LARGEST} characters")
+    if size > MAX_FORM_LENGTH:
+        return _bad("bad-payload", f"a form may have {MAX_FORM_LENGTH} characters")
     return replace(step, given=given, form_type=form.form_type)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.given import Given
-from pubqueue.app.management.model import AFTER, MOST, Kind, Readers, UnfitError, fit
+from pubqueue.app.management.model import AFTER, MAX_ROWS, Kind, Readers, UnfitError, fit
 from pubqueue.app.management.words import count, told
 from pubqueue.core.nodes.manage import Describe
 from pubqueue.faces.xmpp.commands.command_steps import WARN, Field, Form, Result, Stage, Table, of
@@ -35,7 +35,7 @@ READERS: Final = Readers(jid_of, from_text)
 IN_WORDS: Final = 20
 """Rows that are told in words as well, for clients that show no tables."""
 
-OF_PAGES: Final = frozenset({AFTER.name, MOST.name, "until"})
+OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
 """Parameters that nobody fills in: a long table goes on by itself."""
 
 _KINDS: Final = {

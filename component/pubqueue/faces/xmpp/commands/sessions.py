@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
 
-MOST: Final = 1_000
+MAX_SESSIONS: Final = 1_000
 """Sessions in all: one more, and that which was unused longest has expired."""
 
-MOST_OF_ACCOUNT: Final = 20
+MAX_OF_ACCOUNT: Final = 20
 """Of the JIDs of one account, likewise."""
 
 AGE: Final = 600.0
@@ -82,9 +82,9 @@ class Sessions:
         mine = [
             one for one in self._kept.values() if account_of(one.jid) == account_of(session.jid)
         ]
-        for one in mine[:-MOST_OF_ACCOUNT]:
+        for one in mine[:-MAX_OF_ACCOUNT]:
             self.end(one)
-        while len(self._kept) > MOST:
+        while len(self._kept) > MAX_SESSIONS:
             self._kept.popitem(last=False)
 
     def end(self, session: Session) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
 
 
-LONGEST_URI: Final = 4096
+MAX_URI_LENGTH: Final = 4096
 """Characters of a URI that somebody is sent to."""
 
 
@@ -75,7 +75,7 @@ def delete(iq: Iq) -> Request | StanzaError:
     redirect = iq.verb.children[0]
     uri = redirect.get("uri") or ""
     is_one = redirect.tag == ns.tag(ns.OWNER, "redirect") and len(iq.verb.children) == 1
-    if not is_one or not 0 < len(uri) <= LONGEST_URI:
+    if not is_one or not 0 < len(uri) <= MAX_URI_LENGTH:
         return bad_request(text="in delete stands one redirect with a uri, or nothing")
     return Delete(iq.by, node, uri)
 

@@ -59,7 +59,7 @@ def _order(iq: Iq) -> Order | StanzaError | None:
 
 _FILTERS: Final = ("included-types", "excluded-types")
 
-MOST_TYPES: Final = 20
+MAX_TYPES: Final = 20
 """Types in one filter at most: each is a list of its own to look into."""
 
 
@@ -100,8 +100,8 @@ def _types(iq: Iq) -> Types | StanzaError | None:
     if len(form.fields) != 1 or form.fields.keys() - set(_FILTERS):
         return bad_request(text=f"a filter has {' or '.join(_FILTERS)}, not both")
     ((name, given),) = form.fields.items()
-    if len(given) > MOST_TYPES:
-        return bad_request(text=f"a filter names at most {MOST_TYPES} types")
+    if len(given) > MAX_TYPES:
+        return bad_request(text=f"a filter names at most {MAX_TYPES} types")
     kinds = tuple(dict.fromkeys(given))
     return Types(kinds) if name == _FILTERS[0] else Types(excluded=kinds)
 

@@ -17,7 +17,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
 
-LONGEST_REASON: Final = 1023
+MAX_REASON_LENGTH: Final = 1023
 """Characters of a worker's reason that are kept."""
 
 
@@ -43,7 +43,7 @@ def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
                     request,
                     outcome=Outcome(beside.get("type") or Outcome.RELEASE.value),
                     delay=span_of(beside.get("delay")),
-                    reason=(beside.get("reason") or "")[:LONGEST_REASON],
+                    reason=(beside.get("reason") or "")[:MAX_REASON_LENGTH],
                 )
             else:
                 return bad_request(text="beside this request stands something unknown")

@@ -15,7 +15,7 @@ from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.queue.touch import Touch
 from pubqueue.core.transactions.staging import StagePublish
-from pubqueue.faces.xmpp.xml.size_limits import LARGEST_ANSWER
+from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
 from pubqueue.faces.xmpp.xml.text import attribute
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
 
-LIMIT: Final = LARGEST_ANSWER - 12_000
+LIMIT: Final = MAX_ANSWER_BYTES - 12_000
 """Bytes of what names the items of a request; the rest is for addresses, the node, and an item that is dead."""
 
 ITEM: Final = len('<item id=""/>')

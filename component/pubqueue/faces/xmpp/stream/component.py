@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 FIRST_PAUSE: Final = 0.2
-LONGEST_PAUSE: Final = 15.0
+MAX_PAUSE: Final = 15.0
 """Seconds between two tries to connect: doubling from the first to the longest, with jitter."""
 
-KNOCK: Final = 0.5
+RETRY_INTERVAL: Final = 0.5
 """Seconds between two looks whether the place of another component is free."""
 
 CONFLICT: Final = "conflict"
@@ -55,18 +55,18 @@ STANZAS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("iq", "messag
 REFUSALS: Final = frozenset({"not-authorized", "host-unknown", "invalid-namespace"})
 """Stream errors that trying again would not help."""
 
-HANDSHAKE_PATIENCE: Final = 10.0
+HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds for the server to accept the stream; then the connection is tried anew."""
 
 
-GATHERED: Final = 65_536
+FLUSH_BYTES: Final = 65_536
 """Bytes that are written at once even if the turn is not over: so a server that does not read is noticed
 before much has gathered."""
 
-HIGH: Final = 262_144
+HIGH_WATER_BYTES: Final = 262_144
 """Bytes that wait for the socket, from which on nothing is written that can wait; until a quarter of them is left."""
 
-FULL: Final = 2 << 20
+MAX_UNSENT_BYTES: Final = 2 << 20
 """Bytes that wait for the socket, from which on no work is taken: the server does not read."""
 
 
@@ -170,15 +170,15 @@ class Component(PlainComponent):
                 log.info("stream.place_taken", server=self._name)
                 on_waiting()
             pause = FIRST_PAUSE
-            await asyncio.sleep(KNOCK)
+            await asyncio.sleep(RETRY_INTERVAL)
 
     async def _pause(self, seconds: float) -> float:
         """Wait about so long before the next try, and return how long to wait after that."""
         log.info("stream.waits", server=self._name, again_in=seconds)
         await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
-        return min(LONGEST_PAUSE, seconds * 2)
+        return min(MAX_PAUSE, seconds * 2)
 
-    async def attempt(self, *, patience: float = HANDSHAKE_PATIENCE) -> bool:
+    async def attempt(self, *, patience: float = HANDSHAKE_TIMEOUT) -> bool:
         """Connect once and say whether the server accepted us.
 
         Raises:
@@ -277,9 +277,9 @@ class Component(PlainComponent):
         super().init_parser()
         self._stream = StreamParser(self._admits_head)
         if self.transport is not None:
-            self.transport.set_write_buffer_limits(high=HIGH, low=HIGH // 4)
+            self.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=HIGH_WATER_BYTES // 4)
             if (socket := self.transport.get_extra_info("socket")) is not None:
-                socket.setsockopt(SOL_SOCKET, SO_SNDBUF, HIGH)
+                socket.setsockopt(SOL_SOCKET, SO_SNDBUF, HIGH_WATER_BYTES)
 
     def _admits_head(self, head: Element) -> bool:
         """Ask whether to read on; a fault of ours in the answer is this stanza's."""
@@ -379,7 +379,7 @@ class Component(PlainComponent):
         if white:
             self._out.append(b" " * white)
         self._gathered += len(stanza) + white
-        if self._gathered > GATHERED:
+        if self._gathered > FLUSH_BYTES:
             self.flush()
         elif not self._flushing:
             self._flushing = True
@@ -405,7 +405,7 @@ class Component(PlainComponent):
     def _see_whether_it_reads(self) -> None:
         """Take no more work when so much waits that the server does not read."""
         waiting = 0 if self.transport is None else self.transport.get_write_buffer_size()
-        if waiting > FULL and self._stalled is None:
+        if waiting > MAX_UNSENT_BYTES and self._stalled is None:
             self._stalled = self.loop.time()
             self.pause_reading(STALLED)
             self._on_down()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pubqueue.faces.xmpp.stream.component import Component
 
-PATIENCE: Final = 5.0
+ECHO_TIMEOUT: Final = 5.0
 """Seconds until an echo is not waited for any more."""
 
 
@@ -50,7 +50,7 @@ class Pace:
         """Wait for the next echo for a while, from now on."""
         if self._patience is not None:
             self._patience.cancel()
-        self._patience = self._component.loop.call_later(PATIENCE, self._hear_none)
+        self._patience = self._component.loop.call_later(ECHO_TIMEOUT, self._hear_none)
 
     def hear(self, name: str) -> None:
         """Take note of how far the server is."""

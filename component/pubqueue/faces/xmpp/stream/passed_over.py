@@ -11,15 +11,15 @@ import re
 from typing import Final
 from xml.parsers import expat
 
-LONGEST_NAMESPACE: Final = 256
+MAX_NAMESPACE_LENGTH: Final = 256
 """Bytes of a namespace, as they are written."""
 
-MOST_BENEATH: Final = 50_000
+MAX_BENEATH: Final = 50_000
 """Elements of a stanza below the roots of payloads."""
 
 _LONG: Final = re.compile(
     rb"xmlns(?::[^\s=\"'<>]*)?\s*=\s*(?:\"[^\"<]{%d}|'[^'<]{%d})"
-    % (LONGEST_NAMESPACE + 1, LONGEST_NAMESPACE + 1)
+    % (MAX_NAMESPACE_LENGTH + 1, MAX_NAMESPACE_LENGTH + 1)
 )
 _IN_A_TAG: Final = re.compile(rb"<[^\s/>!?](?:[^>'\"]|'[^']*'|\"[^\"]*\")*\s")
 _TAG: Final = rb"<(?P<end>/?) %b (?:[^>'\"]|'[^']*'|\"[^\"]*\")* >"

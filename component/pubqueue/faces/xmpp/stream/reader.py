@@ -23,8 +23,8 @@ from xml.parsers import expat
 
 from pubqueue.faces.xmpp.stream.expat_feeder import Feeder
 from pubqueue.faces.xmpp.stream.passed_over import (
-    LONGEST_NAMESPACE,
-    MOST_BENEATH,
+    MAX_BENEATH,
+    MAX_NAMESPACE_LENGTH,
     LongNamespaceError,
     PassedOver,
 )
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 KEPT: Final = 5
 """Levels that become elements: iq, pubsub, publish, item, payload."""
 
-MOST_OF_A_LEVEL: Final = 5000
+MAX_OF_A_LEVEL: Final = 5000
 """Elements of one of these levels in a stanza. One costs some microseconds."""
 
-MOST_LOOKED_AT: Final = 500
+MAX_LOOKED_AT: Final = 500
 """Elements of a stanza whose children are not read, after which it is passed over without looking at each."""
 
-MOST_DECLARED: Final = 4096
+MAX_DECLARED: Final = 4096
 """Bytes of namespace declarations that may hold for an element above the payload: each payload may have to repeat them."""
 
 RENEWED_AFTER: Final = 1 << 18
 """Bytes after which expat is replaced. It can grow to twenty times of what it was fed (measured)."""
 
 TOO_MANY: Final = (
-    f"a request has at most {MOST_OF_A_LEVEL} elements side by side, and {MOST_BENEATH} in payloads"
+    f"a request has at most {MAX_OF_A_LEVEL} elements side by side, and {MAX_BENEATH} in payloads"
 )
 TOO_MUCH_DECLARED: Final = (
-    f"namespace declarations around a payload have at most {MOST_DECLARED} bytes"
+    f"namespace declarations around a payload have at most {MAX_DECLARED} bytes"
 )
-TOO_LONG: Final = f"a namespace has at most {LONGEST_NAMESPACE} bytes"
+TOO_LONG: Final = f"a namespace has at most {MAX_NAMESPACE_LENGTH} bytes"
 REFUSED: Final = "refused by its head"
 """Why a stanza comes without its children."""
 
@@ -251,7 +251,7 @@ class StreamParser:
         if self._declared:
             self._declared.clear()
         self._beneath += 1
-        if self._beneath > (MOST_LOOKED_AT if self._excess else MOST_BENEATH):
+        if self._beneath > (MAX_LOOKED_AT if self._excess else MAX_BENEATH):
             self._leave_to_pass_over(self._excess or TOO_MANY)
 
     def _leave_to_pass_over(self, excess: str) -> None:
@@ -268,9 +268,9 @@ class StreamParser:
         if self._declared and depth < KEPT:
             weight += sum(len(p) + len(uri) for p, uri in self._declared.items())
         self._weights.append(weight)
-        if self._counts[depth] > MOST_OF_A_LEVEL:
+        if self._counts[depth] > MAX_OF_A_LEVEL:
             return TOO_MANY
-        return TOO_MUCH_DECLARED if weight > MOST_DECLARED else ""
+        return TOO_MUCH_DECLARED if weight > MAX_DECLARED else ""
 
     def _pass_over(self, excess: str) -> None:
         """Build nothing more of this stanza, from the element on that has just begun."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pubqueue.core.model import Jid, NodeName
 
-MOST_OCTETS: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 """Bytes that may wait here until no more is published to the nodes that they are of."""
 
 _ADDRESS: Final = 8
@@ -52,7 +52,7 @@ class Lanes:
 
     def is_behind(self, node: NodeName) -> bool:
         """Say whether so much waits that the node should have no more."""
-        return self.octets > MOST_OCTETS and node in self._lanes
+        return self.octets > MAX_BYTES and node in self._lanes
 
     def add(
         self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None = None

@@ -24,7 +24,7 @@ from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.faces.xmpp.parse.publishing import ANSWER
 from pubqueue.faces.xmpp.remembering import remembered
-from pubqueue.faces.xmpp.stream.passed_over import LONGEST_NAMESPACE, MOST_BENEATH, long_namespace
+from pubqueue.faces.xmpp.stream.passed_over import MAX_BENEATH, MAX_NAMESPACE_LENGTH, long_namespace
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
 from pubqueue.faces.xmpp.xml.text import attribute, echo
 from pubqueue_xeps.wire import ns
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 RENEWED_AFTER: Final = 1 << 18
 """Bytes after which the payloads' expat is replaced; it keeps every name that it has met."""
 
-LARGEST: Final = 1 << 18
+MAX_PAYLOAD_BYTES: Final = 1 << 18
 """Bytes of a payload that is read here."""
 
-LONGEST_TAG: Final = 512
+MAX_TAG_LENGTH: Final = 512
 """Bytes of a start tag whose meaning is remembered."""
 
 SENDERS: Final = 2 << 20
@@ -167,7 +167,7 @@ class SingleReader:
         words, name, verb_words, one, other, empty = head.groups()
         cut = _cut(data, head.end(), name, empty)
         parts = _split(words)
-        verb = _verb(verb_words) if len(verb_words) <= LONGEST_TAG else None
+        verb = _verb(verb_words) if len(verb_words) <= MAX_TAG_LENGTH else None
         if cut is None or parts is None or verb is None:
             return None
         payload, end = cut
@@ -195,8 +195,8 @@ class SingleReader:
         """Return the namespace of the payload's root element, or None if there is any doubt."""
         size = len(payload)
         tag = payload[: payload.find(b">") + 1]
-        root = _root(tag) if len(tag) <= LONGEST_TAG else None
-        if root is None or size > LARGEST:
+        root = _root(tag) if len(tag) <= MAX_TAG_LENGTH else None
+        if root is None or size > MAX_PAYLOAD_BYTES:
             return None
         space, close = root
         if size != len(tag) if close is None else payload.find(close) != size - len(close) - 1:
@@ -205,9 +205,9 @@ class SingleReader:
             return None  # there may be as many levels as end tags, and one more
         if any(prefix in payload for prefix in prefixes):
             return None
-        if size > 4 * MOST_BENEATH and payload.count(b"<") > MOST_BENEATH:
+        if size > 4 * MAX_BENEATH and payload.count(b"<") > MAX_BENEATH:
             return None  # there may be too many of them
-        if size > LONGEST_NAMESPACE and long_namespace(payload) is not None:
+        if size > MAX_NAMESPACE_LENGTH and long_namespace(payload) is not None:
             return None
         return space if self._prover.proves(payload) else None
 
@@ -231,7 +231,7 @@ def _colons(prefixes: Iterable[str]) -> tuple[bytes, ...]:
 def _split(words: bytes) -> tuple[Sender, bytes] | None:
     """Split the attributes of an IQ into the one that changes, its id, and what its sender always says."""
     found = _ID.search(words)
-    if found is None or len(words) > LONGEST_TAG + len(found[0]):
+    if found is None or len(words) > MAX_TAG_LENGTH + len(found[0]):
         return None
     behind = words[found.end() :]
     if behind and not behind.startswith(b" "):

@@ -14,7 +14,7 @@ from pubqueue.faces.xmpp.stream.expat_feeder import padding
 from pubqueue.faces.xmpp.stream.faults import fault
 from pubqueue.faces.xmpp.stream.send_queues import Lanes
 from pubqueue.faces.xmpp.xml.ids import new_id
-from pubqueue.faces.xmpp.xml.size_limits import LARGEST
+from pubqueue.faces.xmpp.xml.size_limits import MAX_STANZA_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ SLICE: Final = 262_144
 EACH: Final = 1024
 """Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
 
-LONGEST_HEAD: Final = 8192
+MAX_HEAD_LENGTH: Final = 8192
 """Bytes that a message has in front of what is told, nearly always."""
 
 
@@ -64,7 +64,11 @@ class ToMany:
     def tell(self, many: ToEach) -> None:
         """Have many told, of which those first whom there is room for."""
         text, what = notices.rest(many.what, self._jid, fleeting=many.fleeting), many.what
-        if len(text) > LARGEST - LONGEST_HEAD and isinstance(what, Retracted) and len(what.ids) > 1:
+        if (
+            len(text) > MAX_STANZA_BYTES - MAX_HEAD_LENGTH
+            and isinstance(what, Retracted)
+            and len(what.ids) > 1
+        ):
             half = len(what.ids) // 2
             for ids in (what.ids[:half], what.ids[half:]):
                 self.tell(replace(many, what=replace(what, ids=ids)))

@@ -9,13 +9,13 @@ from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.core.model import Jid
 
-LONGEST_JID: Final = 3071
+MAX_JID_LENGTH: Final = 3071
 """Characters of a JID at most: three parts of 1023 bytes, and what stands between (RFC 7622 3.1)."""
 
 
 def jid_of(text: str) -> Jid | None:
     """Return the normalised JID, or None if it is none."""
-    return _jid_of(text) if len(text) <= LONGEST_JID else None
+    return _jid_of(text) if len(text) <= MAX_JID_LENGTH else None
 
 
 @lru_cache(maxsize=4096)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LARGEST: Final = 500_000
+MAX_STANZA_BYTES: Final = 500_000
 """Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
 
-LARGEST_ANSWER: Final = 262_144
+MAX_ANSWER_BYTES: Final = 262_144
 """Bytes of one answer, with all that is around what was asked for."""
 
 ROOM: Final = 240_000

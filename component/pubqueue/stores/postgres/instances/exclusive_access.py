@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-PATIENCE: Final = 2.0
-GLANCE: Final = 0.05
+TIMEOUT: Final = 2.0
+POLL_INTERVAL: Final = 0.05
 """Seconds to wait for those who have just ended, and between two looks."""
 
 TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
@@ -64,7 +64,7 @@ def have_alone(connection: Connection, name: str) -> None:
     serves = f"{name}: a process serves from it; stop it first"
     _patiently(connection, NOBODY, lock, serves)
     if (version(connection) or 0) >= OF_LEASES:
-        _patiently(connection, OVER, (), serves, PATIENCE + LEASE)
+        _patiently(connection, OVER, (), serves, TIMEOUT + LEASE)
         connection.execute(FENCE)
 
 
@@ -73,11 +73,11 @@ def _patiently(
     question: str,
     values: Sequence[object],
     sentence: str,
-    patience: float = PATIENCE,
+    patience: float = TIMEOUT,
 ) -> None:
     """Ask until the answer is yes: of a process that has just ended the server hears a moment later."""
     patient_until = time.monotonic() + patience
     while (row := connection.execute(question, values).fetchone()) is None or not row[0]:
         if time.monotonic() > patient_until:
             raise StoreError(sentence)
-        time.sleep(GLANCE)
+        time.sleep(POLL_INTERVAL)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-MOST: Final = 1024
+MAX_INSTANCES: Final = 1024
 """Processes on one database, at most."""
 
 CHANNEL: Final = "pubqueue"
@@ -191,12 +191,12 @@ class Instances:
 
     def _first_free(self, connection: Connection, epoch: int) -> Instance:
         there = {row[0]: row for row in connection.execute(OTHERS, (LOCK,)).fetchall()}
-        for number in range(MOST):
+        for number in range(MAX_INSTANCES):
             if self._takes(connection, epoch, number, there.get(number)):
                 self._held[number] = epoch
                 self._watch.touched()
                 return Instance(number, died=number in there)
-        raise StoreError(f"{MOST} processes serve from this database already")
+        raise StoreError(f"{MAX_INSTANCES} processes serve from this database already")
 
     def _takes(
         self,

@@ -66,7 +66,7 @@ def _write_rows(session: Session, writes: Writes) -> None:
     for name, uri in writes.moved.items():
         session.run("move_node", name, uri, writes.at)
     if writes.moved:
-        session.run("forget_moved", writes.at - bounds.MOVED_FOR, bounds.MOST_MOVED)
+        session.run("forget_moved", writes.at - bounds.MOVED_FOR, bounds.MAX_MOVED)
 
 
 def _write_places(session: Session, writes: Writes) -> None:
