@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -37,8 +37,9 @@ from pubqueue.stores.sqlite.in_memory import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
+    from pubqueue.app.face import Face
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.app.watch.watching import Traffic, Watch
+    from pubqueue.app.watch.watching import Watch
     from pubqueue.config.reloading import Reloader
     from pubqueue.config.settings import Settings
     from pubqueue.core.model import Principal
@@ -55,26 +56,6 @@ RETRY_INTERVAL: Final = 1.0
 def now() -> Millis:
     """Return the time of the machine."""
     return Millis(time.time_ns() // 1_000_000)
-
-
-class Face(Protocol):
-    """A protocol that is served. It takes requests to the broker, and notices from its outbox."""
-
-    async def enter(self, on_waiting: Callable[[], None]) -> None:
-        """Return once there is a place to serve at; `on_waiting` is called when another process has it.
-
-        Nothing is begun before: who waits has no number, and what is in the store is the other's.
-        """
-
-    async def run(self) -> None:
-        """Serve until cancelled, or until what it raises ends the process; PlaceTakenError sends it back to wait."""
-
-    async def stop(self) -> None:
-        """Hand out nothing more, answer what was asked, and close."""
-
-    @property
-    def traffic(self) -> Traffic:
-        """What has come and gone."""
 
 
 def _principals(settings: Settings) -> Principals:

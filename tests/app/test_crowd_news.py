@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
-from pubqueue.app.notify import fan_out
+from pubqueue.app.notify import backlog, fan_out
 from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UntoldNodes
 from pubqueue.core.decision import Done, Refusal
 from pubqueue.core.model import Jid, NodeName
@@ -219,13 +219,13 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
 
 
 async def test_a_node_of_which_much_is_to_be_told_is_behind(stage, monkeypatch):
-    monkeypatch.setattr(fan_out, "MAX_BYTES", 3 * fan_out.EACH)
+    monkeypatch.setattr(backlog, "MAX_BYTES", 3 * fan_out.EACH)
     for name in "abc":
         await stage.answered(publishes(name))
-    assert stage.broker.is_behind(JOBS)
-    assert not stage.broker.is_behind(OTHER)
+    assert stage.broker.outbox.is_behind(JOBS)
+    assert not stage.broker.outbox.is_behind(OTHER)
     await stage.told()
-    assert not stage.broker.is_behind(JOBS)
+    assert not stage.broker.outbox.is_behind(JOBS)
 
 
 # --- the end of a node ---------------------------------------------------------------------------
@@ -341,13 +341,14 @@ async def test_at_the_end_who_waits_for_a_commit_is_answered(stage, monkeypatch)
     assert replies == [committed(6)]
 
 
-async def test_while_much_is_still_to_be_told_of_a_node_nothing_more_is_committed_to_it(
-    stage, monkeypatch
-):
+async def test_while_much_is_still_to_be_told_of_a_node_nothing_more_is_committed_to_it(stage):
     await staged(stage, FEW)
-    monkeypatch.setattr(stage.face, "is_behind", OTHER.__eq__)
+    stage.broker.outbox.set_behind(stage.face, {OTHER})
     (refused,) = await stage.do(commits(WHOLE))
     assert refused.refusal is Refusal.STILL_TELLING
-    monkeypatch.setattr(stage.face, "is_behind", JOBS.__eq__)
+    stage.broker.outbox.set_behind(stage.face, {JOBS})
     assert await stage.do(commits(WHOLE)) == [committed(6)]
     assert stage.words(FEW[0]) == NAMES
+    assert stage.broker.outbox.is_behind(JOBS)
+    stage.broker.outbox.set_behind(stage.face, None)
+    assert not stage.broker.outbox.is_behind(JOBS)

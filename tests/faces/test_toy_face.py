@@ -45,9 +45,6 @@ class MailFace:
     def when_told(self, _node, call):
         call()
 
-    def is_behind(self, _node):
-        return False
-
     def set_up(self, *, up):
         self._up = up
         self._broker.outbox.set_up(self, up=up)

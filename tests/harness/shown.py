@@ -28,9 +28,6 @@ class Face:
     def when_told(self, _node, call):
         call()
 
-    def is_behind(self, _node):
-        return False
-
     @classmethod
     def up(cls, broker):
         """Let there be one."""

@@ -138,9 +138,6 @@ class LineFace:
     def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
         call()
 
-    def is_behind(self, _node: NodeName) -> bool:
-        return False
-
     def _say(self, notice: Notice) -> bool:
         line = self._lines.get(notice.to)
         if line is None or not self._up:

@@ -83,7 +83,3 @@ class WatchedFace:
     def when_told(self, _node: str, call: Callable[[], None]) -> None:
         """Call at once: all is said."""
         call()
-
-    def is_behind(self, _node: str) -> bool:
-        """Say no: nothing waits here."""
-        return False

@@ -498,10 +498,6 @@ class Broker:
         if not (self._stopping or self._cutting):
             self.submit(request, answer)
 
-    def is_behind(self, node: NodeName) -> bool:
-        """Say whether so much is to be told of a node that it should have no more."""
-        return self._fan_out.is_behind(node) or self.outbox.is_behind(node)
-
     def _note_moment(self, done: BatchResult) -> None:
         if done.exact:
             self._moment = done.soonest
@@ -549,7 +545,7 @@ class Broker:
             fingerprint=self._fingerprint,
             max_subscriptions=self._max_subscriptions,
             auto_creation=self._auto_creation,
-            is_behind=self.is_behind,
+            is_behind=self.outbox.is_behind,
             rate=self._rate,
             came=self._newcomers.of,
             failing=self._failing,

@@ -38,7 +38,7 @@ async def all_goes_on(stage, *, failed):
 
 @pytest.mark.parametrize("payload", ["<x xmlns='x'/>", "<x/>"], ids=["at once", "the ordinary way"])
 async def test_a_request_that_cannot_be_read_is_answered(stage, monkeypatch, payload):
-    monkeypatch.setattr(stage.broker, "is_behind", broken)
+    monkeypatch.setattr(stage.broker.outbox, "is_behind", broken)
     item = f"<publish node='news'><item id='i'>{payload}</item></publish>"
     await stage.server.send(stage.iq("bad", item, by=EVE))
     answer = await stage.answer("bad")

@@ -10,6 +10,7 @@ from harness.witness import WatchedStore
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing
+from pubqueue.app.notify import backlog
 from pubqueue.app.principals import Principals
 from pubqueue.core.limits.budgets import ACCOUNT, EVERYBODY
 from pubqueue.core.model import Jid, Millis
@@ -17,7 +18,6 @@ from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.stream import pace
-from pubqueue.faces.xmpp.stream import send_queues as lanes_module
 from pubqueue.faces.xmpp.stream.component import HIGH_WATER_BYTES
 from pubqueue.faces.xmpp.stream.reads import AT_ONCE
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
@@ -161,7 +161,7 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
 
 
 async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, monkeypatch):
-    monkeypatch.setattr(lanes_module, "MAX_BYTES", 3 * PAYLOAD)
+    monkeypatch.setattr(backlog, "MAX_BYTES", 3 * PAYLOAD)
     await an_audience(stage, count=100)
     stage.server.stop_reading()
     for number in range(8):

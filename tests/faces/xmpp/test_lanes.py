@@ -2,13 +2,17 @@
 
 import pytest
 
-from pubqueue.faces.xmpp.stream import send_queues as lanes_module
+from pubqueue.app.notify import backlog
 from pubqueue.faces.xmpp.stream.send_queues import Lanes
+
+BEHIND = []
+"""The nodes that are said to be behind, by turns with None: there is room again."""
 
 
 @pytest.fixture
 def lanes():
-    return Lanes()
+    BEHIND.clear()
+    return Lanes(BEHIND.append)
 
 
 def drained(lanes):
@@ -60,15 +64,28 @@ def test_who_asks_is_called_when_what_waits_is_forgotten(lanes):
 
 
 def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(lanes, monkeypatch):
-    monkeypatch.setattr(lanes_module, "MAX_BYTES", 100)
+    monkeypatch.setattr(backlog, "MAX_BYTES", 100)
     lanes.add("a", ("x",), b"1" * 90, 0)
-    assert not lanes.is_behind("a")
+    assert BEHIND == []
     lanes.add("b", ("x", "y"), b"1" * 90, 0)
-    assert lanes.is_behind("a")
-    assert not lanes.is_behind("c")
+    (nodes,) = BEHIND
+    assert [name in nodes for name in "abc"] == [True, True, False]
+    lanes.add("c", ("x",), b"1", 0)
+    assert [len(BEHIND), "c" in nodes] == [1, True]
     lanes.clear()
     assert not lanes
-    assert not lanes.is_behind("a")
+    assert [BEHIND[1:], "a" in nodes] == [[None], False]
+
+
+def test_there_is_room_again_when_enough_is_told(lanes, monkeypatch):
+    monkeypatch.setattr(backlog, "MAX_BYTES", 100)
+    for name in "ab":
+        lanes.add(name, ("x",), b"1" * 90, 0)
+    assert BEHIND[0] is BEHIND[-1]
+    lanes.next()
+    assert BEHIND[1:] == [None]
+    lanes.add("a", ("x",), b"1" * 90, 0)
+    assert BEHIND[2] is BEHIND[0]
 
 
 def test_who_is_not_told_the_same_has_a_text_of_its_own(lanes):

@@ -13,6 +13,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.notify.backlog import Backlog
 from pubqueue.core.decision import SubscriberPage, Untold
 from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers, TellFormer
 from pubqueue.core.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     Ask = ListUntold | NextSubscribers | TellFormer
     Waiting = News | Callable[[], None]
 
-MAX_BYTES: Final = 8 << 20
-"""Bytes that may wait here until no more is published to the nodes that they are of."""
-
 EACH: Final = 1024
 """What a piece of news counts beside its payload."""
 
@@ -45,7 +43,7 @@ class FanOut:
         self._outbox = outbox
         self._ask = ask
         self._queues: dict[NodeName, deque[Waiting]] = {}
-        self._octets = 0
+        self._backlog = Backlog(self._queues.keys(), partial(outbox.set_behind, self))
         self._put_off: list[ToAll] = []
         """Ends of nodes that were to be told when nobody could be reached."""
         self._has_looked = False
@@ -53,11 +51,7 @@ class FanOut:
     @property
     def octets(self) -> int:
         """How many bytes wait to be told to crowds."""
-        return self._octets
-
-    def is_behind(self, node: NodeName) -> bool:
-        """Say whether so much waits that the node should have no more."""
-        return self._octets > MAX_BYTES and node in self._queues
+        return self._backlog.octets
 
     def keep(self, notices: Sequence[Notice | News]) -> Sequence[Notice | ToEach]:
         """Return what can be said at once, and keep what has to wait for its turn."""
@@ -117,7 +111,7 @@ class FanOut:
     # --- one node ---
 
     def _add(self, node: NodeName, what: Waiting) -> None:
-        self._octets += _size(what)
+        self._backlog.count(_size(what))
         queue = self._queues.get(node)
         if queue is not None:
             queue.append(what)
@@ -136,7 +130,7 @@ class FanOut:
                 self._ask(asked, partial(self._tell, node, after))
                 return
             queue.popleft()
-            self._octets -= _size(first)
+            self._backlog.count(-_size(first))
             if isinstance(first, ToEach):
                 self._outbox.send([first])
             elif isinstance(first, ToAll):
@@ -159,7 +153,7 @@ class FanOut:
             self._outbox.send([of_several(page, first.what, fleeting=first.fleeting)])
         if reply.after is None:
             queue.popleft()
-            self._octets -= _size(first)
+            self._backlog.count(-_size(first))
         self._outbox.when_told(node, partial(self._go_on, node, reply.after))
 
 

@@ -5,39 +5,21 @@ A face that is down stops its own deliveries and nobody else's: dispatch asks wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
 from pubqueue.core.notices import ToEach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
+    from pubqueue.app.face import Face
     from pubqueue.core.model import Jid, NodeName
     from pubqueue.core.notices import Notice
 
 
 log = structlog.get_logger(__name__)
-
-
-class Face(Protocol):
-    """What the outbox needs of a face."""
-
-    def claims(self, address: Jid) -> bool:
-        """Say whether addresses of this form are its own, whether it is up or not."""
-
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
-        """Send the notices, in order, and return those that could not be sent.
-
-        What is told to many may follow later, in the order of its node, as there is room for it.
-        """
-
-    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
-        """Call, once, when all that is told to many of the node by now has left; at once if there is nothing."""
-
-    def is_behind(self, node: NodeName) -> bool:
-        """Say whether so much waits to be told to many that the node should have no more."""
 
 
 class Outbox:
@@ -50,6 +32,7 @@ class Outbox:
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._faces: list[Face] = []
         self._up: list[Face] = []
+        self._behind: dict[object, Container[NodeName]] = {}
         self._on_change = on_change
 
     def attach(self, face: Face) -> None:
@@ -97,9 +80,16 @@ class Outbox:
                 log.exception("face.failed", node=node)
                 told()
 
+    def set_behind(self, who: object, nodes: Container[NodeName] | None) -> None:
+        """Take note that `who` has too much to tell, and of which nodes at any moment; None: there is room again."""
+        if nodes is None:
+            self._behind.pop(who, None)
+        else:
+            self._behind[who] = nodes
+
     def is_behind(self, node: NodeName) -> bool:
-        """Say whether a face has so much to say of the node that it should have no more."""
-        return any(face.is_behind(node) for face in self._faces)
+        """Say whether so much is to be told of the node that it should have no more."""
+        return bool(self._behind) and any(node in nodes for nodes in self._behind.values())
 
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""

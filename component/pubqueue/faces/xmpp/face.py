@@ -131,7 +131,7 @@ class XmppFace:
         self._write_answer, self._write_refusal = answers.answer, answers.refuse
         self._pace = Pace(jid, self.component, self._go_on)
         self._reads = Reads(self._may_read)
-        self._many = ToMany(jid, self.component, self._pace)
+        self._many = ToMany(jid, self.component, self._pace, broker.outbox)
         self._rosters = Rosters(jid, self.component.write, principals)
         self._desk = Desk()
         self._outside = False
@@ -256,7 +256,7 @@ class XmppFace:
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.briefly.get(asked.answer, verb.write)
         request = asked.request(by, new_id)
-        if self._broker.is_behind(asked.node):
+        if self._broker.outbox.is_behind(asked.node):
             self._refuse(asked, _BEHIND)
             return
         load = self._intake.take(by, len(asked.raw))
@@ -294,7 +294,7 @@ class XmppFace:
             self._write_answer(stanza, request)
         elif isinstance(request, Asked):
             self._submit(stanza, request.request, request.write, request.refused)
-        elif (node := told_of(request)) is not None and self._broker.is_behind(node):
+        elif (node := told_of(request)) is not None and self._broker.outbox.is_behind(node):
             self._refuse(stanza, _BEHIND)
         else:
             wanted = answer_wanted(iq) if verb.briefly else ""
@@ -434,10 +434,6 @@ class XmppFace:
     def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when the server has taken what is told to many of the node by now, or the stream is lost."""
         self._many.when_told(node, call)
-
-    def is_behind(self, node: NodeName) -> bool:
-        """Say whether so much waits to be told to many that the node should have no more."""
-        return self._many.is_behind(node)
 
     def _say(self, what: Notice) -> bool:
         message = notices.notice(what, self._jid, new_id)

@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from pubqueue.core.model import Jid, NodeName
+from pubqueue.app.notify.backlog import Backlog
 
-MAX_BYTES: Final = 8 << 20
-"""Bytes that may wait here until no more is published to the nodes that they are of."""
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from pubqueue.core.model import Jid, NodeName
 
 _ADDRESS: Final = 8
 """Bytes for each addressee: a reference, should the audience be no other's as well."""
@@ -40,19 +41,20 @@ class _Told:
 
 
 class Lanes:
-    """What waits, by node, in its order; `octets` is how much that is."""
+    """What waits, by node, in its order. `on_change` is that of its `Backlog`."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[Container[NodeName] | None], None]) -> None:
         self._lanes: dict[NodeName, deque[_Told]] = {}
-        self.octets = 0
+        self._backlog = Backlog(self._lanes.keys(), on_change)
 
     def __bool__(self) -> bool:
         """Say whether anything waits."""
         return bool(self._lanes)
 
-    def is_behind(self, node: NodeName) -> bool:
-        """Say whether so much waits that the node should have no more."""
-        return self.octets > MAX_BYTES and node in self._lanes
+    @property
+    def octets(self) -> int:
+        """How many bytes wait."""
+        return self._backlog.octets
 
     def add(
         self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None = None
@@ -60,7 +62,7 @@ class Lanes:
         """Have the text told to each of these who has none of its `own`; so much white space follows it."""
         told = _Told(to, text, white, own)
         self._lanes.setdefault(node, deque()).append(told)
-        self.octets += told.octets
+        self._backlog.count(told.octets)
 
     def has(self, node: NodeName) -> bool:
         """Say whether anything waits for the node."""
@@ -79,7 +81,7 @@ class Lanes:
         told.at += 1
         if told.at == len(told.to):
             lane.popleft()
-            self.octets -= told.octets
+            self._backlog.count(-told.octets)
         if lane:
             self._lanes[node] = lane
         if told.at == len(told.to):
@@ -90,8 +92,10 @@ class Lanes:
 
     def clear(self) -> None:
         """Forget what waits: there is nobody to tell it to."""
-        lanes, self._lanes, self.octets = self._lanes, {}, 0
-        for lane in lanes.values():
+        lanes = list(self._lanes.values())
+        self._lanes.clear()
+        self._backlog.count(-self.octets)
+        for lane in lanes:
             for told in lane:
                 for call in told.calls:
                     call()

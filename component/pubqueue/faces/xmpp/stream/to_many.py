@@ -19,6 +19,7 @@ from pubqueue.faces.xmpp.xml.size_limits import MAX_STANZA_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pubqueue.app.notify.outbox import Outbox
     from pubqueue.core.model import Jid, NodeName
     from pubqueue.faces.xmpp.stream.component import Component
     from pubqueue.faces.xmpp.stream.pace import Pace
@@ -36,9 +37,9 @@ MAX_HEAD_LENGTH: Final = 8192
 class ToMany:
     """Tells many on one stream, some in each turn of the loop."""
 
-    def __init__(self, jid: str, component: Component, pace: Pace) -> None:
+    def __init__(self, jid: str, component: Component, pace: Pace, outbox: Outbox) -> None:
         self._jid, self._component = jid, component
-        self._lanes = Lanes()
+        self._lanes = Lanes(partial(outbox.set_behind, self))
         self._pace = pace
         self._going = False
 
@@ -56,10 +57,6 @@ class ToMany:
         else:
             self._component.flush()  # what was said before has left when we say so
             call()
-
-    def is_behind(self, node: NodeName) -> bool:
-        """Say whether so much waits to be told to many that the node should have no more."""
-        return self._lanes.is_behind(node)
 
     def tell(self, many: ToEach) -> None:
         """Have many told, of which those first whom there is room for."""

@@ -1,0 +1,38 @@
+"""How much waits to be told to many: above a bound the nodes that it is of should have no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from pubqueue.core.model import NodeName
+
+MAX_BYTES: Final = 8 << 20
+"""Bytes that may wait in one place until no more is published to the nodes that they are of."""
+
+
+class Backlog:
+    """Counts the bytes that wait in one place.
+
+    `nodes` are those of which something waits, at any moment. `on_change` is called with them when too much waits, and with
+    None when there is room again: so that nobody has to ask for each publish.
+    """
+
+    def __init__(
+        self,
+        nodes: Container[NodeName],
+        on_change: Callable[[Container[NodeName] | None], None],
+    ) -> None:
+        self._nodes, self._on_change = nodes, on_change
+        self._is_over = False
+        self.octets = 0
+
+    def count(self, octets: int) -> None:
+        """Take note that so many more bytes wait; fewer, if it is below 0."""
+        self.octets += octets
+        is_over = self.octets > MAX_BYTES
+        if is_over is not self._is_over:
+            self._is_over = is_over
+            self._on_change(self._nodes if is_over else None)
