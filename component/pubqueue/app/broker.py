@@ -460,7 +460,8 @@ class Broker:
             self._rates.note(self._clock(), requests, done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
-        self._speaker.say(done.deliveries)
+        if done.deliveries:
+            self._speaker.say(done.deliveries)
         self._watch.committed(requests, done.decisions, done.deliveries, self._took())
         with apart("unsaid.failed"):
             self.undelivered.said(self._changes.next_token())

@@ -6,7 +6,7 @@ A rule gives notices back with its decision; they leave after its commit, in ord
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 N = TypeVar("N")
 
 
+@final
 class Deliver(Struct, frozen=True, gc=False):
     """An item for the one who now holds it (XEP-0254 2.2); `again` if it may have been told before.
 
@@ -128,6 +129,7 @@ ForMany = Announce | Retracted | Purged | Deleted | Configured | SubscriptionCha
 Notice = Deliver | Unlocked | ApprovalWanted | ForMany
 
 
+@final
 class ToEach(Struct, frozen=True, gc=False):
     """The same notice for each of these, in order; `what` has no addressee of its own.
 

@@ -55,7 +55,7 @@ class FanOut:
 
     def keep(self, notices: Sequence[Notice | News]) -> Sequence[Notice | ToEach]:
         """Return what can be said at once, and keep what has to wait for its turn."""
-        if not self._queues and not any(isinstance(one, ToAll) for one in notices):
+        if not self._queues and ToAll not in map(type, notices):
             return notices  # type: ignore[return-value]  # there is none of the others
         now: list[Notice | ToEach] = []
         for one in notices:

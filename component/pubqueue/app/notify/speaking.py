@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Bounce
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from pubqueue.core.notices import News, Notice
 
     Taken = tuple[Request, Callable[[Reply], None]]
+
+
+log = structlog.get_logger(__name__)
 
 
 class Speaker:
@@ -45,7 +50,8 @@ class Speaker:
             then = None if last else decision.then
             if then is None:
                 answer_with(answer, decision.reply)
-            self.say(decision.notices)
+            if decision.notices:
+                self.say(decision.notices)
             if then is not None:
                 with apart("work.failed"):
                     self._long_work.go_on(decision, answer)
@@ -55,12 +61,12 @@ class Speaker:
 
         Not one that its holder may have: that is tried once more.
         """
-        if not notices:
-            return
-        with apart("notices.failed"):
+        try:
             for notice in self._outbox.send(self._fan_out.keep(notices)):
                 if isinstance(notice, Deliver) and notice.again:
                     self._on_unsent()
                 elif isinstance(notice, Deliver):
                     back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                     self._submit(back, lambda _reply: None)
+        except Exception:  # the boundary between what two requests have to say
+            log.exception("notices.failed")

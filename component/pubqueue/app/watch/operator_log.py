@@ -40,7 +40,7 @@ log = structlog.get_logger(__name__)
 TOLD: Final[frozenset[type]] = frozenset(
     {
         *(Arrive, Leave, FreeLeft, Bounce, Expire),
-        *(Subscribe, Unsubscribe, Settle),
+        *(Subscribe, Unsubscribe),
         *(Configure, SetAffiliations, Declare, ReviewSubscribers),
         *(Dismiss, FreeLocks),
         *(Answer, SetSubscriptions),
@@ -73,8 +73,10 @@ def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
         if type(request) is FreeLeft and decision.then is None:
             locks = request.freed + _freed(decision)
             log.info("worker.freed", jid=request.jid, locks=locks)
-        if type(request) in TOLD and any(type(change) is not HearOf for change in decision.changes):
+        kinds = set(map(type, decision.changes)) - {HearOf}
+        if kinds and type(request) in TOLD:
             _tell_of_people(request, decision)
+        if GiveUp in kinds and (type(request) in TOLD or type(request) is Settle):
             deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
     if deaths:
         _tell_of_deaths(deaths)
@@ -82,7 +84,7 @@ def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
 
 def _tell_of_people(request: Request, decision: Decision) -> None:
     match request:
-        case Settle() | FreeLeft():
+        case FreeLeft():
             return
         case Arrive():
             log.info("worker.arrived", jid=request.jid)

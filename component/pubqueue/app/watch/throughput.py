@@ -6,7 +6,7 @@ does not know of it, and after a start it begins anew.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.changes import GiveUp, Release, RemoveItem
@@ -14,7 +14,7 @@ from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.settle import Outcome, Settle, Verb, holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Decision
@@ -47,25 +47,21 @@ class Rates:
         """Count what these decisions have finished; they are committed."""
         if self._since is None:
             self._since = now
+        done: defaultdict[NodeName, int] = defaultdict(int)
+        failed: defaultdict[NodeName, int] = defaultdict(int)
         for request, decision in zip(requests, decisions, strict=True):
-            if type(request) is Settle and decision.changes and request.verb is Verb.RETRACT:
-                done = [
-                    change
-                    for change in decision.changes
-                    if type(change) is RemoveItem and holds(request.by, change.item)
-                ]
-                if done:
-                    _add(self._done, done[0].item.node, now // SLOT, len(done))
-            elif decision.changes and _may_blame(request):
-                self._note_failures(now // SLOT, decision)
-
-    def _note_failures(self, slot: int, decision: Decision) -> None:
-        failed: dict[NodeName, int] = {}
-        for change in decision.changes:
-            if isinstance(change, GiveUp | Release) and change.failed > change.item.failed:
-                failed[change.item.node] = failed.get(change.item.node, 0) + 1
-        for node, count in failed.items():
-            _add(self._failed, node, slot, count)
+            if type(request) is Settle and request.verb is Verb.RETRACT:
+                for change in decision.changes:
+                    if type(change) is RemoveItem and holds(request.by, change.item):
+                        done[change.item.node] += 1
+            elif type(request) is Expire or (
+                type(request) is Settle and request.outcome is not Outcome.RELEASE
+            ):
+                for node in _of_failures(decision):
+                    failed[node] += 1
+        for kept, counts in ((self._done, done), (self._failed, failed)):
+            for node, count in counts.items():
+                _add(kept, node, now // SLOT, count)
 
     def per_minute(self, node: NodeName, now: Millis) -> float:
         """Return how many items of the node were done in a minute, over the last five, or since the first batch."""
@@ -84,11 +80,11 @@ class Rates:
         return count * MINUTE / max(now - begin, MINUTE)
 
 
-def _may_blame(request: Request) -> bool:
-    """Say whether a lock that this ends may have ended badly."""
-    if type(request) is Settle:
-        return request.verb is Verb.UNLOCK and request.outcome is not Outcome.RELEASE
-    return type(request) is Expire
+def _of_failures(decision: Decision) -> Iterator[NodeName]:
+    """Return the node of each lock that has ended badly."""
+    for change in decision.changes:
+        if isinstance(change, GiveUp | Release) and change.failed > change.item.failed:
+            yield change.item.node
 
 
 def _add(counts: OrderedDict[NodeName, Slots], node: NodeName, slot: int, count: int) -> None:

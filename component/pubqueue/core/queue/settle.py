@@ -230,7 +230,8 @@ def _standing(principal: Principal, verb: Verb, item: Item | None, facts: Settle
 
 def holds(principal: Principal, item: Item) -> bool:
     """Say whether the item is locked to the principal, whose retract alone means that the work is done."""
-    return item.holder is not None and covers(item.holder, principal.jid)
+    holder = item.holder
+    return holder == principal.jid or (holder is not None and covers(holder, principal.jid))
 
 
 def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
@@ -248,8 +249,8 @@ def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFa
             for item, digest in zip(items, facts.digests, strict=True)
         )
     else:
-        changes = tuple(RemoveItem(item) for item in items)
-    locked = tuple(item.id for item in items if item.holder and not holds(request.by, item))
+        changes = tuple(map(RemoveItem, items))
+    locked = tuple([item.id for item in items if item.holder and not holds(request.by, item)])
     reply = Withdrawn(locked) if locked else Done()
     return Decision(reply, changes, to_holders(Retracted, node.name, items))
 

@@ -235,7 +235,7 @@ class XmppFace:
     def _take(self, stanza: Stanza | Single) -> None:
         """Take a stanza; a fault of ours in reading or answering it is this stanza's, and nobody else's."""
         try:
-            if isinstance(stanza, Single):
+            if type(stanza) is Single:
                 self._take_single(stanza)
             else:
                 self._kinds[stanza.top.tag](stanza)
@@ -420,7 +420,7 @@ class XmppFace:
         unsent: list[Notice] = []
         for what in notices:
             try:
-                if isinstance(what, ToEach):
+                if type(what) is ToEach:
                     self._many.tell(what)
                 elif not self._say(what):
                     unsent.append(what)
@@ -458,7 +458,7 @@ class XmppFace:
         """Answer what counted so much; of a refusal, `instead` says what it shows in place of the request's child."""
         self._intake.done(load)
         try:
-            if isinstance(reply, Refused):
+            if type(reply) is Refused:
                 self._refuse(asked, words(reply), instead(reply) if instead else None)
             else:
                 octets = self._write_answer(asked, write(reply, self._jid))

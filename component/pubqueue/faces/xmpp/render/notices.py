@@ -43,7 +43,7 @@ _UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
 
 def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
     """Return the message that carries a notice."""
-    if isinstance(what, Deliver):
+    if type(what) is Deliver:
         again = f"-{new_id()}" if what.again else ""
         return _delivery(what, service, f"{delivery_id(what)}{again}")
     return head(service, what.to, new_id()) + rest(what, service)

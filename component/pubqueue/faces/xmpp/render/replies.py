@@ -97,7 +97,7 @@ def _deaths_within(room: int, dead: Sequence[Item]) -> str:
 
 def published_briefly(reply: Published | Skipped, service: str) -> bytes:
     """Return nothing where there is nothing to tell but that the items were taken."""
-    return published(reply, service) if not isinstance(reply, Published) or reply.dead else b""
+    return b"" if type(reply) is Published and not reply.dead else published(reply, service)
 
 
 def published_if_known(reply: Published | Skipped, service: str) -> bytes:

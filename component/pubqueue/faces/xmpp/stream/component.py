@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 import structlog
 
 from pubqueue.app.watch.watching import Traffic
-from pubqueue.faces.xmpp.stream.expat_feeder import padding
+from pubqueue.faces.xmpp.stream.expat_feeder import READ_AT_ONCE, padding
 from pubqueue.faces.xmpp.stream.faults import fault
 from pubqueue.faces.xmpp.stream.plain_component import PlainComponent
 from pubqueue.faces.xmpp.stream.reader import StreamParser
@@ -319,18 +319,15 @@ class Component(PlainComponent):
         while self._stanzas and not (self._pauses and self.ready):
             stanza = self._stanzas.popleft()
             try:
-                self._hand_on_one(stanza)
+                if type(stanza) is not Single and stanza.top.tag not in STANZAS:
+                    self._hand_over(stanza)  # the handshake, errors of the stream
+                elif self._taking:
+                    self._on_stanza(stanza)
             except Exception as problem:  # the boundary between stanzas: the next one is taken
                 log.error("stanza.failed", **fault(problem))  # noqa: TRY400  # no payload
         if not self._pauses and not self._reading and self.transport is not None:
             self._reading = True
             self.transport.resume_reading()
-
-    def _hand_on_one(self, stanza: Stanza | Single) -> None:
-        if not isinstance(stanza, Single) and stanza.top.tag not in STANZAS:
-            self._hand_over(stanza)  # the handshake, errors of the stream
-        elif self._taking:
-            self._on_stanza(stanza)
 
     def pause_reading(self, why: str = ASKED) -> None:
         """Take no more stanzas from the server, not even what has been read, until nobody has a reason not to."""
@@ -374,11 +371,12 @@ class Component(PlainComponent):
         if not self.ready:
             return False
         self._out.append(stanza)
+        size = len(stanza)
         if white is None:
-            white = padding(stanza)
+            white = padding(stanza) if size > READ_AT_ONCE else 0
         if white:
             self._out.append(b" " * white)
-        self._gathered += len(stanza) + white
+        self._gathered += size + white
         if self._gathered > FLUSH_BYTES:
             self.flush()
         elif not self._flushing:

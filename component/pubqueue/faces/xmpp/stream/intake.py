@@ -66,10 +66,10 @@ class Intake:
     def beyond(self, by: Principal) -> str:
         """Say why whoever asks has to wait, or "" if a request of theirs may be read. Judged by the head of a stanza."""
         for who, budget in self._payers(by):
-            if (used := self._used.get(who)) is not None and (
-                why := used.beyond(budget, self._clock())
-            ):
-                return _named(who, why)
+            if who in self._used:
+                used = self._used[who]
+                if why := used.beyond(budget, self._clock() if used.refused else used.since):
+                    return _named(who, why)
         return ""
 
     def beyond_reading(self, by: Principal) -> str:
@@ -104,14 +104,11 @@ class Intake:
         if not load.reads:  # they wait in a line of their own, and stop nobody
             self.count += 1
             self.octets += octets
-            if not self.is_full and self._is_enough:
+            enough = self.count >= EVERYBODY.requests or self.octets >= EVERYBODY.octets
+            if enough and not self.is_full:
                 self.is_full = True
                 self._on_full()
         return load
-
-    @property
-    def _is_enough(self) -> bool:
-        return self.count >= EVERYBODY.requests or self.octets >= EVERYBODY.octets
 
     def done(self, load: Load) -> None:
         """Count it as answered."""
@@ -131,12 +128,11 @@ class Intake:
             self._on_room()
 
     def _of(self, who: Jid) -> Used:
-        used = self._used.get(who)
-        if used is None:
+        if who not in self._used:
             if len(self._used) >= REMEMBERED:
                 self._forget_idle()
-            used = self._used[who] = Used(since=self._clock())
-        return used
+            self._used[who] = Used(since=self._clock())
+        return self._used[who]
 
     def _forget_idle(self) -> None:
         """Forget accounts that have nothing under way; of servers, those that have cost nothing."""

@@ -14,7 +14,7 @@ stanza's own.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 from xml.parsers import expat
 
 from msgspec import Struct
@@ -84,6 +84,7 @@ class _Verb(Struct, frozen=True, gc=False):
     prefixes: tuple[bytes, ...]
 
 
+@final
 class Single(Struct, frozen=True, gc=False):
     """A publish or a retract of one item, with what its answer needs. A retract has no payload."""
 
