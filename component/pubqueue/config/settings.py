@@ -1,6 +1,6 @@
 """The configuration: one frozen object from a TOML file, environment variables and flags.
 
-Flags outrank the environment, and the environment outranks the file. Unknown keys refuse to start.
+Flags override the environment, and the environment overrides the file. An unknown key is an error.
 """
 
 from __future__ import annotations
@@ -36,18 +36,19 @@ class ConfigError(Exception):
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A node that is made at start, or brought to what is declared; what is not named stays as its owners left it."""
+    """A node that is created at the start, or changed to match the declaration; what is not named stays as its owners left it."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
     """The NodeID."""
     queueing: bool = False
     """Whether it is a work queue (`x-queueing#enabled`)."""
     owners: tuple[str, ...] = ()
-    """Bare JIDs that own it, and if any are named nobody else does; administrators may do everything anyway."""
+    """Bare JIDs that own it. If any are named, nobody else owns it. Administrators may do everything in any
+    case."""
     publishers: tuple[str, ...] = ()
     """Bare JIDs that may publish to it."""
     members: tuple[str, ...] = ()
-    """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` say otherwise."""
+    """Bare JIDs that may subscribe to it: a queue is closed to others, unless `options` open it."""
     outcasts: tuple[str, ...] = ()
     """Bare JIDs that may do nothing with it."""
     options: dict[str, str | int | float | bool] = {}
@@ -60,53 +61,54 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something that is published at set times."""
+    """An item to publish at set times ([how to](../how-to/schedules.md))."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
     """Its name, unique in the file; the ids of its items begin with it."""
     cron: str
-    """When: minute, hour, day of the month, month and day of the week, as cron has them."""
+    """Minute, hour, day of the month, month and day of the week, as in cron."""
     node: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_LENGTH)]
-    """The node that is published to, a queue or not."""
+    """The node to publish to, a queue or a plain node."""
     payload: str | None = None
-    """What is published: an XML element in a namespace. Either this or `json`."""
+    """The payload as an XML element in a namespace. Set either this or `json`."""
     json: Any = None
-    """What is published: a value that goes as JSON (XEP-0335)."""
+    """The payload as a value, published as JSON (XEP-0335)."""
     zone: str = "UTC"
-    """The time zone that the times are in, as the IANA calls it: Europe/Berlin."""
+    """The IANA name of the time zone of the times: Europe/Berlin."""
     missed: Literal["once", "skip", "all"] = "once"
-    """What becomes of times that were missed: one item for all of them, none, or one for each of the last hundred."""
+    """What to publish for missed times: `once`, one item for all of them; `skip`, none; `all`, one for each of the
+    last hundred."""
     priority: int = 0
-    """The items' priority in a queue; the higher goes first."""
+    """The items' priority in a queue; higher goes first."""
     ttl: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    """Seconds that an item may wait; without it as long as the node says."""
+    """Seconds after which an item expires; by default the node's `item_expire`."""
     headers: dict[str, str] = {}
-    """What workers are told beside the payload (XEP-0131)."""
+    """Headers that workers receive with the payload (XEP-0131)."""
     group: str = ""
-    """The group that its items are of in a queue: of one group so many are in flight at a time as the node is set to, in their order."""
+    """The group of its items, in a queue (`x-queueing#group_limit`)."""
     enabled: bool = True
-    """Whether it publishes. Times while it does not are not missed."""
+    """Whether it publishes. Times are not missed while it is off."""
 
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
 class TransactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may wait for the commits of publishers. Beyond it a publish is refused with `resource-constraint` of type `wait`."""
+    """How much publishers may stage before they commit. Beyond it a publish is refused with `resource-constraint` of type `wait`."""
 
     items_per_account: _Count = DEFAULTS.items_per_account
     """Staged items of one account."""
     bytes_per_account: _Count = DEFAULTS.bytes_per_account
-    """Bytes of payloads and headers that are staged by one account."""
+    """Bytes of payloads and headers staged by one account."""
     items: _Count = DEFAULTS.items
-    """Staged items in all."""
+    """Staged items of all accounts."""
     bytes: _Count = DEFAULTS.bytes
-    """Bytes of payloads and headers that are staged in all."""
+    """Bytes of payloads and headers staged by all accounts."""
     staged_for: _Count = DEFAULTS.staged_for // 1000
-    """Seconds after which what nobody has committed is dropped; each publish begins the time anew."""
+    """Seconds after which uncommitted items are dropped; each publish restarts the time."""
     kept_for: _Count = DEFAULTS.kept_for // 1000
-    """Seconds after its last commit for which an app's version is remembered, and each record after its own: so long a
-    publisher may repeat itself."""
+    """Seconds for which an app's version is remembered after its last commit, and each record after its own. A
+    publisher may repeat itself for that long."""
 
     def limits(self) -> Limits:
         """Return these as the rules take them."""
@@ -121,10 +123,10 @@ _Bound = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of one account, or of each account of a domain; what is not named is as for all."""
+    """Limits of one account, or of each account of a domain; the general limits apply to what is not named."""
 
     nodes: _Bound | None = None
-    """Nodes that it may have made."""
+    """Nodes that it has created."""
     items: _Bound | None = None
     """Items in all of these."""
     bytes: _Bound | None = None
@@ -132,20 +134,22 @@ class AccountLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What each account may keep here, in the nodes that it has made; 0 is no bound.
+    """What each account may store, in the nodes that it has created; 0 means no limit.
 
-    Administrators and the service itself, which makes the declared nodes, have none.
+    Administrators and the service itself, which creates the declared nodes, have no limits.
     """
 
     nodes: _Bound = USUAL.nodes
-    """Nodes that an account may have made. One more is refused with `policy-violation` of type `wait`."""
+    """Nodes that an account has created. One more is refused with `policy-violation` of type `wait`."""
     items: _Bound = USUAL.items
-    """Items in all the nodes that an account has made. One more is refused with `resource-constraint` of type `wait`."""
+    """Items in all the nodes that an account has created. One more is refused with `resource-constraint` of type
+    `wait`."""
     bytes: _Bound = USUAL.bytes
-    """Bytes of payloads and headers in all the nodes that an account has made; refused in the same way."""
+    """Bytes of payloads and headers in all the nodes that an account has created; refused in the same way."""
     accounts: dict[str, AccountLimits] = {}
-    """Other limits for some: tables `[limits.accounts."importer@example.org"]`, or `[limits.accounts."example.org"]` for each account
-    of a domain, with `nodes`, `items` and `bytes`; JSON in the variable."""
+    """Limits of single accounts: tables `[limits.accounts."importer@example.org"]`, or
+    `[limits.accounts."example.org"]` for each account of a domain, with `nodes`, `items` and `bytes`; JSON in the
+    variable."""
 
     def quotas(self) -> Quotas:
         """Return these as the rules take them."""
@@ -168,55 +172,55 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     jid: str
     """The component's address, a domain: queue.example.org."""
     secret: str | None = None
-    """The secret itself; better is `secret_file`."""
+    """The component's secret; prefer `secret_file`."""
     secret_file: str | None = None
-    """A file with the secret, which the server knows for the component, in its first line. Where nothing says otherwise it is
-    the credential `secret` that systemd hands over (`LoadCredential=`), or else `/etc/pubqueue/secret`, if one is there."""
+    """A file with the component's secret, as configured in the server, in its first line. The default is the
+    credential `secret` from systemd (`LoadCredential=`), or `/etc/pubqueue/secret` if that file exists."""
     server: str = "127.0.0.1:5347"
     """The server's component port, as host:port."""
     store: str = USUAL_STORE
-    """Where items are kept: `sqlite:///path/to/file` (`sqlite:path` is relative), for its owner alone (mode 0600),
+    """The store: `sqlite:///path/to/file` (`sqlite:path` is relative), readable by its owner only (mode 0600),
     `postgresql://role@host/database`, or `memory:`, for trials."""
     admins: tuple[str, ...] = ()
     """Bare JIDs that may do everything on every node."""
     node_creation: CreationPolicy = CreationPolicy.LOCAL
     """Who may create nodes: `anyone`, `local` (accounts of the domain above the component's), `admins`."""
     auto_creation: AutoCreation = AutoCreation.WITH_OPTIONS
-    """When a publish makes the node that it names, for who may create nodes: `always`, `with-options` (when it says by
-    publish-options what node that is, so that a mistyped name makes none), `never`."""
+    """When a publish creates the node that it names, for accounts that may create nodes: `always`, `with-options`
+    (only if publish-options describe the node, so that a mistyped name creates none), `never`."""
     subscriptions_per_account: _Count = MAX_SUBSCRIPTIONS
-    """Subscriptions that the JIDs of one account may have to one node, together."""
+    """Subscriptions to one node that the JIDs of one account may have together."""
     anonymous_domains: tuple[str, ...] = ()
-    """Domains whose accounts nobody stands behind: they subscribe to nothing."""
+    """Domains of anonymous accounts; these may not subscribe."""
     settle_by_get: bool = True
-    """Whether an IQ of type `get` retracts and unlocks on queues, as XEP-0254 prints it; `set` always does."""
+    """Whether an IQ of type `get` retracts and unlocks in queues, as XEP-0254 prints it; `set` always does."""
     log_level: str = "info"
-    """The least urgent log lines to write: `debug`, `info`, `warning`, `error`."""
+    """The lowest level of log lines to write: `debug`, `info`, `warning`, `error`."""
     log_format: str = "logfmt"
-    """How log lines are written: `logfmt` (key=value) or `json` (an object)."""
+    """The format of log lines: `logfmt` (key=value) or `json` (one object per line)."""
     http: str = ""
-    """Where metrics, health and readiness are told over HTTP, as host:port or a port of the loopback
-    interface; empty: nowhere."""
+    """Where to serve metrics, health and readiness over HTTP, as host:port or a port of the loopback interface;
+    empty: nowhere."""
     http_token_file: str | None = None
-    """A file with a token in its first line, of at least 20 characters: who logs in with it sees the page of the queues, and
-    changes nothing. Without this one and the next there is no page."""
+    """A file with a token of at least 20 characters in its first line. It gives read-only access to the page of the
+    queues. Without this file and the next there is no page."""
     http_admin_token_file: str | None = None
-    """A file with another such token: who logs in with it may redrive, release, pause and purge on the page, and sees
-    payloads."""
+    """A file with another such token, the operator token. It also allows changes on the page (redrive, release,
+    pause, purge), and shows payloads."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
-    """Days after which the events of nodes that keep a log (`x-queueing#event_log`) are forgotten."""
+    """Days after which events are deleted, for nodes that keep a log (`x-queueing#event_log`)."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
-    """Events that are kept at most, of all nodes together; each needs some 200 bytes of disk."""
+    """Maximum number of events, of all nodes together; each needs some 200 bytes of disk."""
     transactions: TransactionSettings = TransactionSettings()
-    """How much may wait for the commits of its publishers, and for how long; the table `[transactions]`."""
+    """How much may be staged, and for how long; the table `[transactions]`."""
     limits: LimitSettings = LimitSettings()
-    """What each account may keep here; the table `[limits]`."""
+    """What each account may store; the table `[limits]`."""
     node: tuple[NodeSettings, ...] = ()
-    """Nodes that are made at start, or brought to what is declared; tables `[[node]]` in the file, JSON in the
-    variable."""
+    """Nodes that are created at the start, or changed to match the declaration; tables `[[node]]` in the file, JSON
+    in the variable."""
     schedule: tuple[ScheduleSettings, ...] = ()
-    """What is published at set times; tables `[[schedule]]` in the file, JSON in the variable. One that leaves the
-    file is ended."""
+    """Schedules that publish at set times; tables `[[schedule]]` in the file, JSON in the variable. A schedule that
+    is removed from the file ends."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """Return every setting to show; of a secret or password only that there is one."""

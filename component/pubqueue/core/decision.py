@@ -38,97 +38,97 @@ class Refusal(Enum):
     """Every way to say no. A face owns the words; each face's table must name them all."""
 
     NODE_NOT_FOUND = auto()
-    """There is no such node."""
+    """The node does not exist."""
     ITEM_NOT_FOUND = auto()
-    """There is no such item, or it is done."""
+    """The item does not exist, or is done."""
     FORBIDDEN = auto()
-    """Whoever asks may not do that on this node."""
+    """The account has no permission to do this in the node."""
     NOT_YOURS = auto()
-    """The item is not locked to whoever asks, and never was; or it is another's to retract."""
+    """The item is not locked to this subscriber, and never was; or only another account may retract it."""
     LOCKED_BY_ANOTHER = auto()
-    """The item is locked to somebody else."""
+    """The item is locked to another subscriber."""
     LOCK_LOST = auto()
-    """The lock on the item has ended, and the item waits for somebody again."""
+    """The lock on the item has expired, and the item waits again."""
     ITEM_EXISTS = auto()
-    """There is an item of this id that is dead or of another publish, to be redriven or retracted first."""
+    """An item with this id exists and is dead, or of another publish. Redrive or retract it first."""
     PUBLISH_PAUSED = auto()
-    """The node takes nothing in for now (`publish_paused`)."""
+    """Publishing to the node is paused (`publish_paused`)."""
     NOT_A_QUEUE = auto()
-    """The node is no queue, and the request is for queues."""
+    """The node is not a queue, and the request is for queues."""
     NODE_EXISTS = auto()
-    """There is a node of this name."""
+    """A node of this name exists."""
     NODE_FULL = auto()
-    """The node has as many items as it may (`max_items`)."""
+    """The node has its maximum number of items (`max_items`)."""
     TOO_MANY_ITEMS = auto()
-    """There are more items in one request than are taken."""
+    """The request has too many items."""
     PAYLOAD_TOO_BIG = auto()
-    """The payload has more bytes than the node takes (`max_payload_size`)."""
+    """The payload is larger than the node allows (`max_payload_size`)."""
     HEADERS_TOO_BIG = auto()
-    """There are more headers, or longer ones, than an item may have."""
+    """The item has too many headers, or too long ones."""
     ITEM_LOCKED = auto()
-    """The item is being worked on; another payload cannot take its place now."""
+    """The item is being worked on; its payload cannot be replaced now."""
     CLOSED_NODE = auto()
-    """The node is closed to strangers; an owner has to name the account."""
+    """The node is closed; an owner must add the account as a member."""
     CONFIGURATION_REQUIRED = auto()
-    """A subscription to a queue has to say how many items it takes at once (XEP-0254 2.1)."""
+    """A subscription to a queue must set its window, the number of items in flight (XEP-0254 2.1)."""
     INVALID_OPTIONS = auto()
-    """The options of the subscription cannot be."""
+    """The subscription options are invalid."""
     INVALID_CONFIG = auto()
-    """The settings of the node cannot be; the text says which."""
+    """The node settings are invalid; the text names the setting."""
     UNSUPPORTED_ACCESS_MODEL = auto()
-    """There is no such access model."""
+    """The access model does not exist."""
     FOREIGN_JID = auto()
-    """Nobody subscribes for anybody else."""
+    """An account can only subscribe its own JIDs."""
     NOT_SUBSCRIBED = auto()
-    """Whoever asks is not subscribed."""
+    """The JID is not subscribed."""
     PENDING_SUBSCRIPTION = auto()
     """An owner has not approved the subscription yet."""
     NO_PRESENCE_SUBSCRIPTION = auto()
-    """The access model is for those who see the presence of an owner."""
+    """The access model is for contacts that may see the presence of an owner."""
     NOT_IN_ROSTER_GROUP = auto()
     """The access model is for some groups of an owner's roster."""
     NOT_APPROVED = auto()
-    """Only those may retrieve whose subscription an owner has approved."""
+    """Only subscribers approved by an owner may retrieve items."""
     NOT_ALL_CHANGED = auto()
-    """Of a list of entries some could not be changed; the others were."""
+    """Some entries of the list could not be changed; the others were."""
     TOO_MANY_SUBSCRIPTIONS = auto()
-    """The account has as many subscriptions to the node as it may."""
+    """The account has its maximum number of subscriptions to the node."""
     SUBID_REQUIRED = auto()
-    """The JID has several subscriptions to the node, and the request says of none of them that it is meant."""
+    """The JID has several subscriptions to the node, and the request names none of them."""
     INVALID_SUBID = auto()
     """The subscription has another id."""
     STORE_FAILED = auto()
-    """The store cannot do it now; later it may."""
+    """The store cannot do this now; try again later."""
     INTERNAL_FAULT = auto()
-    """The request has met a fault of ours, and would meet it again."""
+    """The request has met a defect of the service, and would meet it again."""
     LAST_OWNER = auto()
-    """A node keeps an owner."""
+    """A node must have an owner."""
     BAD_REQUEST = auto()
-    """The request contradicts itself, or lacks something; the text says what."""
+    """The request contradicts itself, or is incomplete; the text has the details."""
     WRONG_PAYLOAD = auto()
-    """The payload is of another namespace than the node's (`type`)."""
+    """The payload is not in the node's namespace (`type`)."""
     UNSUPPORTED = auto()
-    """The service does nothing of the kind; its name, which faces know, is in `setting`."""
+    """The service does not support this; `setting` names the feature, in the words of the face."""
     TOO_MUCH_KEPT = auto()
-    """The account that has made the node has as many items here as it may, or as many bytes (`[limits]`)."""
+    """The account that created the node has its maximum number of items, or of bytes (`[limits]`)."""
     TOO_MANY_NODES = auto()
-    """The account has made as many nodes as it may (`[limits]`)."""
+    """The account has created its maximum number of nodes (`[limits]`)."""
     TOO_MUCH_STAGED = auto()
-    """So much waits for commits that no more may be staged now."""
+    """Too much is staged for uncommitted transactions."""
     STILL_TELLING = auto()
-    """So much of what happened in the node before is still to be told that no more may come now."""
+    """Too many notifications of earlier events in the node are still to be sent."""
     NOT_AS_STAGED = auto()
-    """What is to be committed is not what is staged; the text says what differs."""
+    """The commit does not match what is staged; the text says what differs."""
     PRECONDITION_NOT_MET = auto()
-    """The node has another setting than the publish-options say (XEP-0060 7.1.5)."""
+    """A setting of the node differs from the publish-options (XEP-0060 7.1.5)."""
     ITEM_REQUIRED = auto()
     """The node keeps items, and the publish has none."""
     ITEM_FORBIDDEN = auto()
     """The node keeps no items, and the publish has one."""
     PAYLOAD_REQUIRED = auto()
-    """The item has no payload, and the node needs one."""
+    """The item has no payload, and the node requires one."""
     MOVED = auto()
-    """The node is elsewhere for good; the URI of where goes along, in `reason`."""
+    """The node has moved; its new URI is in `reason`."""
 
 
 class SubscriptionEntry(Struct, frozen=True, gc=False):

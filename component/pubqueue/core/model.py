@@ -175,96 +175,100 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """
 
     title: str = ""
-    """A short name, which discovery tells."""
+    """A short name, shown in service discovery."""
     description: str = ""
-    """What the node is for, which discovery tells."""
+    """What the node is for, shown in service discovery."""
     type: str = ""
-    """The namespace of the payloads; a payload in another is refused. Empty: any."""
+    """The namespace of the payloads; a payload in another namespace is refused. Empty: any."""
     access_model: AccessModel = AccessModel.OPEN
-    """Who may subscribe: `open` for all, `authorize` for whom an owner approves, `presence` and `roster` for contacts
-    of an owner where the server lets the service ask for rosters (XEP-0356), `whitelist` for members, publishers
-    and owners. A node that becomes a queue is `whitelist` unless it says otherwise."""
+    """Who may subscribe: `open` (everybody), `authorize` (accounts that an owner approves), `presence` and `roster`
+    (contacts of an owner, if the server lets the service read rosters, XEP-0356), `whitelist` (members, publishers
+    and owners). A node that becomes a queue is `whitelist` unless another model is set."""
     publish_model: PublishModel = PublishModel.PUBLISHERS
     """Who may publish: `publishers`, `subscribers` or `open`."""
     max_items: int | None = None
-    """How many items it keeps. A full queue refuses and never drops; on a plain node `publish_node_full` says what
-    happens, and when the number is lowered the oldest go at once."""
+    """How many items it keeps. A full queue refuses new items and never drops one; for a plain node see
+    `publish_node_full`. If the number is lowered on a plain node, the oldest items are dropped at once."""
     max_payload_size: int = 65_536
-    """Bytes of a payload; at most 262144 by XMPP."""
+    """Bytes of a payload; up to 262144 over XMPP."""
     item_expire: int | None = None
-    """Seconds after which an item that nobody holds is dead, or on a plain node gone; lowered, it holds for what is
-    there too, raised, for what is published from then on."""
+    """Seconds after which an item that no worker holds is dead, or in a plain node deleted. A lower value also
+    applies to existing items, a higher one only to items published from then on."""
     notify_retract: bool = True
-    """Whether subscribers of a plain node are told of retracted items."""
+    """Whether subscribers of a plain node are notified of retracted items."""
     notify_delete: bool = True
-    """Whether subscribers are told of the end of the node."""
+    """Whether subscribers are notified when the node is deleted."""
     queueing: bool = False
     """Whether the node is a work queue; changes only while it has no items and no subscribers."""
     lock_timeout: int = 300
     """Seconds for which a worker may hold an item without extending its lock."""
     max_failures: int = 20
-    """Lock timeouts, lost workers and failures told, after which an item is dead; a plain unlock is none."""
+    """Expired locks, lost workers and reported failures after which an item is dead; a plain unlock does not
+    count."""
     dead_letter_node: str = ""
-    """Where dead items go, as a publish of the owners'; empty, or where that refuses them: they stay, dead."""
+    """The node that receives dead items, as a publish by the owners. If it is empty, or refuses the item, the item
+    stays in the queue, dead."""
     dead_letter_meant: str = ""
     """No setting: which node of that name was meant (`core.nodes.references`)."""
     backoff_min: int = 1
-    """Seconds of the pause after the second failure of an item; each further one doubles it. The first one costs no pause."""
+    """Seconds of the pause after the second failure of an item; each further one doubles it. The first failure
+    costs no pause."""
     backoff_max: int = 60
     """Seconds of the longest pause after a failure."""
     dedup_window: int = 0
-    """Seconds for which the id of finished work absorbs a re-publish of the same payload."""
+    """Seconds for which the id of finished work absorbs another publish of the same payload."""
     max_queue_requests: int = 1000
-    """The largest window of a subscriber; larger wishes are clamped."""
+    """The largest window of a subscriber; a larger request is reduced to it."""
     group_limit: int = 1
-    """Items of one group that are in flight at a time, at most."""
+    """Maximum number of items of one group that are in flight at a time."""
     rate: float | None = None
-    """Items that are handed out in a second, at most."""
+    """Maximum number of items that are delivered per second."""
     unsubscribe_on_unavailable: bool = True
-    """Whether a worker that goes offline loses its subscription; its locks it loses anyway."""
+    """Whether a worker that goes offline loses its subscription. It loses its locks in any case."""
     paused: bool = False
-    """Whether nothing is handed out for now."""
+    """Whether deliveries are paused."""
     publish_paused: bool = False
     """Whether publishes are refused for now, with an error of type `wait`."""
     event_log: bool = False
     """Whether the node keeps a log of what happens to its items."""
     # most of these are for plain nodes to choose: `nodeconfig.OF_QUEUES` says what holds in queues
     persist_items: bool = True
-    """Whether items are kept; with 0 the last one alone is, for whoever asks or subscribes later."""
+    """Whether items are kept. With 0 only the last one is kept, for later requests and new subscribers."""
     deliver_notifications: bool = True
-    """Whether subscribers are told of anything at all."""
+    """Whether subscribers are notified at all."""
     deliver_payloads: bool = True
-    """Whether events have the payloads; with 0 they name the items, which are read with `items`. With `persist_items`
-    0 as well nothing is kept, a publish has no item, and its event says that something happened."""
+    """Whether notifications contain the payloads. With 0 they name the items, which can be read with `items`. If
+    `persist_items` is 0 as well, nothing is kept, a publish has no item, and its event only says that something
+    happened."""
     publish_node_full: NodeFull = NodeFull.RETRACT_OLDEST
-    """What a full node does: `retract-oldest`, the oldest item goes and subscribers hear of it, as `notify_retract`
-    says; `discard-oldest`, without a word; `reject`, the publish is refused. Nodes with a bound that were made
-    before this setting was there reject, as they did."""
+    """What a full node does. `retract-oldest`: the oldest item is dropped, and subscribers are notified if
+    `notify_retract` is on. `discard-oldest`: it is dropped without a notification. `reject`: the publish is
+    refused. Nodes with a limit that are older than this setting reject, as they did before."""
     send_last_published_item: SendLast = SendLast.NEVER
-    """`on_sub`: whoever subscribes is sent the last item; or `never`."""
+    """`on_sub`: each new subscriber is sent the last item; or `never`."""
     notification_type: NotificationType = NotificationType.HEADLINE
-    """The kind of message for events: `headline`, for those who are online, or `normal`."""
+    """The type of notification messages: `headline`, for subscribers who are online, or `normal`."""
     presence_based_delivery: bool = False
-    """Whether only subscribers are told who are known to be online: those who sent their presence to the service,
-    which is all that a component sees."""
+    """Whether only subscribers who are known to be online are notified: those who sent their presence to the
+    service, which is all that a component sees."""
     notify_config: bool = False
-    """Whether subscribers are told when these settings change."""
+    """Whether subscribers are notified when these settings change."""
     itemreply: ItemReply = ItemReply.PUBLISHER
-    """With `none` items do not name their publisher; else `publisher`."""
+    """With `none` items do not name their publisher; otherwise `publisher`."""
     language: str = ""
-    """The language of the items, which discovery tells."""
+    """The language of the items, shown in service discovery."""
     contact: str = ""
-    """Who answers questions about the node, which discovery tells: bare JIDs, one to a line."""
+    """The contacts for questions about the node, shown in service discovery: bare JIDs, one per line."""
     subscribe: bool = True
     """With 0 nobody new may subscribe."""
     tempsub: bool = False
-    """Whether every subscription ends when its subscriber goes offline, on plain nodes too."""
+    """Whether every subscription ends when its subscriber goes offline, in plain nodes too."""
     notify_sub: bool = False
-    """Whether owners are told who subscribes and unsubscribes."""
+    """Whether owners are notified of new and ended subscriptions."""
     multi_subscribe: bool = False
-    """Each subscribe of a JID makes one more subscription (XEP-0060 6.1.6)."""
+    """Whether each subscribe of a JID creates one more subscription (XEP-0060 6.1.6)."""
     roster_groups_allowed: str = ""
-    """With the access model `roster`: the groups of an owner's roster whose members may subscribe, one to a line."""
+    """With the access model `roster`: the groups of an owner's roster whose members may subscribe, one per line."""
 
     @property
     def persists(self) -> bool:

@@ -31,20 +31,20 @@ SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 # fmt: off
 COUNTS: Final = {
-    Kind.PUBLISHED: ("items_published", "Items that were published.", "node"),
-    Kind.COMPLETED: ("items_completed", "Items whose holder retracted them: work that is done.", "node"),
-    Kind.RETRACTED: ("items_retracted", "Items that were taken back, or that a plain node has dropped.", "node"),
-    Kind.PURGED:    ("items_purged", "Items that went with all others of their node.", "node"),
-    Kind.REDRIVEN:  ("items_redriven", "Dead items that live again.", "node"),
-    Kind.RELEASED:  ("items_released", "Locks that ended without blame, by what ended them.", "node", "reason"),
-    Kind.FAILED:    ("items_failed", "Locks that ended in a failure, by what it was.", "node", "reason"),
-    Kind.DEAD:      ("items_died", "Items that became dead, by what of.", "node", "reason"),
+    Kind.PUBLISHED: ("items_published", "Items published.", "node"),
+    Kind.COMPLETED: ("items_completed", "Items retracted by their workers: finished work.", "node"),
+    Kind.RETRACTED: ("items_retracted", "Items retracted by owners or publishers, or dropped by a plain node.", "node"),
+    Kind.PURGED:    ("items_purged", "Items deleted by purging a node.", "node"),
+    Kind.REDRIVEN:  ("items_redriven", "Dead items returned to their queue.", "node"),
+    Kind.RELEASED:  ("items_released", "Locks that ended without a failure, by reason.", "node", "reason"),
+    Kind.FAILED:    ("items_failed", "Locks that ended in a failure, by reason.", "node", "reason"),
+    Kind.DEAD:      ("items_died", "Items that died, by reason.", "node", "reason"),
 }
 # fmt: on
 """Of each kind the counter's name, what it says, and its labels."""
 
-DELIVERED: Final = ("items_delivered", "Items that were handed out.", "node")
-REFUSED: Final = ("requests_refused", "Requests refused, by why.", "condition")
+DELIVERED: Final = ("items_delivered", "Items delivered.", "node")
+REFUSED: Final = ("requests_refused", "Requests refused, by condition.", "condition")
 
 WITH_REASON: Final = frozenset(kind for kind, row in COUNTS.items() if "reason" in row)
 
@@ -61,14 +61,16 @@ class Tally:
         self._counts = {kind: self._counter(*row) for kind, row in COUNTS.items()}
         self._delivered = self._counter(*DELIVERED)
         self._refused = self._counter(*REFUSED)
-        self._requests = self._counter("requests", "Requests that were decided in batches.")
-        self._reads = self._counter("reads", "Requests that were answered beside the batches.")
+        self._requests = self._counter("requests", "Requests decided in batches.")
+        self._reads = self._counter("reads", "Reads answered outside the batches.")
         self._size = self._histogram("batch_requests", "Requests in a batch.", SIZES)
         self._deciding = self._histogram(
-            "batch_deciding_seconds", "Loading, deciding and handing out, for a batch.", SECONDS
+            "batch_deciding_seconds", "Seconds to load, decide and dispatch a batch.", SECONDS
         )
         self._committing = self._histogram(
-            "batch_committing_seconds", "From there to the durable commit: write and sync.", SECONDS
+            "batch_committing_seconds",
+            "Seconds from then to the durable commit: write and sync.",
+            SECONDS,
         )
         self._names: dict[str, str] = {}
         # a look for the labels of a counter takes longer than to count

@@ -36,19 +36,19 @@ class Why(StrEnum):
 
     NONE = ""
     REPORTED = "reported"
-    """The worker said so."""
+    """The worker reported a failure."""
     REJECTED = "rejected"
-    """The worker said that nobody can do it."""
+    """The worker rejected the item as impossible to do."""
     TIMED_OUT = "timed-out"
-    """Its lock timed out."""
+    """The lock expired."""
     WORKER_LOST = "worker-lost"
-    """The worker went, without giving back what it had."""
+    """The worker disappeared without releasing its items."""
     BOUNCED = "bounced"
-    """The delivery came back."""
+    """The delivery bounced."""
     TOO_OLD = "too-old"
-    """It waited for longer than its time to live."""
+    """The item's time to live expired."""
     OTHER = "other"
-    """An operator took it away, or a setting did."""
+    """An operator or a setting ended the lock."""
 
 
 Happening = tuple[str, Kind, Why, int]

@@ -29,31 +29,31 @@ MAX_SHOWN: Final = 1_000
 """Nodes whose numbers are shown, the first by name; `pubqueue_nodes` says how many there are."""
 
 QUEUES: Final = (
-    ("queue_depth", "Items that wait and may be handed out."),
-    ("queue_in_flight", "Items that are locked to a worker."),
-    ("queue_delayed", "Items that wait for their time."),
+    ("queue_depth", "Items that wait for delivery."),
+    ("queue_in_flight", "Items locked to a worker."),
+    ("queue_delayed", "Items that wait for a delay or a retry."),
     ("queue_dead", "Dead items."),
-    ("queue_oldest_age_seconds", "Age of the oldest item that waits; 0 if there is none."),
-    ("queue_free_window", "Items that the subscribers who are there would take now."),
+    ("queue_oldest_age_seconds", "Age in seconds of the oldest waiting item; 0 if there is none."),
+    ("queue_free_window", "Free slots in the windows of available subscribers."),
     ("node_subscribers", "Subscriptions."),
 )
 
 
 ACCOUNTS: Final = (
-    ("accounts", "Accounts that have made nodes."),
+    ("accounts", "Accounts that have created nodes."),
     ("items", "Items in all nodes."),
     ("item_bytes", "Bytes of payloads and headers in all nodes."),
-    ("accounts_near_limit", "Accounts that have 90 % or more of what they may keep."),
+    ("accounts_near_limit", "Accounts that use 90 % or more of a limit."),
     (
         "account_fullest_ratio",
-        "How much the account that is nearest to its limit has of that; 1 is all.",
+        "Share of its limit used by the account that is closest to it; 1 is all.",
     ),
 )
 
 
 LIMIT: Final = (
     "account_limit",
-    "What an account may keep, unless another limit is set for it; 0: any number.",
+    "Default limit of an account; 0: no limit.",
 )
 
 
@@ -128,19 +128,23 @@ def _values(entry: NodeEntry, now: Millis) -> dict[str, float]:
 def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]:
     """Yield what waits in this process, and what has come and gone on its streams."""
     waits = _gauge(
-        "waiting", "What waits: requests for a batch, reads, bytes of news for many.", "what"
+        "waiting",
+        "Waiting in this process: requests for a batch, reads, bytes of notifications to many.",
+        "what",
     )
     for what in waiting.__struct_fields__:
         waits.add_metric([what], getattr(waiting, what))
     yield waits
     octets = CounterMetricFamily(
-        "pubqueue_server_bytes", "Bytes from and to the server.", labels=["direction"]
+        "pubqueue_server_bytes",
+        "Bytes received from and sent to the XMPP server.",
+        labels=["direction"],
     )
     octets.add_metric(["in"], sum(one.bytes_in for one in traffic))
     octets.add_metric(["out"], sum(one.bytes_out for one in traffic))
     yield octets
     sessions = CounterMetricFamily(
-        "pubqueue_server_sessions", "How often the server has accepted the component."
+        "pubqueue_server_sessions", "Times that the XMPP server has accepted the component."
     )
     sessions.add_metric([], sum(one.sessions for one in traffic))
     yield sessions
@@ -148,17 +152,15 @@ def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]
 
 def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
     """Yield when the tasks beside the broker last came round, and how many rows they could not end."""
-    ago = _gauge(
-        "task_round_age_seconds", "Seconds since a task beside the broker last came round.", "task"
-    )
-    late = _gauge("task_late", "1 if that is longer than the task may take, else 0.", "task")
+    ago = _gauge("task_round_age_seconds", "Seconds since a background task last ran.", "task")
+    late = _gauge("task_late", "1 if the task is overdue, otherwise 0.", "task")
     for one in upkeep.rounds():
         ago.add_metric([one.task], one.ago)
         late.add_metric([one.task], int(one.late))
     yield ago
     yield late
     aside = _gauge(
-        "rows_set_aside", "Rows that have run out and cannot be ended or read; the log has which."
+        "rows_set_aside", "Expired rows that cannot be ended or read; the log names them."
     )
     aside.add_metric([], upkeep.aside())
     yield aside
@@ -170,17 +172,17 @@ def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
 
 def store_answers(*, yes: bool) -> Metric:
     """Say whether the store could be read for this answer."""
-    answers = _gauge("store_answers", "1 if the store could be read for this scrape, else 0.")
+    answers = _gauge("store_answers", "1 if the store could be read for this scrape, otherwise 0.")
     answers.add_metric([], int(yes))
     return answers
 
 
 def of_build(version: str, phase: Phase) -> Iterator[Metric]:
     """Yield which version this is, and how far this process is."""
-    build = _gauge("build_info", "Which version this is.", "version")
+    build = _gauge("build_info", "The version of pubqueue.", "version")
     build.add_metric([version], 1)
     yield build
-    phases = _gauge("phase", "1 for the phase that this process is in, 0 for the others.", "phase")
+    phases = _gauge("phase", "1 for the current phase of this process, 0 for the others.", "phase")
     for one in Phase:
         phases.add_metric([one], int(one is phase))
     yield phases
