@@ -158,10 +158,99 @@ async def test_everybody_in_a_crowd_is_told_once(stage):
     assert stage.words(CROWD[5]) == ["a"]
 
 
-async def test_no_more_than_a_page_waits_to_be_told_whatever_is_said(stage):
+@pytest.mark.parametrize("run", [1, 2])
+async def test_no_more_than_a_page_of_a_run_waits_to_be_told_whatever_is_said(
+    stage, monkeypatch, run
+):
+    monkeypatch.setattr(fan_out, "MAX_RUN_NEWS", run)
     await stage.do(*(publishes(name) for name in "abcd"), Purge(who(BOSS), JOBS))
-    assert stage.face.most == PAGE
+    assert stage.face.most == run * PAGE
     assert len(stage.heard) == 5 * len(CROWD)
+
+
+async def test_a_run_ends_with_its_bytes_too(stage, monkeypatch):
+    monkeypatch.setattr(fan_out, "MAX_RUN_BYTES", 2 * fan_out.EACH)
+    await stage.do(publishes(*"abcde"))
+    assert stage.face.most == 2 * PAGE
+    for jid in CROWD:
+        assert stage.words(jid) == [*"abcde"]
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Return how many pages of subscribers have been read, in an empty list that grows."""
+    found = []
+    page = SqliteTransaction.page
+
+    def counted(self, which, after=None, limit=1):
+        if isinstance(which, Subscribers):
+            found.append(after)
+        return page(self, which, after, limit)
+
+    monkeypatch.setattr(SqliteTransaction, "page", counted)
+    return found
+
+
+PAGES = [None, CROWD[2], CROWD[5]]
+
+
+async def test_each_page_is_read_once_for_all_that_one_request_tells(stage, read):
+    await stage.do(publishes(*"abcdefgh"))
+    assert read == PAGES
+    for jid in CROWD:
+        assert stage.words(jid) == [*"abcdefgh"]
+
+
+async def test_what_is_told_to_a_crowd_while_it_is_told_of_something_goes_together_afterwards(
+    stage, read
+):
+    await stage.answered(publishes("a"))
+    await stage.answered(*(publishes(name) for name in "bcd"), Purge(who(BOSS), JOBS))
+    await stage.told()
+    assert read == 2 * PAGES
+    for jid in CROWD:
+        assert stage.words(jid) == ["a", "b", "c", "d", "purged"]
+
+
+async def test_what_comes_in_the_middle_of_a_run_waits_for_the_next_one(stage):
+    await stage.answered(publishes(*"ab"))
+    stage.face.send()
+    await stage.broker.settled()
+    await stage.do(publishes("c"))
+    for jid in CROWD:
+        assert stage.words(jid) == [*"abc"]
+
+
+async def test_the_end_of_a_node_goes_alone_behind_a_run(stage):
+    await stage.answered(publishes(*"ab"), Delete(who(BOSS), JOBS))
+    await stage.told()
+    for jid in CROWD:
+        assert stage.words(jid)[-1] == "deleted"
+        assert stage.words(jid).count("deleted") == 1
+
+
+async def test_what_is_told_to_few_ends_a_run(stage):
+    await stage.answered(publishes(*"ab"))
+    leavers = [Unsubscribe(who(jid), JOBS, jid) for jid in CROWD[4:]]
+    await stage.answered(*leavers, publishes("c"))
+    await stage.do(*(reads(jid, " again") for jid in CROWD[4:]), publishes("d"))
+    for jid in CROWD[:4]:
+        assert stage.words(jid) == [*"abcd"]
+
+
+async def test_of_a_page_that_cannot_be_read_the_whole_run_is_told_later(stage, monkeypatch):
+    monkeypatch.setattr(fan_out, "RETRY", 0)
+    await stage.answered(publishes(*"abc"))
+    stage.store.failures = 1
+    stage.face.send()
+    await stage.broker.settled()
+    stage.store.failures = 0
+    async with asyncio.timeout(TIMEOUT):
+        while len(stage.heard) < 3 * len(CROWD):
+            await asyncio.sleep(0)
+            await stage.told()
+    for jid in CROWD:
+        assert stage.words(jid) == [*"abc"]
 
 
 async def test_each_hears_in_the_order_of_what_has_happened(stage):
@@ -308,7 +397,7 @@ async def staged(stage, subscribers):
     await stage.do(stages(*NAMES, node=OTHER))
 
 
-@pytest.mark.parametrize(("subscribers", "most"), [(FEW, 4), (CROWD, PAGE)])
+@pytest.mark.parametrize(("subscribers", "most"), [(FEW, 4), (CROWD, 2 * PAGE)])
 async def test_a_commit_tells_its_items_slice_by_slice(stage, monkeypatch, subscribers, most):
     in_slices(monkeypatch, 2)
     await staged(stage, subscribers)

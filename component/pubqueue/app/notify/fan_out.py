@@ -1,9 +1,10 @@
 """News for crowds, which are told page by page, and whatever waits until news have been told.
 
 What is told to a node with very many subscribers is one value here, however many they are. Of each node one piece of news
-is under way: a page of the subscribers is read, told, and when it has left the next one is read. So a subscriber hears of a
-node in the order of what has happened, and no more than a page of addresses stands in memory. What is told meanwhile to a
-node that has become small again waits behind.
+is under way: a page of the subscribers is read, told, and when it has left the next one is read. What waits together goes
+together, as a run: each page is read once for all of it. So a subscriber hears of a node in the order of what has happened,
+and no more than a page of addresses and a run of news stand in memory. What is told meanwhile to a node that has become
+small again waits behind.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.notify.backlog import Backlog
@@ -19,7 +21,7 @@ from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers, Tell
 from pubqueue.core.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.app.notify.outbox import Outbox
     from pubqueue.core.decision import Reply
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 EACH: Final = 1024
 """What a piece of news counts beside its payload."""
+
+MAX_RUN_NEWS: Final = 100
+MAX_RUN_BYTES: Final = 512 * 1024
+"""Pieces of news for a crowd, and bytes of these, that are told to a page of it at once; the last piece may exceed them."""
 
 RETRY: Final = 1.0
 """Seconds until another try to read a page after the store has failed."""
@@ -58,13 +64,17 @@ class FanOut:
         if not self._queues and ToAll not in map(type, notices):
             return notices  # type: ignore[return-value]  # there is none of the others
         now: list[Notice | ToEach] = []
+        begun: list[NodeName] = []
         for one in notices:
             if isinstance(one, ToAll) or (
                 isinstance(one, ToEach) and one.what.node in self._queues
             ):
-                self._add(one.what.node, one)
+                if self._put(one.what.node, one):
+                    begun.append(one.what.node)
             else:
                 now.append(one)
+        for node in begun:  # now that all of it is there, and is one run
+            self._go_on(node)
         return now
 
     def when_told(self, nodes: Iterable[NodeName], call: Callable[[], None]) -> None:
@@ -111,23 +121,31 @@ class FanOut:
     # --- one node ---
 
     def _add(self, node: NodeName, what: Waiting) -> None:
+        if self._put(node, what):
+            self._go_on(node)
+
+    def _put(self, node: NodeName, what: Waiting) -> bool:
+        """Have it wait for its turn; say whether that is now, for nothing of the node waits yet."""
         self._backlog.count(_size(what))
         queue = self._queues.get(node)
-        if queue is not None:
-            queue.append(what)
-            return
-        self._queues[node] = deque((what,))
-        self._go_on(node)
+        if queue is None:
+            self._queues[node] = deque((what,))
+            return True
+        queue.append(what)
+        return False
 
-    def _go_on(self, node: NodeName, after: Jid | None = None) -> None:
-        """Say what is next, up to what is for everybody: of those ask for the next page."""
+    def _go_on(self, node: NodeName, after: Jid | None = None, run: int = 0) -> None:
+        """Say what is next, up to what is for everybody: of those ask for the next page.
+
+        `run` is how much of what is next is told to each page, once a page has been told.
+        """
         queue = self._queues[node]
         while queue:
             first = queue[0]
             if isinstance(first, ToAll) and (self._outbox.is_open or not _is_end(first)):
                 is_end = _is_end(first)
                 asked = TellFormer(node, after) if is_end else NextSubscribers(node, after)
-                self._ask(asked, partial(self._tell, node, after))
+                self._ask(asked, partial(self._tell, node, after, run or _run(queue)))
                 return
             queue.popleft()
             self._backlog.count(-_size(first))
@@ -139,22 +157,43 @@ class FanOut:
                 self._outbox.when_told(node, first)
         del self._queues[node]
 
-    def _tell(self, node: NodeName, after: Jid | None, reply: Reply) -> None:
-        """Tell a page, and go on when it has left."""
+    def _tell(self, node: NodeName, after: Jid | None, run: int, reply: Reply) -> None:
+        """Tell a page all of the run, and go on when that has left."""
         if not isinstance(reply, SubscriberPage):
             loop = asyncio.get_running_loop()
-            loop.call_later(RETRY, partial(self._go_on, node, after))
+            loop.call_later(RETRY, partial(self._go_on, node, after, run))
             return
         queue = self._queues[node]
-        first = queue[0]
-        assert isinstance(first, ToAll)
         if reply.jids:
             page = Several(reply.jids, reply.subids)
-            self._outbox.send([of_several(page, first.what, fleeting=first.fleeting)])
+            self._outbox.send(list(_for_page(page, islice(queue, run))))
         if reply.after is None:
-            queue.popleft()
-            self._backlog.count(-_size(first))
-        self._outbox.when_told(node, partial(self._go_on, node, reply.after))
+            for _ in range(run):
+                self._backlog.count(-_size(queue.popleft()))
+            run = 0
+        self._outbox.when_told(node, partial(self._go_on, node, reply.after, run))
+
+
+def _run(queue: Iterable[Waiting]) -> int:
+    """Return how much of what waits goes together: what all who subscribe are told, and nothing between.
+
+    The end of a node goes alone, for it has an audience of its own.
+    """
+    count = octets = 0
+    for one in queue:
+        if not isinstance(one, ToAll) or (count and _is_end(one)):
+            break
+        count, octets = count + 1, octets + _size(one)
+        if _is_end(one) or count >= MAX_RUN_NEWS or octets >= MAX_RUN_BYTES:
+            break
+    return count
+
+
+def _for_page(page: Several, run: Iterable[Waiting]) -> Iterator[ToEach]:
+    """Return the run as it is told to a page."""
+    for one in run:
+        assert isinstance(one, ToAll)
+        yield of_several(page, one.what, fleeting=one.fleeting)
 
 
 def _is_end(news: ToAll) -> bool:
