@@ -12,7 +12,7 @@ from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
 from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, PresenceRetry
 from pubqueue.core.decision import Refused
-from pubqueue.core.model import ItemId, Jid, State
+from pubqueue.core.model import ItemId, Jid, Millis, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.clock_recovery import Recover
@@ -114,12 +114,12 @@ def test_so_many_accounts_are_remembered_as_there_is_room_for(monkeypatch):
 class Stage:
     """A broker on a store that fails when it is told to."""
 
-    def __init__(self, store):
+    def __init__(self, store, now=NOW):
         self.log = []
         self.store = WatchedStore(store, self.log)
         self.broker = Broker(
             self.store,
-            clock=lambda: NOW,
+            clock=lambda: now,
             policy=CreationPolicy.ANYONE,
             same_payload=bytes.__eq__,
         )
@@ -135,12 +135,12 @@ class Stage:
         while self.broker._presence_retry or not self.broker._quiet.is_set():  # noqa: ASYNC110  # nothing tells
             await asyncio.sleep(0.001)
 
-    async def seen(self):
+    async def seen(self, name="a"):
         """Return the state of the item, and who subscribes."""
 
         def look(tx):
             reader = StoreReader(tx)
-            return reader.item(JOBS, ItemId("a")), reader.subscribers(JOBS)
+            return reader.item(JOBS, ItemId(name)), reader.subscribers(JOBS)
 
         item, subscriptions = await self.store.batch(look)
         return item.state, [each.jid for each in subscriptions]
@@ -167,6 +167,23 @@ async def test_a_worker_that_leaves_while_the_store_cannot_write_has_left(stage)
     await stage.do(Leave(ANN))
     await stage.is_taken()
     assert await stage.seen() == (State.QUEUED, [])
+
+
+async def test_a_later_session_that_another_instance_serves_outlives_what_is_kept(stage, tmp_path):
+    stage.store.failures = 1_000_000
+    await stage.do(Leave(ANN))
+    store = SqliteStore(tmp_path / "queue.db")
+    await store.open()
+    other = Stage(store, Millis(NOW + 1))
+    other.broker.start()
+    other.face.up()
+    await other.do(Leave(ANN), Arrive(ANN), joins(ANN), publishes("b"))
+    assert await other.seen("b") == (State.LOCKED, [ANN])
+    stage.store.failures = 0
+    await stage.is_taken()
+    assert await other.seen("b") == (State.LOCKED, [ANN])
+    await other.broker.stop()
+    await store.close()
 
 
 async def test_who_leaves_comes_and_subscribes_again_meanwhile_subscribes(stage):

@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+from msgspec.structs import replace
 
 from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
 from pubqueue.app.batch_size import MAX_BATCH_ITEMS, batch_size
@@ -431,7 +432,9 @@ class Broker:
             answer_with(answer, so_far(request) or Refused(refusal))
 
     def _keep(self, word: Word) -> None:
-        """Keep what nobody repeats, and try it again in a while."""
+        """Keep what nobody repeats, and try it again in a while; by then another instance may serve a later session."""
+        if type(word) is Leave and word.at is None:
+            word = replace(word, at=self._clock())
         self._presence_retry.keep(word)
         if self._retry is None and not self._stopping:
             loop = asyncio.get_running_loop()

@@ -18,7 +18,16 @@ from pubqueue.core.changes import (
     SetAvailable,
 )
 from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import Jid, NodeName, State, SubscriptionState, later, mark_of, seconds
+from pubqueue.core.model import (
+    Jid,
+    Millis,
+    NodeName,
+    State,
+    SubscriptionState,
+    later,
+    mark_of,
+    seconds,
+)
 from pubqueue.core.notices import SubscriptionChanged, Unlocked
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
@@ -239,6 +248,19 @@ class TestLeave:
         item = held()
         decision = self.go(Case(item, queue(max_failures=1)))
         assert decision.changes == (GiveUp(item, NOW, WORKER_LOST, 1),)
+
+    def test_a_late_report_ends_no_later_session(self):
+        before, after = held(taken=Millis(NOW - 9)), held(seq=8, taken=Millis(NOW - 7))
+        cases = Case(before, queue()), Case(after, queue())
+        facts = LeaveFacts(NOW, cases, ((window(), queue()),), is_here=True)
+        freed = Release(before, State.QUEUED, None, 1, 0, WORKER_LOST)
+        assert leave(Leave(ANN, at=Millis(NOW - 8)), facts) == Decision(Done(), (freed,))
+
+    @pytest.mark.parametrize("at", [None, NOW])
+    def test_a_report_ends_every_lock_that_was_given_before_it(self, at):
+        facts = LeaveFacts(NOW, (Case(held(taken=NOW), queue()),), ((window(), queue()),))
+        changes = leave(Leave(ANN, at=at), facts).changes
+        assert [type(change) for change in changes] == [Release, EndSubscription]
 
     def test_the_subscription_ends(self):
         decision = self.go(subscriptions=[(window(), queue())])

@@ -155,9 +155,10 @@ class ArriveFacts(Struct, frozen=True, gc=False):
 
 
 class Leave(Struct, frozen=True, gc=False):
-    """A JID has become unavailable."""
+    """A JID has become unavailable; this was reported at the time `at`, where that may be long ago."""
 
     jid: Jid
+    at: Millis | None = None
 
 
 class LeaveFacts(Struct, frozen=True, gc=False):
@@ -330,9 +331,15 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
 
     The account goes with the last of its resources that we saw come (row 21); one that we never
     saw is gone alone. Nothing is handed to it from now on; what it holds beyond a slice is freed in the next ones.
+
+    A report that could not be decided in time ends no lock that was given after it, and no subscription where there is one.
     """
     gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
+    if request.at is not None and any(_locked_after(request.at, case.item) for case in held):
+        # an earlier session has ended: a later one works under the same address
+        before = [case for case in held if not _locked_after(request.at, case.item)]
+        return Decision(Done(), tuple(_lost(before, facts.now)))
     changes: list[Change] = [*_lost(held, facts.now)]
     if facts.is_here:
         changes.append(ForgetResource(request.jid))
@@ -352,6 +359,11 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     rest = tuple(jid for jid in facts.more if jid in gone)
     then = FreeLeft(request.jid, rest, facts.unused, freed=len(held)) if rest else None
     return Decision(Done(), tuple(changes), then=then)
+
+
+def _locked_after(moment: Millis, item: Item) -> bool:
+    """Say whether the lock was given after this moment."""
+    return item.taken is not None and item.taken > moment
 
 
 def free_left(request: FreeLeft, facts: FreeLeftFacts) -> Decision:
