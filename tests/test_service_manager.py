@@ -18,8 +18,7 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.watch.watching import Phase
 from pubqueue.core.decision import Refused
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.monitor.begin import Unwatched
-from pubqueue.monitor.systemd import STATUS, Told, told, watchdog
+from pubqueue.monitor.systemd import STATUS, ServiceManager, service_manager, watchdog
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue_demo.prosody import Prosody
 
@@ -155,7 +154,7 @@ async def test_of_two_instances_behind_prosody_one_is_ready_and_the_other_waits(
 
 async def test_a_loop_that_stands_still_does_not_say_that_it_lives(systemd):
     environment = {"NOTIFY_SOCKET": str(systemd.path), "WATCHDOG_USEC": "100000"}
-    async with told(Unwatched(), environment):
+    async with service_manager(environment):
         assert await systemd.hears() == LIVES
         systemd.pending()
         time.sleep(0.3)  # noqa: ASYNC251  # the loop is held up
@@ -186,7 +185,7 @@ async def test_a_broker_that_stays_in_one_round_does_not_live():
         held, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
     )
     broker.start()
-    telling = Told(Unwatched(), lambda _words: None)
+    telling = ServiceManager(lambda _words: None)
     telling.at_work(broker, [])
     assert [telling.lives(), telling.lives()] == [True, True], "it has nothing to do"
     asking = asyncio.create_task(broker.handle(a_queue()))
@@ -215,7 +214,7 @@ async def test_a_broker_whose_work_has_ended_does_not_live():
         Faulty(), clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
     )
     broker.start()
-    telling = Told(Unwatched(), lambda _words: None)
+    telling = ServiceManager(lambda _words: None)
     telling.at_work(broker, [])
     assert isinstance(await broker.handle(a_queue()), Refused)
     assert telling.lives()
@@ -241,7 +240,7 @@ def test_within_what_time_it_has_to_say_that_it_lives(environment, seconds):
 
 
 async def test_without_a_service_manager_nothing_is_said():
-    async with told(Unwatched(), {}) as nobody:
+    async with service_manager({}) as nobody:
         nobody.ready()
         with nobody.reloading():
             pass

@@ -27,19 +27,21 @@ from pubqueue.core.reading.summaries import About
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.stream.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.xml.payload import fingerprint, same, space_of
-from pubqueue.monitor import systemd
 from pubqueue.monitor.begin import monitored
+from pubqueue.monitor.process import ProcessObservers
+from pubqueue.monitor.systemd import service_manager
 from pubqueue.stores import Timed
 from pubqueue.stores import shown as shown_address
 from pubqueue.stores.looking import look
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from pubqueue.app.face import Face
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.app.watch.watching import Watch
+    from pubqueue.app.watch.observers import Observer
     from pubqueue.config.reloading import Reloader
     from pubqueue.config.settings import Settings
     from pubqueue.core.model import Principal
@@ -153,7 +155,7 @@ def _broker(
     settings: Settings,
     store: Store,
     clock: Callable[[], Millis] = now,
-    watch: Watch | None = None,
+    observers: Iterable[Observer] = (),
 ) -> tuple[Broker, Reaper]:
     """Return the broker, not at work yet, and who tells it what has run out."""
     reaper = Reaper(clock=clock, trim=trim_of(settings))
@@ -172,7 +174,7 @@ def _broker(
         operators=(Jid(account) for account in settings.admins),
         space_of=space_of,
         quotas=settings.limits.quotas(),
-        watch=watch,
+        observers=observers,
     )
     return broker, reaper
 
@@ -220,14 +222,16 @@ async def serve(
     """
     async with (
         monitored(settings, _service(settings)) as watching,
-        systemd.told(watching) as monitor,
+        service_manager() as manager,
     ):
+        observers = ProcessObservers((*watching, manager))
         while not stop.is_set():
             try:
                 await _serve(
                     settings,
                     stop,
-                    monitor,
+                    observers,
+                    reloading=manager.reloading,
                     on_ready=on_ready,
                     on_waiting=on_waiting,
                     reloader=reloader,
@@ -242,27 +246,28 @@ async def serve(
 async def _serve(
     settings: Settings,
     stop: asyncio.Event,
-    monitor: systemd.Told,
+    observers: ProcessObservers,
     *,
+    reloading: Callable[[], AbstractContextManager[None]],
     on_ready: Callable[[], None],
     on_waiting: Callable[[], None],
     reloader: Reloader | None,
 ) -> None:
     async with _stored(settings) as store:
         clock = store.clock(now) if isinstance(store, Timed) else now
-        broker, reaper = _broker(settings, store, clock, watch=monitor.watch)
+        broker, reaper = _broker(settings, store, clock, observers)
 
         def ready() -> None:
-            monitor.ready()
+            observers.ready()
             on_ready()
 
         def waiting() -> None:
-            monitor.at_rest(Phase.WAITING)
+            observers.at_rest(Phase.WAITING)
             on_waiting()
 
         faces = [make(broker, settings, ready) for make in FACES.values()]
 
-        monitor.at_rest(Phase.STARTING)
+        observers.at_rest(Phase.STARTING)
         async with _closed_when_fenced(faces):
             admitted = await _admitted(
                 settings, store, broker, faces, stop=stop, on_waiting=waiting
@@ -283,15 +288,15 @@ async def _serve(
                     by=_service(settings),
                     parts=parts,
                     faces=faces,
-                    reloading=monitor.reloading,
+                    reloading=reloading,
                 )
                 work.append(reading)
-            monitor.at_work(broker, [face.traffic for face in faces])
+            observers.at_work(broker, [face.traffic for face in faces])
             async with _tasks(work) as serving:
                 try:
                     await _until(stop, [*serving, *working])
                 finally:
-                    monitor.at_rest(Phase.STOPPING)
+                    observers.at_rest(Phase.STOPPING)
                 log.info("service.stopping")
                 await _stop(faces)
                 if not broker.has_given_up:

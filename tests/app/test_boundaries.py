@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 from pubqueue.app import batch as batch_module
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
+from pubqueue.app.watch import operator_log
 from pubqueue.core.decision import Published, Refusal, Refused
 from pubqueue.core.model import ItemId, Millis
 from pubqueue.core.nodes.access import CreationPolicy
@@ -376,7 +377,7 @@ async def test_what_is_done_after_a_commit_fails_alone(stage, monkeypatch, place
     stage.face.up()
     await stage.do(joins(ANN, 9))
     *path, name = place.split(".")
-    owner = stage.broker if place != "tell" else broker_module
+    owner = stage.broker if place != "tell" else operator_log
     for step in path:
         owner = getattr(owner, step)
     with capture_logs() as said, monkeypatch.context() as patched:

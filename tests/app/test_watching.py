@@ -6,16 +6,27 @@ from harness.witness import WatchedFace
 from structlog.testing import capture_logs
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.watch.watching import Phase
 from pubqueue.core.decision import Published
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
 from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
+from pubqueue.monitor.process import ProcessObserver, ProcessObservers
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 
-class Broken:
-    """A watch that fails at whatever it is told."""
+class Broken(ProcessObserver):
+    """An observer that fails at whatever it is told."""
+
+    def ready(self):
+        raise RuntimeError("a label too many")
+
+    def at_work(self, broker, traffic):
+        raise RuntimeError("a label too many")
+
+    def at_rest(self, phase):
+        raise RuntimeError("a label too many")
 
     def committed(self, requests, decisions, deliveries, took):
         raise RuntimeError("a label too many")
@@ -24,7 +35,54 @@ class Broken:
         raise RuntimeError("a label too many")
 
 
-async def test_a_watch_that_fails_costs_a_line_in_the_log_and_nobody_his_work():
+class Noting(ProcessObserver):
+    """An observer that notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def ready(self):
+        self.told.append("ready")
+
+    def at_work(self, broker, traffic):
+        self.told.append("at work")
+
+    def at_rest(self, phase):
+        self.told.append(phase.value)
+
+    def committed(self, requests, decisions, deliveries, took):
+        self.told += [type(request).__name__ for request in requests]
+
+    def answered(self, reply):
+        self.told.append(type(reply).__name__)
+
+
+def test_how_far_the_process_is_all_are_told_whatever_one_of_them_meets():
+    noting = Noting()
+    observers = ProcessObservers((Broken(), noting))
+    with capture_logs() as logs:
+        observers.at_rest(Phase.STARTING)
+        observers.ready()
+        observers.at_work(None, ())
+        observers.at_rest(Phase.STOPPING)
+    assert noting.told == ["starting", "ready", "at work", "stopping"]
+    assert [one["event"] for one in logs] == ["watch.failed"] * 4
+    assert [one.get("phase") for one in logs] == ["starting", None, "at work", "stopping"]
+
+
+def test_an_observer_passes_over_what_it_has_no_use_for():
+    observers = ProcessObservers((ProcessObserver(),))
+    with capture_logs() as logs:
+        observers.ready()
+        observers.at_work(None, ())
+        observers.at_rest(Phase.WAITING)
+        observers.committed([], [], [], None)
+        observers.answered(None)
+    assert logs == []
+
+
+async def test_an_observer_that_fails_costs_a_line_in_the_log_and_nobody_his_work():
+    noting = Noting()
     store = MemoryStore()
     await store.open()
     broker = Broker(
@@ -32,7 +90,7 @@ async def test_a_watch_that_fails_costs_a_line_in_the_log_and_nobody_his_work():
         clock=lambda: NOW,
         policy=CreationPolicy.ANYONE,
         same_payload=lambda one, other: one == other,
-        watch=Broken(),
+        observers=(Broken(), noting),
     )
     said = []
     face = WatchedFace(broker, said)
@@ -47,6 +105,7 @@ async def test_a_watch_that_fails_costs_a_line_in_the_log_and_nobody_his_work():
     assert isinstance(page, NodePage)
     assert [one.item.id for one in said if isinstance(one, Deliver)] == ["a"]
     assert {one["event"] for one in logs} >= {"watch.failed"}
+    assert {"Publish", "NodePage"} <= set(noting.told), "the next one is told all the same"
     assert not broker.task.done()
     await broker.stop()
     await store.close()

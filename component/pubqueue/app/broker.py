@@ -33,9 +33,10 @@ from pubqueue.app.stall_guard import no_longer_behind
 from pubqueue.app.store.ports import FencedError, Instance, StaleError, StoreError, UnfitError
 from pubqueue.app.task import Task
 from pubqueue.app.upkeep import Upkeep
-from pubqueue.app.watch.operator_log import tell
-from pubqueue.app.watch.throughput import Rates
-from pubqueue.app.watch.watching import Careful, Nobody, Took, Waiting
+from pubqueue.app.watch.observers import Observer, Observers
+from pubqueue.app.watch.operator_log import OperatorLog
+from pubqueue.app.watch.throughput import Rates, RatesObserver
+from pubqueue.app.watch.watching import Took, Waiting
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.decision import Refusal, Refused
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.store.listings import Place
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.app.watch.watching import Watch
     from pubqueue.core.decision import Reply
     from pubqueue.core.limits.quotas import Quotas
     from pubqueue.core.model import Jid, Millis, NodeName, Principal
@@ -96,7 +96,7 @@ class Broker:
         auto_creation: AutoCreation = AutoCreation.NEVER,
         instance: Instance = ALONE,
         about: Callable[[], About] = lambda: UNKNOWN,
-        watch: Watch | None = None,
+        observers: Iterable[Observer] = (),
         service: Principal = SERVICE,
         operators: Iterable[Jid] = (),
         space_of: Callable[[bytes], str] = lambda _payload: "",
@@ -124,10 +124,11 @@ class Broker:
             on_unsent=self._note_unsent,
         )
         self._moment: Millis | None = None
-        self._watch = Nobody() if watch is None else Careful(watch)
+        own = OperatorLog(), RatesObserver(self._rates, clock)
+        self._observers: Observers[Observer] = Observers((*own, *observers))
         self._began = self._decided = 0.0
         self._rounds = 0
-        self._reader = Reader(store, self._context, self._watch)
+        self._reader = Reader(store, self._context, self._observers)
         self._waiting: list[Taken] = []
         self._acquaintances = Acquaintances()
         self._presence_retry = PresenceRetry(self._acquaintances)
@@ -457,15 +458,11 @@ class Broker:
         self._speaker.answer(taken, done.decisions, last=self._cutting)
         with apart("learn.failed"):
             self._learn(taken, done)
-        with apart("told.failed"):
-            tell(requests, done.decisions)
-        with apart("rates.failed"):
-            self._rates.note(self._clock(), requests, done.decisions)
         self._rest = done.rest if self._dispatching else ()
         self._looked = done.looked if self._dispatching else None
         if done.deliveries:
             self._speaker.say(done.deliveries)
-        self._watch.committed(requests, done.decisions, done.deliveries, self._took())
+        self._observers.committed(requests, done.decisions, done.deliveries, self._took())
         with apart("unsaid.failed"):
             self.undelivered.said(self._changes.next_token())
         with apart("moment.failed"):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.rules import Read
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.app.watch.watching import Watch
+    from pubqueue.app.watch.observers import Observer, Observers
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Jid
 
@@ -51,10 +51,13 @@ class Reader:
     """Takes requests that change nothing, and answers one of each account in turn."""
 
     def __init__(
-        self, store: Store, context_of: Callable[[WorkingSet], Context], watch: Watch
+        self,
+        store: Store,
+        context_of: Callable[[WorkingSet], Context],
+        observers: Observers[Observer],
     ) -> None:
         self._store = store
-        self._watch = watch
+        self._observers = observers
         self._context_of = context_of
         self._waiting: dict[Jid, deque[tuple[Read, Callable[[Reply], None]]]] = {}
         """By account, those whose turn it is next first."""
@@ -150,5 +153,5 @@ class Reader:
         return read(self._context_of(rows), request)
 
     def _tell(self, answer: Callable[[Reply], None], reply: Reply) -> None:
-        self._watch.answered(reply)
+        self._observers.answered(reply)
         answer_with(answer, reply)

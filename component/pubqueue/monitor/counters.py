@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from pubqueue.app.watch.observers import Observer
 from pubqueue.core.decision import Refused
 from pubqueue.core.notices import Deliver
 from pubqueue.monitor.event_counters import Kind, Why, happenings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took
@@ -49,7 +50,7 @@ REFUSED: Final = ("requests_refused", "Requests refused, by condition.", "condit
 WITH_REASON: Final = frozenset(kind for kind, row in COUNTS.items() if "reason" in row)
 
 
-class Tally:
+class Tally(Observer):
     """Watches the batches of a broker. The metrics are in `registry`, which a scrape reads.
 
     `sampling` is told the same, if there is a page to show it on.
@@ -85,7 +86,7 @@ class Tally:
 
     def committed(
         self,
-        requests: Iterable[Request],
+        requests: Sequence[Request],
         decisions: Sequence[Decision],
         deliveries: Sequence[Notice],
         took: Took,

@@ -25,6 +25,7 @@ from pubqueue.monitor.loop_lag import Lag
 from pubqueue.monitor.page.logins import Tokens
 from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.page.site import Site
+from pubqueue.monitor.process import ProcessObserver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from pubqueue.app.broker import Broker
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.app.rules import Request
+    from pubqueue.app.watch.watching import Took, Traffic
+    from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Principal
+    from pubqueue.core.notices import Notice
 
 TIMEOUT: Final = 5.0
 """Seconds for the store to answer a scrape or a probe."""
@@ -60,19 +64,33 @@ def _now() -> Millis:
     return Millis(time.time_ns() // 1_000_000)
 
 
-class Monitor:
+class Monitor(ProcessObserver):
     """Watches one process: counts for it, and answers over HTTP."""
 
     def __init__(self, by: Principal, *, version: str, tokens: Tokens = CLOSED) -> None:
         self._by = by
         self._sampling = Sampling(by, _now) if tokens.any else None
-        self.watch = Tally(self._sampling)
+        self.tally = Tally(self._sampling)
         self.health = Health()
         self._version = version
         self._broker: Broker | None = None
         self._traffic: Sequence[Traffic] = ()
         viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the log says by what way it was
         self._site = Site(tokens, viewer, lambda: self._broker, version=version)
+
+    def committed(
+        self,
+        requests: Sequence[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],
+        took: Took,
+    ) -> None:
+        """Count a batch."""
+        self.tally.committed(requests, decisions, deliveries, took)
+
+    def answered(self, reply: Reply) -> None:
+        """Count an answer to a request that only reads."""
+        self.tally.answered(reply)
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
         """Take note of who does the work from now on, and of what goes over its streams."""
@@ -97,7 +115,7 @@ class Monitor:
         """
         runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING)
         await runner.setup()
-        tasks = [Task("loop lag", Lag(self.watch.registry).run)]
+        tasks = [Task("loop lag", Lag(self.tally.registry).run)]
         if self._sampling is not None:
             tasks.append(self._sampling.task(lambda: self._broker))
         async with AsyncExitStack() as ends:
@@ -159,7 +177,7 @@ class Monitor:
             else:
                 families.append(gauges.store_answers(yes=True))
         families += gauges.of_build(self._version, self.health.phase)
-        text = generate_latest(self.watch.registry) + generate_latest(given(families))
+        text = generate_latest(self.tally.registry) + generate_latest(given(families))
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.task import Task
 from pubqueue.app.watch.watching import Phase
+from pubqueue.monitor.process import ProcessObserver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
     from pubqueue.app.broker import Broker
-    from pubqueue.app.watch.watching import Traffic, Watch
-    from pubqueue.monitor.begin import Monitor
+    from pubqueue.app.watch.watching import Traffic
 
 STATUS: Final = {
     Phase.STARTING: "starting: waits for its store and its server",
@@ -34,31 +34,24 @@ STATUS: Final = {
 """What `systemctl status` shows."""
 
 
-class Told:
-    """Passes on to a monitor how far the process is, and says it to systemd by `say`, a function of one datagram."""
+class ServiceManager(ProcessObserver):
+    """Tells systemd how far the process is, by `say`, a function of one datagram."""
 
-    def __init__(self, monitor: Monitor, say: Callable[[str], None]) -> None:
-        self._monitor, self._say = monitor, say
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
         self._broker: Broker | None = None
         self._rounds: int | None = None
-
-    @property
-    def watch(self) -> Watch | None:
-        """Who is told of what is committed, if anybody is."""
-        return self._monitor.watch
 
     def ready(self) -> None:
         """Take note that the server has accepted the component."""
         self._say(f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}")
 
-    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
-        """Take note of who does the work from now on, and of what goes over its streams."""
-        self._monitor.at_work(broker, traffic)
+    def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:  # noqa: ARG002
+        """Take note of who does the work from now on: it is asked whether it lives."""
         self._broker = broker
 
     def at_rest(self, phase: Phase) -> None:
         """Take note that nobody does the work any more, or not yet."""
-        self._monitor.at_rest(phase)
         self._broker = None
         stopping = "STOPPING=1\n" if phase is Phase.STOPPING else ""
         self._say(f"{stopping}STATUS={STATUS[phase]}")
@@ -90,17 +83,17 @@ class Told:
 
 
 @asynccontextmanager
-async def told(
-    monitor: Monitor, environment: Mapping[str, str] = os.environ
-) -> AsyncIterator[Told]:
+async def service_manager(
+    environment: Mapping[str, str] = os.environ,
+) -> AsyncIterator[ServiceManager]:
     """Tell systemd meanwhile, if it listens, how far the process is and that it lives."""
     if not environment.get("NOTIFY_SOCKET"):
-        yield Told(monitor, lambda _words: None)
+        yield ServiceManager(lambda _words: None)
         return
     from sdnotify import SystemdNotifier  # noqa: PLC0415  # for those alone who need it
 
     notifier = SystemdNotifier()
-    telling = Told(monitor, notifier.notify)
+    telling = ServiceManager(notifier.notify)
     within = watchdog(environment)
     try:
         if within is None:

@@ -34,7 +34,7 @@ class Process:
             clock=lambda: self.now,
             policy=CreationPolicy.ANYONE,
             same_payload=bytes.__eq__,
-            watch=Tally(self.sampling),
+            observers=(Tally(self.sampling),),
         )
 
         Face.up(self.broker)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pubqueue.app.watch.observers import Observer
 from pubqueue.core.changes import (
     AddSubscription,
     EndSubscription,
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pubqueue.app.rules import Request
+    from pubqueue.app.watch.watching import Took
     from pubqueue.core.decision import Decision
+    from pubqueue.core.notices import Notice
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +67,22 @@ _WHY: Final[dict[type, str]] = {
     Answer: "an owner has denied it",
     SetSubscriptions: "an owner has ended it",
 }
+
+
+class OperatorLog(Observer):
+    """Writes the operator's log."""
+
+    fault = "told.failed"
+
+    def committed(
+        self,
+        requests: Sequence[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],  # noqa: ARG002  # an item of them may be handed out thousands of times
+        took: Took,  # noqa: ARG002
+    ) -> None:
+        """Log what has been done to people and dead items."""
+        tell(requests, decisions)
 
 
 def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.watch.observers import Observer
 from pubqueue.core.changes import GiveUp, Release, RemoveItem
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.settle import Outcome, Settle, Verb, holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.app.rules import Request
+    from pubqueue.app.watch.watching import Took
     from pubqueue.core.decision import Decision
     from pubqueue.core.model import Millis, NodeName
+    from pubqueue.core.notices import Notice
 
 SLOT: Final = 10_000
 """Milliseconds that are counted together."""
@@ -33,6 +36,25 @@ MINUTE: Final = 60_000
 
 Slots = deque[list[int]]
 """Numbers of slots with counts, the oldest first."""
+
+
+class RatesObserver(Observer):
+    """Counts what is committed, by this clock."""
+
+    fault = "rates.failed"
+
+    def __init__(self, rates: Rates, clock: Callable[[], Millis]) -> None:
+        self._rates, self._clock = rates, clock
+
+    def committed(
+        self,
+        requests: Sequence[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],  # noqa: ARG002  # only what was done counts
+        took: Took,  # noqa: ARG002
+    ) -> None:
+        """Count what has been done."""
+        self._rates.note(self._clock(), requests, decisions)
 
 
 class Rates:

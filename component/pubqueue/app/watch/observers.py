@@ -1,0 +1,77 @@
+"""Whoever observes the service: one list, told after each commit. A fault of one is logged, and costs nobody's work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pubqueue.app.rules import Request
+    from pubqueue.app.watch.watching import Took
+    from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.notices import Notice
+
+log = structlog.get_logger(__name__)
+
+
+class Observer:
+    """Is told what happens, on the event loop; it must be quick. One that has no use for something passes over it."""
+
+    fault = "watch.failed"
+    """The log event of a fault that it meets."""
+
+    def committed(
+        self,
+        requests: Sequence[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],
+        took: Took,
+    ) -> None:
+        """Take note of a batch: its requests with their decisions, in order, and what was handed out.
+
+        All who asked were answered before.
+        """
+
+    def answered(self, reply: Reply) -> None:
+        """Take note of the answer to a request that only reads."""
+
+
+One = TypeVar("One", bound=Observer)
+
+
+class Observers(Generic[One]):
+    """Tells each of them, in their order."""
+
+    def __init__(self, observers: Iterable[One] = ()) -> None:
+        self._observers = tuple(observers)
+
+    def __iter__(self) -> Iterator[One]:
+        """Return them in their order."""
+        return iter(self._observers)
+
+    def committed(
+        self,
+        requests: Sequence[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],
+        took: Took,
+    ) -> None:
+        """Tell them of a batch."""
+        self._each(
+            lambda one: one.committed(requests, decisions, deliveries, took),
+            requests=len(decisions),
+        )
+
+    def answered(self, reply: Reply) -> None:
+        """Tell them of an answer to a request that only reads."""
+        self._each(lambda one: one.answered(reply), reply=type(reply).__name__)
+
+    def _each(self, tell: Callable[[One], None], **facts: object) -> None:
+        for one in self._observers:
+            try:
+                tell(one)
+            except Exception:  # the boundary between the work and who looks at it
+                log.exception(one.fault, **facts)
