@@ -63,7 +63,7 @@ class Wire:
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    octets: int = 0
+    byte_count: int = 0
     counts: dict[bytes, int] = field(default_factory=lambda: {b"</message>": 0, b'id="a': 0})
     asked: dict[int, float] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Wire:
         """Read for ever."""
         rest = b""
         while data := await self.reader.read(1 << 18):
-            self.octets += len(data)
+            self.byte_count += len(data)
             known = rest + data
             for what in self.counts:  # what the last piece ends with is too short for another
                 self.counts[what] += known.count(what) - rest.count(what)
@@ -185,7 +185,7 @@ async def measure(load: str, scale: float = 1.0) -> Sample:
             waits = sorted(wire.waits) or [0.0]
             await program.kill()
     half = waits[len(waits) // 2]
-    return Sample(load, grown, seconds, wire.octets / MIB, waits[-1] * 1000, half * 1000)
+    return Sample(load, grown, seconds, wire.byte_count / MIB, waits[-1] * 1000, half * 1000)
 
 
 @asynccontextmanager

@@ -68,7 +68,7 @@ def _subscribe(tx: Transaction, numbers: range, facts: dict[str, Any]) -> None:
     tx.write(Writes(Millis(0), subscriptions=[Write(None, row) for row in rows]))
 
 
-async def _told(service: Service, size: int, request: Request) -> None:
+async def _published(service: Service, size: int, request: Request) -> None:
     """Have it done, and all of them told."""
     service.reaper.start(service.broker)
     await service.do(request)
@@ -78,17 +78,17 @@ async def _told(service: Service, size: int, request: Request) -> None:
 
 async def publish(service: Service, size: int) -> None:
     """Publish something."""
-    await _told(service, size, publishes("a", node=NEWS, by=BOSS))
+    await _published(service, size, publishes("a", node=NEWS, by=BOSS))
 
 
 async def purge(service: Service, size: int) -> None:
     """Purge the node."""
-    await _told(service, size, Purge(who(BOSS), NEWS))
+    await _published(service, size, Purge(who(BOSS), NEWS))
 
 
 async def delete(service: Service, size: int) -> None:
     """Delete the node, and wait until nobody is left of it."""
-    await _told(service, size, Delete(who(BOSS), NEWS))
+    await _published(service, size, Delete(who(BOSS), NEWS))
     jids = {Jid(f"reader{number}@x/1") for number in range(size)}
     assert not (await service.store.read(lambda tx: tx.load(Needs(jids=jids)))).subscriptions
     while (moment := await service.store.read(lambda tx: tx.next_due())) is not None:
@@ -105,7 +105,7 @@ async def close(service: Service, _size: int) -> None:
 
 async def open_to_all(service: Service, size: int) -> None:
     """Open the node, so that none of them has to wait any more."""
-    await _told(service, size, Configure(who(BOSS), NEWS, OPEN))
+    await _published(service, size, Configure(who(BOSS), NEWS, OPEN))
 
 
 async def end_leases(service: Service, size: int) -> None:

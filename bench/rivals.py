@@ -63,7 +63,7 @@ async def publish_plain(role: Role) -> None:
             for _ in range(role.count // AT_ONCE):
                 await own.execute(INSERT, (body,))
 
-    await _when_told(role, [share] * AT_ONCE)
+    await _when_ready(role, [share] * AT_ONCE)
 
 
 async def work_plain(role: Role) -> None:
@@ -109,7 +109,7 @@ async def publish_procrastinate(role: Role) -> None:
             await work.defer_async(payload=body)
 
     async with app.open_async():
-        await _when_told(role, [share] * AT_ONCE)
+        await _when_ready(role, [share] * AT_ONCE)
 
 
 async def work_procrastinate(role: Role) -> None:
@@ -143,7 +143,7 @@ def _say(word: str) -> None:
     print(word, flush=True)
 
 
-async def _when_told(role: Role, shares: list[Callable[[], Awaitable[None]]]) -> None:
+async def _when_ready(role: Role, shares: list[Callable[[], Awaitable[None]]]) -> None:
     async with await psycopg.AsyncConnection.connect(role.address, autocommit=True) as connection:
         _say("ready")
         await connection.execute("SELECT pg_advisory_lock_shared(%s)", (GUN,))

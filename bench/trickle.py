@@ -78,7 +78,7 @@ class Face:
     """Reaches everybody; tells the trickle of its deliveries."""
 
     def __init__(self) -> None:
-        self.told: Callable[[Deliver], None] = lambda _notice: None
+        self.reported: Callable[[Deliver], None] = lambda _notice: None
         self.news = 0
         """Notices that were told to many, and to subscribers whose subscriptions are others now."""
 
@@ -90,14 +90,14 @@ class Face:
         """Hand on what the worker of the trickle is given."""
         for notice in notices:
             if isinstance(notice, Deliver) and notice.to == WORKER:
-                self.told(notice)
+                self.reported(notice)
             elif isinstance(notice, ToEach):
                 self.news += len(notice.to)
             elif isinstance(notice, SubscriptionChanged):
                 self.news += 1
         return ()
 
-    def when_told(self, _node: str, call: Callable[[], None]) -> None:
+    def when_sent(self, _node: str, call: Callable[[], None]) -> None:
         """Call at once: all is said."""
         call()
 
@@ -167,7 +167,7 @@ class Trickle:
         self._asked: dict[str, float] = {}
         self.waits: dict[str, list[float]] = {"publish": [], "delivery": [], "retract": []}
         self._task: asyncio.Task[None] | None = None
-        service.face.told = self._delivered
+        service.face.reported = self._delivered
 
     def start(self) -> None:
         """Begin."""

@@ -185,14 +185,14 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
             f"items in sqlite:///{tmp_path}/store.db\n"
         )
         assert SECRET not in command_line(process)
-        told = await lines_until(process, "stream.up")
+        reported = await lines_until(process, "stream.up")
         await server.drop()
-        told += await lines_until(process, "stream.up")
+        reported += await lines_until(process, "stream.up")
         process.send_signal(number)
         out, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
-        told += err.decode().splitlines()
+        reported += err.decode().splitlines()
     assert (process.returncode, out) == (0, b"")
-    assert [" ".join(line.split()[1:3]) for line in told] == [
+    assert [" ".join(line.split()[1:3]) for line in reported] == [
         "level=info event=service.started",
         "level=info event=stream.up",
         "level=warning event=stream.down",
@@ -201,17 +201,17 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
         "level=info event=service.stopping",
         "level=info event=service.stopped",
     ]
-    assert not any(SECRET in line for line in told)
+    assert not any(SECRET in line for line in reported)
 
 
 async def lines_until(process, event):
     """Return the lines of the log up to this event."""
-    told = []
+    reported = []
     async with asyncio.timeout(TIMEOUT):
-        while not told or f"event={event}" not in told[-1]:
-            told.append((await process.stderr.readline()).decode())
-            assert told[-1], f"it ended without {event}: {told}"
-    return told
+        while not reported or f"event={event}" not in reported[-1]:
+            reported.append((await process.stderr.readline()).decode())
+            assert reported[-1], f"it ended without {event}: {reported}"
+    return reported
 
 
 async def logged(process, event):

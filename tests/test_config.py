@@ -74,14 +74,14 @@ def test_the_example_has_every_key():
     (example,) = [
         part for part in PAGE.read_text().split("```toml\n")[1:] if part.startswith("jid")
     ]
-    told = tomllib.loads(example.partition("```")[0])
-    assert set(told) == set(Settings.__struct_fields__) - {"secret"}
-    usual = {key: value for key, value in told["limits"].items() if key != "accounts"}
+    reported = tomllib.loads(example.partition("```")[0])
+    assert set(reported) == set(Settings.__struct_fields__) - {"secret"}
+    usual = {key: value for key, value in reported["limits"].items() if key != "accounts"}
     assert convert(usual, LimitSettings) == LimitSettings()
-    assert set(told["limits"]) == set(LimitSettings.__struct_fields__)
-    assert set(told["node"][0]) == set(NodeSettings.__struct_fields__)
-    assert convert(told["transactions"], TransactionSettings) == TransactionSettings()
-    assert set(told["transactions"]) == set(TransactionSettings.__struct_fields__)
+    assert set(reported["limits"]) == set(LimitSettings.__struct_fields__)
+    assert set(reported["node"][0]) == set(NodeSettings.__struct_fields__)
+    assert convert(reported["transactions"], TransactionSettings) == TransactionSettings()
+    assert set(reported["transactions"]) == set(TransactionSettings.__struct_fields__)
 
 
 def test_the_example_is_good(tmp_path):

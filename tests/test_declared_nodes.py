@@ -46,8 +46,8 @@ async def started(asked, *requests):
             for request in requests:
                 await broker.handle(request)
     nodes = await look(asked, lambda tx: tx.page(Nodes(), None, 100))
-    told = [line for line in logged if line["event"].startswith("node.")]
-    return told, {node.name: node.config for node in nodes}
+    reported = [line for line in logged if line["event"].startswith("node.")]
+    return reported, {node.name: node.config for node in nodes}
 
 
 async def compared(asked):
@@ -66,14 +66,14 @@ async def test_a_fault_while_they_are_brought_ends_the_start(tmp_path, monkeypat
 
 
 async def test_another_lock_timeout_is_taken_over_and_told(tmp_path):
-    told, _ = await started(settings(tmp_path, jobs(set={"lock_timeout": 60})))
-    assert [line["event"] for line in told] == ["node.made"]
+    reported, _ = await started(settings(tmp_path, jobs(set={"lock_timeout": 60})))
+    assert [line["event"] for line in reported] == ["node.made"]
     after = settings(tmp_path, jobs(set={"lock_timeout": 120}))
     assert await compared(after) == ["node 'jobs': x-queueing#lock_timeout is 60, will be 120"]
-    told, nodes = await started(after)
+    reported, nodes = await started(after)
     assert nodes["jobs"].lock_timeout == 120
     words = {"node": "jobs", "what": "x-queueing#lock_timeout", "stored": "60", "declared": "120"}
-    assert told == [{"event": "node.changed", "log_level": "info"} | words]
+    assert reported == [{"event": "node.changed", "log_level": "info"} | words]
     assert await started(after) == ([], nodes)
     assert await compared(after) == []
 
@@ -100,8 +100,8 @@ async def test_who_is_left_out_of_the_file_keeps_his_rights_and_is_told(tmp_path
     assert await compared(after) == [
         "node 'jobs': 1 accounts that the file does not name keep their rights"
     ]
-    told, _ = await started(after)
-    assert [(line["event"], line["accounts"], line["first"]) for line in told] == [
+    reported, _ = await started(after)
+    assert [(line["event"], line["accounts"], line["first"]) for line in reported] == [
         ("node.others", 1, "old@x")
     ]
 
@@ -109,8 +109,8 @@ async def test_who_is_left_out_of_the_file_keeps_his_rights_and_is_told(tmp_path
 async def test_what_an_owner_has_configured_and_the_file_does_not_name_stays(tmp_path):
     asked = settings(tmp_path, jobs(set={"lock_timeout": 60}))
     await started(asked, Configure(SERVICE, JOBS, Wanted({"max_failures": 3})))
-    told, nodes = await started(asked)
-    assert (told, nodes["jobs"].max_failures) == ([], 3)
+    reported, nodes = await started(asked)
+    assert (reported, nodes["jobs"].max_failures) == ([], 3)
 
 
 async def test_a_queue_in_use_that_is_declared_plain_stays_one_and_is_a_warning(tmp_path):
@@ -120,10 +120,10 @@ async def test_a_queue_in_use_that_is_declared_plain_stays_one_and_is_a_warning(
     assert await compared(after) == [
         f"node 'jobs': x-queueing#enabled stays 1, 0 is declared: {why}"
     ]
-    told, nodes = await started(after)
+    reported, nodes = await started(after)
     assert nodes["jobs"].queueing
     words = {"node": "jobs", "what": "x-queueing#enabled", "stored": "1", "declared": "0"}
-    assert told == [{"event": "node.differs", "log_level": "warning", "why": why} | words]
+    assert reported == [{"event": "node.differs", "log_level": "warning", "why": why} | words]
 
 
 async def test_a_plain_node_in_use_that_is_declared_a_queue_is_an_error_of_check_start_and_reload(
@@ -156,8 +156,8 @@ async def test_who_made_a_declared_node_first_is_its_owner_no_more(tmp_path):
         "node 'jobs': eve@x is owner, will be none",
         "node 'jobs': boss@x is none, will be owner",
     ]
-    told, _ = await started(after)
-    assert [line["event"] for line in told] == ["node.changed", "node.changed"]
+    reported, _ = await started(after)
+    assert [line["event"] for line in reported] == ["node.changed", "node.changed"]
     rows = await look(after, lambda tx: tx.page(AffiliationsOf(JOBS), None, 100))
     assert {row.account: row.affiliation for row in rows} == {"boss@x": Affiliation.OWNER}
     (node,) = await look(after, lambda tx: tx.page(Nodes(), None, 100))
@@ -167,12 +167,14 @@ async def test_who_made_a_declared_node_first_is_its_owner_no_more(tmp_path):
 
 async def test_a_queue_that_is_open_without_the_file_saying_so_is_a_warning(tmp_path):
     opened = settings(tmp_path, jobs(form={"pubsub#access_model": "open"}))
-    told, _ = await started(opened)
+    reported, _ = await started(opened)
     assert await started(opened) == ([], _)
     after = settings(tmp_path, jobs())
     assert await compared(after) == [f"node 'jobs': pubsub#access_model stays open: {OPEN_TO_ALL}"]
-    told, nodes = await started(after)
-    assert [(line["event"], line["log_level"]) for line in told] == [("node.differs", "warning")]
+    reported, nodes = await started(after)
+    assert [(line["event"], line["log_level"]) for line in reported] == [
+        ("node.differs", "warning")
+    ]
     assert nodes["jobs"].access_model is AccessModel.OPEN
 
 
@@ -182,8 +184,8 @@ async def test_a_dead_letter_node_that_is_not_there_is_told_and_can_be_declared(
         "node 'jobs': will be made",
         "node 'jobs': its dead-letter node 'graves' does not exist; dead items stay where they are",
     ]
-    told, _ = await started(lonely)
-    assert told[1:] == [
+    reported, _ = await started(lonely)
+    assert reported[1:] == [
         {
             "event": "node.dead_letter_node_missing",
             "log_level": "warning",
@@ -193,8 +195,8 @@ async def test_a_dead_letter_node_that_is_not_there_is_told_and_can_be_declared(
     ]
     both = settings(tmp_path, *lonely.node, NodeSettings("graves", queueing=True))
     assert await compared(both) == ["node 'graves': will be made"]
-    told, nodes = await started(both)
-    assert [(line["event"], line["node"]) for line in told] == [("node.made", "graves")]
+    reported, nodes = await started(both)
+    assert [(line["event"], line["node"]) for line in reported] == [("node.made", "graves")]
     assert set(nodes) == {"jobs", "graves"}
 
 

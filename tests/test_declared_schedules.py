@@ -116,9 +116,9 @@ def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
     known = {"name": "nightly", "cron": "0 3 * * *", "node": "jobs", "json": 1}
     with pytest.raises(ConfigError) as refused:
         read(ScheduleSettings(**(known | changes)))
-    told = str(refused.value)
+    reported = str(refused.value)
     name = changes.get("name", "nightly")
-    assert told.startswith(f"schedule {name!r}: {sentence}")
+    assert reported.startswith(f"schedule {name!r}: {sentence}")
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])
@@ -176,12 +176,12 @@ async def test_a_reload_follows_the_file(tmp_path):
             ):
                 write_config(tmp_path, server, text)
                 os.kill(program.pid, signal.SIGHUP)
-                await told(program, event)
+                await reported(program, event)
                 rows = await seen.read(lambda tx: tx.page(Schedules(), None, 9))
                 assert [one.name for one in rows] == names
 
 
-async def told(program, words):
+async def reported(program, words):
     async with asyncio.timeout(TIMEOUT):
         while words not in program.log:  # noqa: ASYNC110  # another process writes it
             await asyncio.sleep(0.01)
@@ -195,6 +195,6 @@ async def test_check_tells_of_each_schedule(tmp_path):
         )
         out, _ = await process.communicate()
     assert process.returncode == 0
-    told = [line for line in out.decode().splitlines() if line.startswith("schedule")]
-    assert told[0].count("T03:00:00Z") == 3
-    assert told[1:] == ["schedule 'nightly': its node 'jobs' does not exist; it waits for it"]
+    reported = [line for line in out.decode().splitlines() if line.startswith("schedule")]
+    assert reported[0].count("T03:00:00Z") == 3
+    assert reported[1:] == ["schedule 'nightly': its node 'jobs' does not exist; it waits for it"]

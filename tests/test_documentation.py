@@ -170,10 +170,12 @@ def try_pip(words):
 
 def try_make(words):
     """Each target and each variable is in the Makefile."""
-    told = (ROOT / "Makefile").read_text()
+    reported = (ROOT / "Makefile").read_text()
     for word in words[1:]:
         name, is_variable, _ = word.partition("=")
-        assert re.search(rf"^{name} \?=" if is_variable else rf"^{name}:", told, re.MULTILINE), word
+        assert re.search(
+            rf"^{name} \?=" if is_variable else rf"^{name}:", reported, re.MULTILINE
+        ), word
 
 
 TRIED = {"pubqueue": try_pubqueue, "pip": try_pip, "make": try_make}
@@ -223,11 +225,11 @@ class Sources(HTMLParser):
         self.found = []
 
     def handle_starttag(self, tag, attrs):
-        told = dict(attrs)
-        if tag in {"script", "img", "iframe", "source"} and "src" in told:
-            self.found.append(told["src"])
-        if tag == "link" and told.get("rel") != "canonical":
-            self.found.append(told["href"])
+        reported = dict(attrs)
+        if tag in {"script", "img", "iframe", "source"} and "src" in reported:
+            self.found.append(reported["src"])
+        if tag == "link" and reported.get("rel") != "canonical":
+            self.found.append(reported["href"])
 
 
 @pytest.fixture(scope="module")

@@ -62,8 +62,8 @@ print(*sorted(tops & {"aiohttp", "aiosqlite", "click", "lxml", "psycopg", "pyspa
 def test_the_client_takes_little_and_imports_nothing_of_the_service(python_of):
     names = sorted(re.match(r"[\w-]+", one)[0] for one in PROJECT["dependencies"])
     assert names == ["click", "msgspec", "rich", "slixmpp", "structlog"]
-    code, said, told = run(python_of(), "-Ic", IMPORTED)
-    assert (code, told) == (0, "")
+    code, said, reported = run(python_of(), "-Ic", IMPORTED)
+    assert (code, reported) == (0, "")
     *sentences, imported = said.splitlines()
     assert imported == ""
     for sentence in sentences:
@@ -109,20 +109,20 @@ asyncio.run(main())
 
 def test_items_for_handlers_need_the_client_alone_and_the_service_says_what_it_needs(python_of):
     assert run(python_of(), "-Ic", NOTED) == (0, "retracted\n", "")
-    code, _, told = run(python_of(), "-Ic", "from pubqueue.testing import Service")
+    code, _, reported = run(python_of(), "-Ic", "from pubqueue.testing import Service")
     assert code == 1
     assert re.fullmatch(
         r"ImportError: pubqueue\.testing\.Service needs pip install 'pubqueue\[server\]' \(no module \w+\)",
-        told.splitlines()[-1],
+        reported.splitlines()[-1],
     )
 
 
 def test_the_spark_format_says_what_it_needs(python_of):
-    code, _, told = run(python_of(), "-Ic", "import pyspark_pubqueue")
+    code, _, reported = run(python_of(), "-Ic", "import pyspark_pubqueue")
     sentence = (
         "ImportError: the Spark format needs pip install 'pubqueue[spark]' (no module pyspark)"
     )
-    assert (code, told.splitlines()[-1]) == (1, sentence)
+    assert (code, reported.splitlines()[-1]) == (1, sentence)
 
 
 async def test_the_service_serves(python_of, tmp_path):

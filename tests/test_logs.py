@@ -64,3 +64,11 @@ def test_what_a_library_says_wrongly_costs_no_more_than_its_line(lines):
     logs._LIBRARIES.handle(logging.makeLogRecord(record))
     (line,) = lines()
     assert line.endswith('says="%d of %d"')
+
+
+@pytest.mark.parametrize(("now", "formerly"), logs.FORMERLY.items())
+def test_an_event_that_was_renamed_says_its_name_of_before(lines, now, formerly):
+    logs.configure("info")
+    structlog.get_logger("pubqueue.test").error(now)
+    (line,) = lines()
+    assert f"event={now} formerly={formerly}" in line

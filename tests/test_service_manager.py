@@ -185,20 +185,20 @@ async def test_a_broker_that_stays_in_one_round_does_not_live():
         held, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
     )
     broker.start()
-    telling = ServiceManager(lambda _words: None)
-    telling.at_work(broker, [])
-    assert [telling.lives(), telling.lives()] == [True, True], "it has nothing to do"
+    reporter = ServiceManager(lambda _words: None)
+    reporter.at_work(broker, [])
+    assert [reporter.lives(), reporter.lives()] == [True, True], "it has nothing to do"
     asking = asyncio.create_task(broker.handle(a_queue()))
     await held.asked.wait()
-    assert [telling.lives(), telling.lives(), telling.lives()] == [True, False, False]
+    assert [reporter.lives(), reporter.lives(), reporter.lives()] == [True, False, False]
     held.free.set()
     await asking
     for name in "abc":
         await broker.handle(publishes(name))
-        assert telling.lives(), "rounds that come to an end are work"
+        assert reporter.lives(), "rounds that come to an end are work"
     await broker.stop()
-    telling.at_rest(Phase.STOPPING)
-    assert [telling.lives(), telling.lives()] == [True, True]
+    reporter.at_rest(Phase.STOPPING)
+    assert [reporter.lives(), reporter.lives()] == [True, True]
     await store.close()
 
 
@@ -214,13 +214,13 @@ async def test_a_broker_whose_work_has_ended_does_not_live():
         Faulty(), clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
     )
     broker.start()
-    telling = ServiceManager(lambda _words: None)
-    telling.at_work(broker, [])
+    reporter = ServiceManager(lambda _words: None)
+    reporter.at_work(broker, [])
     assert isinstance(await broker.handle(a_queue()), Refused)
-    assert telling.lives()
+    assert reporter.lives()
     broker.task.cancel()
     await asyncio.wait([broker.task])
-    assert not telling.lives()
+    assert not reporter.lives()
     await broker.stop()
 
 

@@ -19,16 +19,16 @@ async def pages(it: Service) -> bool:
     while True:
         inner = f"<set xmlns='{RSM}'><max>2</max>{after}</set>"
         answer = await it.does("bob", "get", plain(f"<items node='{node}'/>{inner}"))
-        page, told = (
+        page, reported = (
             [item.get("id") for item in answer.iter("{*}item")],
             answer.find(f".//{{{RSM}}}set"),
         )
-        if len(page) > 2 or told is None or told.findtext("{*}count") != "5":
+        if len(page) > 2 or reported is None or reported.findtext("{*}count") != "5":
             return False
         if not page or len(found) > 5:
             return sorted(found) == names
         found += page
-        after = f"<after>{told.findtext('{*}last')}</after>"
+        after = f"<after>{reported.findtext('{*}last')}</after>"
 
 
 async def newest(it: Service) -> bool:
@@ -139,11 +139,13 @@ async def transient(it: Service) -> bool:
     node = await it.create(persist_items=False)
     await it.subscribe(node)
     await it.publish(node, "a", "b")
-    told = [
+    reported = [
         item.get("id") for found in await it.events("bob", node) for item in found.iter("{*}item")
     ]
     kept = await it.ask("ann", "get", plain(f"<items node='{node}'/>"))
-    return told == ["a", "b"] and not any(item.get("id") == "a" for item in kept.iter("{*}item"))
+    return reported == ["a", "b"] and not any(
+        item.get("id") == "a" for item in kept.iter("{*}item")
+    )
 
 
 async def last_item(it: Service) -> bool:
@@ -151,10 +153,10 @@ async def last_item(it: Service) -> bool:
     node = await it.create(send_last_published_item="on_sub")
     await it.publish(node, "a", "b")
     await it.subscribe(node)
-    told = [
+    reported = [
         item.get("id") for found in await it.events("bob", node) for item in found.iter("{*}item")
     ]
-    return told == ["b"]
+    return reported == ["b"]
 
 
 async def message_type(it: Service) -> bool:
@@ -177,8 +179,8 @@ async def publisher_named(it: Service) -> bool:
     await it.subscribe(node)
     child = publication(node, "a").replace("<item ", "<item publisher='eve@localhost' ")
     await it.does("cat", "set", child)
-    told = [item for found in await it.events("bob", node) for item in found.iter("{*}item")]
-    publishers = [str(item.get("publisher")).partition("/")[0] for item in told]
+    reported = [item for found in await it.events("bob", node) for item in found.iter("{*}item")]
+    publishers = [str(item.get("publisher")).partition("/")[0] for item in reported]
     return publishers == [it.jid("cat").partition("/")[0]]
 
 

@@ -81,7 +81,7 @@ async def collections(it: Service) -> bool:
     return leaf in {found.get("node") for found in listed.iter("{*}item")}
 
 
-async def configuration_told(it: Service) -> bool:
+async def configuration_notified(it: Service) -> bool:
     """Subscribers hear of new settings (notify_config, 8.2.5.3)."""
     node = await it.create(notify_config=True)
     await it.subscribe(node)
@@ -95,9 +95,9 @@ async def redirect(it: Service) -> bool:
     await it.subscribe(node)
     child = f"<delete node='{node}'><redirect uri='xmpp:elsewhere?;node=x'/></delete>"
     await it.does("ann", "set", owner(child))
-    told = [found for found in await it.events("bob", node) if has(found, "redirect")]
+    reported = [found for found in await it.events("bob", node) if has(found, "redirect")]
     later = plain(f"<subscribe node='{node}' jid='{it.jid('cat')}'/>")
-    return bool(told) and await it.refuses("cat", "set", later, "gone")
+    return bool(reported) and await it.refuses("cat", "set", later, "gone")
 
 
 async def purge(it: Service) -> bool:
@@ -106,8 +106,8 @@ async def purge(it: Service) -> bool:
     await it.publish(node, "a", "b")
     await it.subscribe(node)
     await it.does("ann", "set", owner(f"<purge node='{node}'/>"))
-    told = [found.tag.partition("}")[2] for found in await it.events("bob", node)]
-    return told.count("purge") == 1 and not await it.ids(node)
+    reported = [found.tag.partition("}")[2] for found in await it.events("bob", node)]
+    return reported.count("purge") == 1 and not await it.ids(node)
 
 
 async def publish_options(it: Service) -> bool:

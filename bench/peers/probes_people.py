@@ -116,8 +116,8 @@ async def outcast(it: Service) -> bool:
     await it.subscribe(node)
     await it.affiliate(node, "bob", "outcast")
     await it.publish(node, "a")
-    told = [found for found in await it.events("bob", node) if has(found, "item")]
-    return not told and await it.refuses("bob", "get", plain(f"<items node='{node}'/>"))
+    reported = [found for found in await it.events("bob", node) if has(found, "item")]
+    return not reported and await it.refuses("bob", "get", plain(f"<items node='{node}'/>"))
 
 
 async def last_owner(it: Service) -> bool:
@@ -140,7 +140,7 @@ async def manage_subscriptions(it: Service) -> bool:
     return len(found) == 1 and not await it.is_subscribed(node)
 
 
-async def subscription_told(it: Service) -> bool:
+async def subscription_notified(it: Service) -> bool:
     """Who is subscribed or put out by an owner hears of it (8.8.4, 12.14)."""
     node = await it.create()
     await it.subscribe(node)

@@ -56,5 +56,5 @@ def _headed(name: str) -> str:
 def _version(package: str) -> str:
     """Return the version of a package of Debian's, as its authors count."""
     command = ["dpkg-query", "--show", "--showformat", "${Version}", package]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return re.match(r"[\d.]+", told)[0]
+    reported = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return re.match(r"[\d.]+", reported)[0]

@@ -14,7 +14,7 @@ from lxml import etree
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from harness.session import Session
+    from harness.session import XmppSession
     from lxml.etree import _Element
 
 FORM: Final = "jabber:x:data"
@@ -39,7 +39,7 @@ class NotDoneError(Exception):
 class Service:
     """The service at `address`; everything is asked by name of who asks."""
 
-    def __init__(self, address: str, people: dict[str, Session]) -> None:
+    def __init__(self, address: str, people: dict[str, XmppSession]) -> None:
         self.address = address
         self._people = people
         self._numbers = itertools.count(1)

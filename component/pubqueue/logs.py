@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final, TextIO, cast
 import structlog
 
 if TYPE_CHECKING:
-    from structlog.typing import Processor
+    from structlog.typing import EventDict, Processor, WrappedLogger
+
+FORMERLY: Final = {
+    "delivery_mark.failed": "unsaid.failed",
+    "operator_log.failed": "told.failed",
+    "presence.given_up": "unrepeated.given_up",
+}
+"""Events that were renamed, and their names until then: `formerly` says it for one release, for filters that look for them."""
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -18,6 +25,12 @@ _RENDERERS: Final[dict[str, Processor]] = {
     "logfmt": structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
     "json": structlog.processors.JSONRenderer(),
 }
+
+
+def _formerly(_logger: WrappedLogger, _level: str, event: EventDict) -> EventDict:
+    if (old := FORMERLY.get(event["event"])) is not None:
+        event["formerly"] = old
+    return event
 
 
 class _WhatStderrTakes:
@@ -56,6 +69,7 @@ def configure(level: str, style: str = "logfmt") -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
+            _formerly,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _RENDERERS[style],

@@ -27,7 +27,7 @@ from pubqueue_demo.report import (
     Stalling,
     ToBeKilled,
     Unlocked,
-    tell,
+    emit,
 )
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
@@ -53,14 +53,14 @@ class Bot:
     async def handle(self, item: Item) -> None:
         """Rebook one flight."""
         self._delivered += 1
-        _tell_delivery(item)
+        _report_delivery(item)
         if self._delivered == self._faults.die_at:
             await _wait_for_the_end()
         if self._delivered == self._faults.stall_at:
             _hang(self._faults.stall_seconds)
         if self._faults.unlocks(item.id, item.attempt):
             await item.unlock()
-            return tell(Unlocked(id=item.id, at=time.time()))
+            return emit(Unlocked(id=item.id, at=time.time()))
         return await self._rebook(item)
 
     async def _rebook(self, item: Item) -> None:
@@ -68,37 +68,37 @@ class Bot:
             raise ValueError("a work item of the demo has a payload")
         rebooking = self._timetable.rebook(read_payload(item.payload))
         # Said before the retract: who dies in between has done the work all the same.
-        tell(Result(id=item.id, minutes=rebooking.minutes, at=time.time()))
+        emit(Result(id=item.id, minutes=rebooking.minutes, at=time.time()))
         try:
             await item.retract()
         except (LockLost, GoneUnconfirmed):
-            tell(Lost(id=item.id, at=time.time()))
+            emit(Lost(id=item.id, at=time.time()))
         else:
-            tell(Done(id=item.id, at=time.time()))
+            emit(Done(id=item.id, at=time.time()))
 
 
-def _tell_delivery(item: Item) -> None:
+def _report_delivery(item: Item) -> None:
     if item.published is None:
         raise ValueError("a delivery of this project's service says when the item was published")
     published = item.published.timestamp()
-    tell(Delivered(id=item.id, attempt=item.attempt, published=published, at=time.time()))
+    emit(Delivered(id=item.id, attempt=item.attempt, published=published, at=time.time()))
 
 
 async def _wait_for_the_end() -> NoReturn:
-    tell(ToBeKilled())
+    emit(ToBeKilled())
     while True:
         await asyncio.Event().wait()
 
 
 def _hang(seconds: float) -> None:
     """Block the whole program, its event loop included, as a worker does that hangs."""
-    tell(Stalling(seconds=seconds))
+    emit(Stalling(seconds=seconds))
     time.sleep(seconds)
 
 
 async def _work(make_worker: Callable[[], Worker], bot: Bot) -> None:
     async with make_worker() as worker:
-        tell(Ready())
+        emit(Ready())
         await worker.run(bot.handle)
 
 

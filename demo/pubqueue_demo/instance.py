@@ -53,7 +53,7 @@ class Instance:
                 return
         raise ChildError(self._name, "was killed at every start", self._log)
 
-    def tell(self, when_ready: str = "is ready") -> None:
+    def emit(self, when_ready: str = "is ready") -> None:
         """Say what it is doing."""
         assert self._child is not None
         doing = when_ready if self._at_work else "waits, to take over when the one at work is gone"
@@ -68,7 +68,7 @@ class Instance:
             assert self._child is not None
             async for line in self._child.lines():
                 self._at_work = _is_ready(line)
-                self.tell("has taken over")
+                self.emit("has taken over")
             code = await self._child.wait()
             if self._ending:
                 return
@@ -79,7 +79,7 @@ class Instance:
             name = signal.Signals(-code).name
             self._note(f"{self._name} was killed ({name}); starting it again")
             await self.start()
-            self.tell("is back")
+            self.emit("is back")
 
     def kill(self) -> None:
         """Kill it as a crash would (SIGKILL)."""

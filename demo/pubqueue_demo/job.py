@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from pubqueue_demo.flights import LATE, NOT_AVAILABLE
 from pubqueue_demo.rebook import ELEMENT, NAMESPACE
-from pubqueue_demo.report import Published, Selected, tell
+from pubqueue_demo.report import Published, Selected, emit
 
 # Two cores, and three attempts for a task: plain local[2] fails a job at its first error.
 MASTER = "local[2,3]"
@@ -44,7 +44,7 @@ def main(table: str, items: int | None, scratch: str, **connection: str) -> None
     flights = spark.read.csv(table, header=True, nullValue=NOT_AVAILABLE)
     work = work_items(flights, items).persist()
     ids = [row.item_id for row in work.select("item_id").collect()]
-    tell(Selected(rows=len(ids), table=flights.count()))
+    emit(Selected(rows=len(ids), table=flights.count()))
     (
         work.write.format("pubqueue")
         .mode("append")
@@ -55,7 +55,7 @@ def main(table: str, items: int | None, scratch: str, **connection: str) -> None
         .options(retries="30", retryBackoff="0.2-2", progressTimeout="3")
         .save()
     )
-    tell(Published(ids=ids))
+    emit(Published(ids=ids))
     spark.stop()
 
 

@@ -97,7 +97,7 @@ Line = (
 _decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
 
 
-def tell(report: Report) -> None:
+def emit(report: Report) -> None:
     """Write one line, at once: a killed process has said all that it had to say."""
     sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     sys.stdout.flush()

@@ -76,7 +76,7 @@ class Service:
         self._toml.write_text(self._config(secret))
         for instance in self._instances:
             await instance.start()
-            instance.tell()
+            instance.emit()
         return self
 
     async def __aexit__(

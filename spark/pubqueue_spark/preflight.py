@@ -43,8 +43,8 @@ def _of_java(env: Mapping[str, str]) -> str | None:
     if java is None:
         found = "there is none" if not home else f"JAVA_HOME={home} has none"
     else:
-        told = _run(java, "-version")
-        version = VERSION.search(told)
+        output = _run(java, "-version")
+        version = VERSION.search(output)
         if version is not None and int(version[1]) in JAVAS:
             return None
         found = f"{java} is Java {version[1]}" if version else f"{java} does not start"
@@ -56,12 +56,12 @@ def _of_python(env: Mapping[str, str]) -> str | None:
     name = env.get("PYSPARK_PYTHON") or "python3"
     python = shutil.which(name, path=env.get("PATH"))
     here = "{} {}".format(*sys.version_info)
-    told = "" if python is None else _run(python, "-c", PROBE).strip()
-    if told == f"{here} True":
+    output = "" if python is None else _run(python, "-c", PROBE).strip()
+    if output == f"{here} True":
         return None
     if python is None:
         lacks = "is not there"
-    elif told == f"{here} False":
+    elif output == f"{here} False":
         lacks = "has no pubqueue"
     else:
         lacks = f"is not Python {here.replace(' ', '.')}, as this one is"

@@ -86,7 +86,7 @@ def account(settings: Connection) -> Account:
     )
 
 
-class Session:
+class PublishSession:
     """A client stream that can be made anew, and the windows that publish through it."""
 
     def __init__(self, of: Account, resource: str) -> None:
@@ -172,7 +172,7 @@ class Pool:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._sessions: dict[Account, Session] = {}
+        self._sessions: dict[Account, PublishSession] = {}
 
     @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -182,9 +182,9 @@ class Pool:
         self._thread.start()
         return loop
 
-    def session(self, of: Account, resource: str) -> Session:
+    def session(self, of: Account, resource: str) -> PublishSession:
         """Return the stream of an account; it may not be logged in, or not any more."""
-        return self._sessions.setdefault(of, Session(of, resource))
+        return self._sessions.setdefault(of, PublishSession(of, resource))
 
     def close(self) -> None:
         """Log out everywhere and end the thread."""

@@ -202,8 +202,8 @@ async def test_what_the_store_cannot_encode_is_the_fault_of_whoever_sent_it(on_s
     assert replies.pop(7) == FAULT
     assert [reply.ids[0] for reply in replies] == NAMES
     assert await on_sqlite.items() == NAMES
-    told = [entry for entry in said if entry["event"] in {"batch.failed", "request.failed"}]
-    assert [entry.get("request") or entry["requests"] for entry in told] in (
+    reported = [entry for entry in said if entry["event"] in {"batch.failed", "request.failed"}]
+    assert [entry.get("request") or entry["requests"] for entry in reported] in (
         [["Publish"]],
         ["Publish"],
     )
@@ -308,12 +308,12 @@ async def test_one_answer_that_fails_keeps_no_other_from_being_given(stage):
     def broken(_reply):
         raise ZeroDivisionError
 
-    told = []
+    reported = []
     with capture_logs() as said:
-        for name, answer in (("a", told.append), ("b", broken), ("c", told.append)):
+        for name, answer in (("a", reported.append), ("b", broken), ("c", reported.append)):
             stage.broker.submit(publishes(name), answer)
         await stage.broker.settled()
-    assert [reply.ids for reply in told] == [("a",), ("c",)]
+    assert [reply.ids for reply in reported] == [("a",), ("c",)]
     assert [entry["event"] for entry in said] == ["answer.failed"]
     assert await stage.items() == ["a", "b", "c"]
 
@@ -323,14 +323,14 @@ async def test_one_refusal_that_fails_keeps_no_other_from_being_given(stage, mon
     def broken(_reply):
         raise ZeroDivisionError
 
-    told = []
+    reported = []
     if failing == "refused":
         failing_write(monkeypatch, sqlite3.OperationalError("disk I/O error"), 0, times=9)
         monkeypatch.setattr(broker_module, "_is_of_one", lambda _problem: False)
     stage.broker.submit(publishes("a"), broken)
-    stage.broker.submit(publishes("b"), told.append)
+    stage.broker.submit(publishes("b"), reported.append)
     await (stage.broker.settled() if failing == "refused" else stage.broker.drain(-1))
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 async def test_a_face_that_fails_ends_nothing(stage):
@@ -353,17 +353,17 @@ async def test_a_face_that_cannot_say_when_holds_up_nobody(stage):
         raise ZeroDivisionError
 
     called = []
-    stage.face.when_told = broken
-    stage.broker.outbox.when_told(JOBS, partial(called.append, "told"))
+    stage.face.when_sent = broken
+    stage.broker.outbox.when_sent(JOBS, partial(called.append, "told"))
     assert called == ["told"]
 
 
 @pytest.mark.parametrize(
     ("place", "event"),
     [
-        ("tell", "told.failed"),
+        ("log_decisions", "operator_log.failed"),
         ("_rates.note", "rates.failed"),
-        ("undelivered.said", "unsaid.failed"),
+        ("undelivered.said", "delivery_mark.failed"),
         ("_on_moment", "moment.failed"),
         ("_rows.cache.shrink", "cache.failed"),
         ("_fan_out.keep", "notices.failed"),

@@ -24,7 +24,7 @@ from pubqueue.core.changes import PurgeNode
 from pubqueue.core.decision import Done, Published, Refusal, Refused
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.large_audience import TellFormer
+from pubqueue.core.nodes.large_audience import NotifyFormer
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.notices import Deliver, Retracted
@@ -139,19 +139,19 @@ async def test_at_the_end_there_is_time_to_answer_all(stage):
 
 
 async def test_at_the_end_what_is_committed_and_being_moved_is_told_as_committed(stage):
-    told = Committed(1, 5, 0, already=False)
+    reported = Committed(1, 5, 0, already=False)
     stage.store.may_go.clear()
     stage.broker.submit(publishes("a"), stage.log.append)
     await asyncio.sleep(0)  # the first batch begins, and is held up
     asked_to_go = asyncio.Event()
-    stage.broker.submit(MoveWinners(APP, 1, told), stage.log.append)
+    stage.broker.submit(MoveWinners(APP, 1, reported), stage.log.append)
     stage.broker.submit(LookAtWinners(commits((0, 0, 1))), stage.log.append)
     stage.broker.submit(publishes("b"), lambda _reply: asked_to_go.set())
     draining = asyncio.create_task(stage.broker.drain(0))
     await asked_to_go.wait()
     stage.store.may_go.set()
     await draining
-    assert stage.heard() == [told, ENDING, "commit", Published(JOBS, (A,))]
+    assert stage.heard() == [reported, ENDING, "commit", Published(JOBS, (A,))]
 
 
 async def test_at_the_end_long_work_does_not_go_on(stage, monkeypatch):
@@ -255,8 +255,8 @@ async def test_a_fault_after_a_part_was_written_is_no_failure_of_the_store(stage
         await stage.do(publishes("a"), Purge(who(BOSS), JOBS), publishes("b"))
     replies = [entry for entry in stage.heard() if entry != "commit"]
     assert replies == [Published(JOBS, (A,)), FAULT, Published(JOBS, (B,))]
-    (told,) = [entry for entry in said if entry["event"] == "request.failed"]
-    assert told["request"] == "Purge"
+    (reported,) = [entry for entry in said if entry["event"] == "request.failed"]
+    assert reported["request"] == "Purge"
 
 
 async def test_who_stops_waiting_disturbs_nobody(stage):
@@ -381,17 +381,19 @@ async def test_who_reads_waits_for_no_batch(stage):
 
 async def test_whoever_reads_much_has_others_come_in_between(stage):
     def ask(by, number):
-        stage.broker.submit(ReadItems(who(by), JOBS, number), lambda _: told.append((by, number)))
+        stage.broker.submit(
+            ReadItems(who(by), JOBS, number), lambda _: reported.append((by, number))
+        )
 
-    told = []
+    reported = []
     for number in range(50):
         ask(BOSS, number)
     ask(ANN, 1)
     ask(ANN, 2)
     await stage.broker.settled()
-    assert told.index((ANN, 1)) <= 2
-    assert told.index((ANN, 2)) <= 4
-    assert [number for by, number in told if by == BOSS] == list(range(50))
+    assert reported.index((ANN, 1)) <= 2
+    assert reported.index((ANN, 2)) <= 4
+    assert [number for by, number in reported if by == BOSS] == list(range(50))
 
 
 async def test_a_store_that_cannot_be_read_is_an_answer(stage):
@@ -430,7 +432,7 @@ def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
         (staged, few, many, few): 3,
         (commits((0, 0, 999)), commits((0, 0, 600), (1, 0, 401)), few): 2,
         (commits((0, 0, 10 * MAX_BATCH_ITEMS)), few): 1,
-        (few, TellFormer(JOBS), ReviewSubscribers(JOBS)): 2,
+        (few, NotifyFormer(JOBS), ReviewSubscribers(JOBS)): 2,
         (ReviewSubscribers(JOBS), few): 1,
         (few,) * (MAX_BATCH_REQUESTS + 1): MAX_BATCH_REQUESTS,
     }

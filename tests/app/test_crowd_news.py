@@ -16,7 +16,7 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.notify import backlog, fan_out
-from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UntoldNodes
+from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UnnotifiedNodes
 from pubqueue.core.decision import Done, Refusal
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.nodes import large_audience
@@ -55,7 +55,7 @@ class SlowFace(WatchedFace):
         self.most = max(self.most, len(self.waiting))
         return ()
 
-    def when_told(self, _node, call):
+    def when_sent(self, _node, call):
         if self.is_stuck or self.waiting:
             self.calls.append(call)
         else:
@@ -86,7 +86,7 @@ class Stage:
     async def do(self, *requests):
         """Have the requests done and everything told that follows from them; return the replies."""
         replies = await self.answered(*requests)
-        await self.told()
+        await self.reported()
         return replies
 
     async def answered(self, *requests):
@@ -97,7 +97,7 @@ class Stage:
         await self.broker.settled()
         return replies
 
-    async def told(self):
+    async def reported(self):
         await self.broker.settled()
         while self.face.send():
             await self.broker.settled()
@@ -126,7 +126,7 @@ async def served(path):
     await stage.store._store.open()
     stage.broker.start()
     stage.face.up()
-    await stage.told()
+    await stage.reported()
     try:
         yield stage
     finally:
@@ -206,7 +206,7 @@ async def test_what_is_told_to_a_crowd_while_it_is_told_of_something_goes_togeth
 ):
     await stage.answered(publishes("a"))
     await stage.answered(*(publishes(name) for name in "bcd"), Purge(who(BOSS), JOBS))
-    await stage.told()
+    await stage.reported()
     assert read == 2 * PAGES
     for jid in CROWD:
         assert stage.words(jid) == ["a", "b", "c", "d", "purged"]
@@ -223,7 +223,7 @@ async def test_what_comes_in_the_middle_of_a_run_waits_for_the_next_one(stage):
 
 async def test_the_end_of_a_node_goes_alone_behind_a_run(stage):
     await stage.answered(publishes(*"ab"), Delete(who(BOSS), JOBS))
-    await stage.told()
+    await stage.reported()
     for jid in CROWD:
         assert stage.words(jid)[-1] == "deleted"
         assert stage.words(jid).count("deleted") == 1
@@ -248,7 +248,7 @@ async def test_of_a_page_that_cannot_be_read_the_whole_run_is_told_later(stage, 
     async with asyncio.timeout(TIMEOUT):
         while len(stage.heard) < 3 * len(CROWD):
             await asyncio.sleep(0)
-            await stage.told()
+            await stage.reported()
     for jid in CROWD:
         assert stage.words(jid) == [*"abc"]
 
@@ -303,7 +303,7 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
     async with asyncio.timeout(TIMEOUT):
         while len(stage.heard) < len(CROWD):
             await asyncio.sleep(0)
-            await stage.told()
+            await stage.reported()
     assert [one.to for one in stage.heard] == CROWD
 
 
@@ -313,7 +313,7 @@ async def test_a_node_of_which_much_is_to_be_told_is_behind(stage, monkeypatch):
         await stage.answered(publishes(name))
     assert stage.broker.outbox.is_behind(JOBS)
     assert not stage.broker.outbox.is_behind(OTHER)
-    await stage.told()
+    await stage.reported()
     assert not stage.broker.outbox.is_behind(JOBS)
 
 
@@ -324,7 +324,7 @@ async def test_the_end_of_a_node_is_told_to_those_who_subscribed_and_their_subsc
     assert await stage.do(Delete(who(BOSS), JOBS)) == [Done()]
     assert stage.heard == [Deleted(jid, JOBS) for jid in CROWD]
     assert await stage.page(FormerSubscribers(JOBS)) == []
-    assert await stage.page(UntoldNodes()) == []
+    assert await stage.page(UnnotifiedNodes()) == []
 
 
 async def test_subscriptions_go_as_their_subscribers_are_told(stage):
@@ -337,18 +337,18 @@ async def test_subscriptions_go_as_their_subscribers_are_told(stage):
     assert stage.face.most == PAGE
 
 
-@pytest.mark.parametrize("pages_told", range(4))
+@pytest.mark.parametrize("pages_sent", range(4))
 async def test_after_a_kill_between_any_two_pages_everybody_has_been_told(
-    tmp_path, stage, pages_told
+    tmp_path, stage, pages_sent
 ):
     await stage.answered(Delete(who(BOSS), JOBS))
-    for _ in range(pages_told):
+    for _ in range(pages_sent):
         stage.face.send()
         await stage.broker.settled()
     async with served(tmp_path / "queue.db") as again:
         assert {one.to for one in [*stage.heard, *again.heard]} == set(CROWD)
-        assert len(again.heard) == len(CROWD) - min(PAGE * pages_told, len(CROWD))
-        assert await again.page(UntoldNodes()) == []
+        assert len(again.heard) == len(CROWD) - min(PAGE * pages_sent, len(CROWD))
+        assert await again.page(UnnotifiedNodes()) == []
 
 
 async def test_while_nobody_can_be_reached_nobody_is_parted_with(stage):
@@ -356,7 +356,7 @@ async def test_while_nobody_can_be_reached_nobody_is_parted_with(stage):
     await stage.do(Delete(who(BOSS), JOBS))
     assert await stage.page(FormerSubscribers(JOBS)) == CROWD
     stage.face.up()
-    await stage.told()
+    await stage.reported()
     assert stage.heard == [Deleted(jid, JOBS) for jid in CROWD]
 
 
@@ -377,7 +377,7 @@ async def test_a_node_that_tells_nobody_of_its_end_just_goes(tmp_path):
     shell.do(with_settings(settings))
     shell.batch(*map(reads, CROWD))
     assert shell.batch(Delete(who(BOSS), JOBS)).decisions[0].notices == ()
-    assert shell.look_within(lambda tx: tx.page(UntoldNodes(), None, 9)) == []
+    assert shell.look_within(lambda tx: tx.page(UnnotifiedNodes(), None, 9)) == []
     shell.close()
 
 
@@ -434,7 +434,7 @@ async def test_while_much_is_still_to_be_told_of_a_node_nothing_more_is_committe
     await staged(stage, FEW)
     stage.broker.outbox.set_behind(stage.face, {OTHER})
     (refused,) = await stage.do(commits(WHOLE))
-    assert refused.refusal is Refusal.STILL_TELLING
+    assert refused.refusal is Refusal.STILL_NOTIFYING
     stage.broker.outbox.set_behind(stage.face, {JOBS})
     assert await stage.do(commits(WHOLE)) == [committed(6)]
     assert stage.words(FEW[0]) == NAMES

@@ -75,8 +75,8 @@ def test_who_subscribes_to_a_plain_node_does_not_look_at_who_else_does(shell, lo
 def test_what_is_told_to_many_is_one_value_and_the_same_audience_as_long_as_it_is_the_same(shell):
     plain(shell)
     shell.batch(*map(reads, CROWD))
-    told = [shell.batch(publishes(name)).decisions[0].notices for name in "ab"]
-    (one,), (other,) = told
+    reported = [shell.batch(publishes(name)).decisions[0].notices for name in "ab"]
+    (one,), (other,) = reported
     assert isinstance(one, ToEach)
     assert one.to is other.to
     assert one.to == tuple(CROWD)

@@ -66,9 +66,9 @@ async def broker(store, monkeypatch):
 async def test_a_store_that_does_not_answer_does_not_keep_the_broker_from_stopping(
     store, broker, request_of
 ):
-    told = []
+    reported = []
     store.is_silent = True
-    broker.submit(request_of(), told.append)
+    broker.submit(request_of(), reported.append)
     await store.asked.wait()
     waiting = asyncio.create_task(broker.handle(publishes("b")))
     await asyncio.sleep(0)
@@ -76,7 +76,7 @@ async def test_a_store_that_does_not_answer_does_not_keep_the_broker_from_stoppi
         await broker.drain(0)
         await broker.stop()
     assert broker.has_given_up
-    assert told == [], "whether it is done is not known"
+    assert reported == [], "whether it is done is not known"
     if isinstance(request_of(), ReadNodes):
         waiting.cancel()
     else:
@@ -93,11 +93,11 @@ async def test_without_a_drain_the_end_is_bounded_as_well(store, broker):
 
 
 async def test_an_end_in_time_gives_nothing_up(broker):
-    told = []
-    broker.submit(publishes("a"), told.append)
+    reported = []
+    broker.submit(publishes("a"), reported.append)
     await broker.drain(TIMEOUT)
     await broker.stop()
-    assert len(told) == 1
+    assert len(reported) == 1
     assert not broker.has_given_up
 
 

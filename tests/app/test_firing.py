@@ -232,8 +232,8 @@ async def test_what_leaves_the_file_is_ended_and_what_comes_is_begun(process):
         await bring(process, EACH_MINUTE)
         await bring(process, other)
     assert (await process.schedule(), (await process.schedule("other")).name) == (None, "other")
-    told = [(one["event"], one["schedule"]) for one in logs]
-    assert told == [
+    reported = [(one["event"], one["schedule"]) for one in logs]
+    assert reported == [
         ("schedule.made", "tick"),
         ("schedule.made", "other"),
         ("schedule.ended", "tick"),

@@ -15,7 +15,7 @@ from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
 from pubqueue.app.sliced_work import at_the_end
 from pubqueue.app.store.listings import HeldBy, Total
 from pubqueue.app.store.rows import HELD
-from pubqueue.app.watch.operator_log import tell
+from pubqueue.app.watch.operator_log import log_decisions
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import EndSubscription, GiveUp, Release
 from pubqueue.core.events import EventKind
@@ -136,7 +136,7 @@ def test_the_slices_are_told_as_what_they_are(shell):
     while request is not None:
         with capture_logs() as logged:
             decisions = shell.batch(request).decisions
-            tell([request], decisions)
+            log_decisions([request], decisions)
         lines += logged
         request = decisions[0].then
     people = [line for line in lines if line["event"] != "worker.unsubscribed"]
@@ -152,10 +152,10 @@ def test_each_item_has_its_event_with_the_reason(shell):
         pass
     failures = shell.connection.execute("SELECT failed, count(*) FROM item GROUP BY failed")
     assert list(failures) == [(1, MANY)]
-    told = shell.connection.execute(
+    reported = shell.connection.execute(
         "SELECT kind, detail, count(*) FROM event GROUP BY kind, detail"
     )
-    assert (EventKind.UNLOCKED.value, WORKER_LOST, MANY) in list(told)
+    assert (EventKind.UNLOCKED.value, WORKER_LOST, MANY) in list(reported)
 
 
 def test_who_is_dismissed_is_told_of_all_and_the_answer_has_their_number(shell):
@@ -163,9 +163,9 @@ def test_who_is_dismissed_is_told_of_all_and_the_answer_has_their_number(shell):
     decisions = list(steps(shell, Dismiss(who(BOSS), JOBS, ANN)))
     assert [ends(one) for one in decisions] == [AT_ONCE, AT_ONCE, MANY - 2 * AT_ONCE]
     assert decisions[-1].reply == Freed(JOBS, MANY)
-    told = [notice for one in decisions for notice in one.notices]
-    assert {type(notice) for notice in told} == {Unlocked}
-    assert sum(len(notice.ids) for notice in told) == MANY
+    reported = [notice for one in decisions for notice in one.notices]
+    assert {type(notice) for notice in reported} == {Unlocked}
+    assert sum(len(notice.ids) for notice in reported) == MANY
     assert at_the_end(decisions[0].then) == Freed(JOBS, AT_ONCE), "what is committed"
 
 

@@ -18,7 +18,7 @@ class SlowNews:
     def __init__(self):
         self.calls = []
 
-    def when_told(self, _nodes, call):
+    def when_sent(self, _nodes, call):
         self.calls.append(call)
 
     def leave(self):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.asks import a_queue, joins, publishes, retracts, unlocks
 from harness.facts import BOSS, ETL, JOBS, who
-from harness.replay import there, told
+from harness.replay import reported, there
 from harness.shell import Shell
 from harness.store_contents import ALL, misweighed, out_of_step, recount
 from hypothesis import settings
@@ -444,7 +444,7 @@ class Queue(RuleBasedStateMachine):
 
     @invariant()
     def the_event_log_tells_what_is_there(self):
-        assert self.shell.look_within(told) == self.shell.look_within(there)
+        assert self.shell.look_within(reported) == self.shell.look_within(there)
 
     @invariant()
     def events_are_numbered_without_a_gap(self):

@@ -12,12 +12,12 @@ from pubqueue.app.management.cells import Cell, texts, value_of
 from pubqueue.app.management.deaths import DEAD, DISCARD, REASONS, REDRIVE
 from pubqueue.app.management.given import Given
 from pubqueue.app.management.items import CANCEL, ITEMS, PURGE, RELEASE
-from pubqueue.app.management.model import Kind, Readers, UnfitError, fit
+from pubqueue.app.management.model import ParameterKind, Readers, UnfitError, fit
 from pubqueue.app.management.nodes import AFFILIATE, CONFIGURE, CREATE, QUEUES
 from pubqueue.app.management.schedules import ADD, CHANGE, DEFINING, FIRE, SHOW
 from pubqueue.app.management.service import END_SUBSCRIPTION
 from pubqueue.app.management.table import OPERATIONS
-from pubqueue.app.management.words import told
+from pubqueue.app.management.words import cell_text
 from pubqueue.app.rules import RULES
 from pubqueue.core.decision import Cancelled
 from pubqueue.core.model import State, seconds
@@ -32,15 +32,15 @@ from pubqueue.core.schedules.model import Definition, SchedulePage
 
 BOSS = who("boss@x/desk")
 SAMPLES = {
-    Kind.NODE: "jobs",
-    Kind.ITEM: "i1",
-    Kind.JID: "bot@x",
-    Kind.TEXT: "1:a",
-    Kind.LINES: "a: b=60",
-    Kind.COUNT: "7",
-    Kind.NUMBER: "7",
-    Kind.PAYLOAD: "<job xmlns='urn:x'/>",
-    Kind.FLAG: "1",
+    ParameterKind.NODE: "jobs",
+    ParameterKind.ITEM: "i1",
+    ParameterKind.JID: "bot@x",
+    ParameterKind.TEXT: "1:a",
+    ParameterKind.LINES: "a: b=60",
+    ParameterKind.COUNT: "7",
+    ParameterKind.NUMBER: "7",
+    ParameterKind.PAYLOAD: "<job xmlns='urn:x'/>",
+    ParameterKind.FLAG: "1",
 }
 WHOLE = {
     "name": ("a",),
@@ -234,8 +234,8 @@ def test_what_is_told_of_a_schedule_can_be_given_again():
     known = replace(NIGHTLY, definition=ADD.ask(BOSS, what).definition)
     (row,) = SHOW.answer(SchedulePage(NOW, (known,)), Given()).rows
     cells = dict(zip(SHOW.columns, row, strict=True))
-    told_of = {column.name: texts(column.cell, value) for column, value in cells.items()}
-    again = {one.name: told_of[one.name] for one in DEFINING} | {"schedule": ("a",)}
+    texts_by_name = {column.name: texts(column.cell, value) for column, value in cells.items()}
+    again = {one.name: texts_by_name[one.name] for one in DEFINING} | {"schedule": ("a",)}
     assert CHANGE.ask(BOSS, fit(CHANGE, Given(again), SAME)).definition == known.definition
 
 
@@ -249,16 +249,16 @@ def test_a_cell_survives_as_text(drawn):
 def test_nothing_is_nothing(cell):
     assert texts(cell, None) == ()
     assert value_of(cell, ()) == (() if cell is Cell.NAMES else None)
-    assert told(cell, None, 0) == ""
+    assert cell_text(cell, None, 0) == ""
 
 
 def test_people_read_words():
     said = [
-        told(Cell.SINCE, 1_000, 66_000),
-        told(Cell.MOMENT, 1_001, None),
-        told(Cell.RATE, 1.25, None),
-        told(Cell.FLAG, value=True, now=None),
-        told(Cell.NAMES, ("a", "b"), None),
+        cell_text(Cell.SINCE, 1_000, 66_000),
+        cell_text(Cell.MOMENT, 1_001, None),
+        cell_text(Cell.RATE, 1.25, None),
+        cell_text(Cell.FLAG, value=True, now=None),
+        cell_text(Cell.NAMES, ("a", "b"), None),
     ]
     assert said == ["1 min 5 s", "1970-01-01T00:00:01.001Z", "1.2", "yes", "a, b"]
 

@@ -83,12 +83,12 @@ class TestByPresence:
         shell.batch(*map(Arrive, (CROWD[1], CROWD[5], CROWD[7])))
         (news,) = shell.batch(publishes("a")).decisions[0].notices
         assert isinstance(news, ToAll)
-        told, after = [], None
+        reported, after = [], None
         for _ in range(3):
             page = shell.do(NextSubscribers(JOBS, after))
             assert isinstance(page, SubscriberPage)
-            told, after = [*told, *page.jids], page.after
-        assert (told, after) == ([CROWD[1], CROWD[5], CROWD[7]], None)
+            reported, after = [*reported, *page.jids], page.after
+        assert (reported, after) == ([CROWD[1], CROWD[5], CROWD[7]], None)
 
 
 ASKED = {

@@ -35,9 +35,9 @@ def shell(tmp_path):
     shell.close()
 
 
-def bound(shell, nodes=0, items=0, octets=0):
+def bound(shell, nodes=0, items=0, byte_count=0):
     """Let this be the quota of eve, and nobody else have one."""
-    shell.quotas = Quotas(Quota(0, 0, 0), {ACCOUNT: Quota(nodes, items, octets)})
+    shell.quotas = Quotas(Quota(0, 0, 0), {ACCOUNT: Quota(nodes, items, byte_count)})
 
 
 def makes(name=MINE, by=EVE, **settings):
@@ -110,7 +110,7 @@ def test_a_repeated_publish_into_a_full_account_is_answered_as_ever(shell):
 
 def test_bytes_are_bounded_and_another_payload_counts_for_what_it_adds(shell):
     shell.do(makes())
-    bound(shell, octets=10)
+    bound(shell, byte_count=10)
     done = shell.batch(
         publishes("i1", node=MINE, payload=b"12345678"),
         publishes("i2", node=MINE, payload=b"123"),
@@ -130,7 +130,7 @@ def test_bytes_are_bounded_and_another_payload_counts_for_what_it_adds(shell):
 
 def test_headers_count_too(shell):
     shell.do(makes())
-    bound(shell, octets=10)
+    bound(shell, byte_count=10)
     said = publishes("i1", node=MINE, payload=b"12345", headers=(("na", "valu"),))
     assert refusals(shell.batch(said)) == [Refusal.TOO_MUCH_KEPT]
 
@@ -191,7 +191,7 @@ def item(shell, name, node):
     return shell.look(lambda tx: tx.item(node, ItemId(name)))
 
 
-@pytest.mark.parametrize("limit", [{"items": 1}, {"octets": 10}])
+@pytest.mark.parametrize("limit", [{"items": 1}, {"byte_count": 10}])
 def test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full(shell, limit):
     shell.batch(makes(DEAD), a_queue(dead_letter_node=DEAD))
     shell.do(publishes("i0", node=DEAD, payload=b"1234567890"))
@@ -240,7 +240,7 @@ def test_a_commit_into_a_full_account_is_refused_and_stays_staged(shell, large, 
     bound(shell, items=2)
     no = shell.do(commits((0, 0, 3)))
     assert no.refusal is Refusal.TOO_MUCH_KEPT
-    bound(shell, octets=20)
+    bound(shell, byte_count=20)
     assert shell.do(commits((0, 0, 3))).refusal is Refusal.TOO_MUCH_KEPT
     bound(shell, items=3)
     assert isinstance(shell.do(commits((0, 0, 3))), Committed)
@@ -255,11 +255,11 @@ def test_two_processes_keep_to_one_quota(shell, tmp_path):
     shell.batch(makes(), makes(MORE))
     for one in (shell, other):
         bound(one, items=4, nodes=3)
-    told = []
+    reported = []
     for number in range(3):
-        told += refusals(shell.batch(publishes(f"a{number}", node=MINE)))
-        told += refusals(other.batch(publishes(f"b{number}", node=MORE)))
-    assert told == [None] * 4 + [Refusal.TOO_MUCH_KEPT] * 2
+        reported += refusals(shell.batch(publishes(f"a{number}", node=MINE)))
+        reported += refusals(other.batch(publishes(f"b{number}", node=MORE)))
+    assert reported == [None] * 4 + [Refusal.TOO_MUCH_KEPT] * 2
     made = [*other.batch(makes(NodeName("c"))).decisions, *shell.batch(makes(JOBS)).decisions]
     assert [type(one.reply) for one in made] == [Created, Refused]
     for one in (shell, other):

@@ -24,7 +24,7 @@ from pubqueue.core.decision import Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers
+from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers
 from pubqueue.core.nodes.manage import (
     Create,
     Describe,
@@ -386,7 +386,7 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
         *(ReadReasons, ReadSurvey),
-        *(NextSubscribers, ListUntold),
+        *(NextSubscribers, ListUnnotified),
         *(AskPowers, ReadWorkers, Peek, AskService),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),
         *(ListSchedules, ReadSamples),

@@ -298,8 +298,8 @@ async def test_one_row_that_cannot_be_ended_keeps_no_other_lock_from_ending(
             if name != ODD:
                 await stage.log.until(unlocked(name))
         await turns(until=lambda: any(one["event"] == "overdue.set_aside" for one in said))
-        (told,) = [one for one in said if one["event"] == "overdue.set_aside"]
-        assert (told["kind"], told["of"], told["name"]) == ("item", JOBS, ODD)
+        (reported,) = [one for one in said if one["event"] == "overdue.set_aside"]
+        assert (reported["kind"], reported["of"], reported["name"]) == ("item", JOBS, ODD)
         await stage.do(publishes("later"))
         stage.clock.now = Millis(LATE + 61_000)
         await stage.log.until(unlocked("later"))

@@ -170,9 +170,9 @@ async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
     lives.broker.undelivered.stream_broke()
     lives.face.up()
     await lives.broker.settled()
-    told = sent(said)
-    assert [item for _, item, *_ in told] == ["a", "b", "c", "b"]
-    assert told[1] == told[3]
+    reported = sent(said)
+    assert [item for _, item, *_ in reported] == ["a", "b", "c", "b"]
+    assert reported[1] == reported[3]
 
 
 @pytest.mark.parametrize(("later", "times"), [(LAG - 1, 2), (LAG, 1)])

@@ -49,7 +49,7 @@ def joins(jid, subid, **options):
     return Subscribe(who(jid), JOBS, Jid(jid), subid, Options(**options) if options else None)
 
 
-def told(shell, request):
+def reported(shell, request):
     """Return whom the request has told, each with the ids of its subscriptions that it is for."""
     notices = shell.batch(request).decisions[0].notices
     return {one.to: one.subids for one in singly(notices)}
@@ -143,7 +143,7 @@ def test_a_jid_is_told_once_what_any_of_its_subscriptions_asks_for(tmp_path_fact
         model = Model(shell)
         for number, (what, *facts) in enumerate(steps):
             getattr(model, what.replace(" ", "_"))(*facts)
-            heard = told(shell, publishes(f"i{number}"))
+            heard = reported(shell, publishes(f"i{number}"))
             assert {jid: frozenset(ids) for jid, ids in heard.items()} == model.expected()
     finally:
         shell.close()
@@ -219,13 +219,13 @@ def test_turned_off_what_is_there_stays_and_nothing_is_added(shell):
     reply = shell.do(joins(ANN, "new"))
     assert reply.subscription.subid == f"{ANN}-0"
     assert len(shell.do(GetSubscriptions(BY, JOBS)).entries) == len(ENTRIES)
-    assert told(shell, publishes("a"))[ANN] == tuple(f"{ANN}-{number}" for number in range(3))
+    assert reported(shell, publishes("a"))[ANN] == tuple(f"{ANN}-{number}" for number in range(3))
 
 
 def test_retracts_name_them_and_the_end_of_the_node_does_not(shell):
     everybody(shell)
     shell.do(publishes("a"))
-    assert told(shell, retracts("a"))[BOB] == tuple(f"{BOB}-{number}" for number in range(3))
+    assert reported(shell, retracts("a"))[BOB] == tuple(f"{BOB}-{number}" for number in range(3))
     (news,) = shell.batch(Delete(BY, JOBS)).decisions[0].notices
     assert (set(news.to), news.subids) == (set(JIDS), {})
 

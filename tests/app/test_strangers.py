@@ -79,7 +79,7 @@ async def test_of_a_hundred_thousand_strangers_nothing_is_kept_and_a_worker_s_le
     cache = service.broker._rows.cache
     for table in (cache.of_jid, cache.resources, cache.held, cache.everywhere, cache.people):
         assert len(table) < 100
-    assert service.broker._newcomers.octets <= MAX_BYTES
+    assert service.broker._newcomers.byte_count <= MAX_BYTES
     await service.do(*flood(Leave))
     assert await service.item() is State.LOCKED
     await service.do(Leave(TABLET))
@@ -138,7 +138,7 @@ def test_newcomers_are_remembered_in_so_many_bytes():
     newcomers = Newcomers()
     for number in range(20_000):
         newcomers.came(Jid(f"bot{number}@evil.example/{'x' * 1000}"))
-        assert newcomers.octets <= MAX_BYTES
+        assert newcomers.byte_count <= MAX_BYTES
     assert newcomers.of(Jid("bot0@evil.example")) == ()
     assert len(newcomers.of(Jid("bot19999@evil.example"))) == 1
     assert MAX_BYTES > 100 * (2 * 40 + BESIDE)
@@ -154,4 +154,4 @@ def test_of_one_account_the_last_resources_are_remembered():
     for jid in known:
         newcomers.left(jid)
     newcomers.left(known[0])
-    assert (newcomers.octets, newcomers.of(Jid("bot@evil.example"))) == (0, ())
+    assert (newcomers.byte_count, newcomers.of(Jid("bot@evil.example"))) == (0, ())

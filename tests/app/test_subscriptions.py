@@ -11,7 +11,7 @@ from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.facts.queue.expiring import AT_ONCE
 from pubqueue.app.store.listings import Reviews, SubscriptionsOf
-from pubqueue.app.watch.operator_log import tell
+from pubqueue.app.watch.operator_log import log_decisions
 from pubqueue.core.changes import Approve, EndSubscription
 from pubqueue.core.decision import Done, Refusal, Retrieved
 from pubqueue.core.model import Jid, SubscriptionState
@@ -69,11 +69,11 @@ def test_who_waits_is_no_subscriber_to_the_other_rules(shell):
     shell.do(listens(ANN))
     assert shell.do(publishes("a", by=ANN)).refusal is Refusal.FORBIDDEN
     assert shell.do(Retrieve(who(ANN), JOBS)).refusal is Refusal.NOT_APPROVED
-    (told,) = shell.batch(publishes("b")).decisions
-    assert told.notices == ()
+    (reported,) = shell.batch(publishes("b")).decisions
+    assert reported.notices == ()
     shell.do(Answer(who(BOSS), JOBS, ANN, allow=True))
-    (told,) = shell.batch(publishes("c", by=ANN)).decisions
-    assert [one.to for one in singly(told.notices)] == [ANN]
+    (reported,) = shell.batch(publishes("c", by=ANN)).decisions
+    assert [one.to for one in singly(reported.notices)] == [ANN]
     assert isinstance(shell.do(Retrieve(who(ANN), JOBS, page=Page())), Retrieved)
 
 
@@ -131,7 +131,7 @@ def test_an_operator_hears_why_a_subscription_ended(shell):
         shell.do(replace(joins(ANN), options=Options(1, lease=Lease(after(9)))))
         shell.now = after(10) if isinstance(request, Expire) else shell.now
         with capture_logs() as logged:
-            tell([request], shell.batch(request).decisions)
+            log_decisions([request], shell.batch(request).decisions)
         assert [(line["event"], line["why"]) for line in logged] == [("worker.unsubscribed", why)]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS
-from harness.replay import there, told
+from harness.replay import reported, there
 from harness.shell import Shell
 from harness.store_contents import misweighed, out_of_step, recount
 from harness.transactions import aborts, commits, in_slices, left_over, stages
@@ -186,7 +186,7 @@ class Transactions(RuleBasedStateMachine):
 
     @invariant()
     def the_event_log_tells_what_is_there(self):
-        assert self.shell.look_within(told) == self.shell.look_within(there)
+        assert self.shell.look_within(reported) == self.shell.look_within(there)
 
     @invariant()
     def what_is_staged_is_counted_and_what_is_not_leaves_no_row(self):

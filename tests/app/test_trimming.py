@@ -89,13 +89,13 @@ def test_after_a_kill_between_any_two_slices_it_goes_on(tmp_path, shell, way, sl
 
 
 def test_each_slice_is_told_where_retracts_are(shell):
-    request, told = narrow(NARROW["fewer"][0]), []
+    request, reported = narrow(NARROW["fewer"][0]), []
     while request is not None:
         decision = shell.batch(request).decisions[0]
-        told += [news.what.ids for news in decision.notices]
+        reported += [news.what.ids for news in decision.notices]
         assert all(isinstance(news.what, Retracted) for news in decision.notices)
         request = decision.then
-    assert told == [("a0", "a1", "a2"), ("a3", "a4", "a5")]
+    assert reported == [("a0", "a1", "a2"), ("a3", "a4", "a5")]
 
 
 def test_what_is_published_meanwhile_counts(shell):

@@ -39,22 +39,22 @@ class Noting(ProcessObserver):
     """An observer that notes what it is told."""
 
     def __init__(self):
-        self.told = []
+        self.reported = []
 
     def ready(self):
-        self.told.append("ready")
+        self.reported.append("ready")
 
     def at_work(self, broker, traffic):
-        self.told.append("at work")
+        self.reported.append("at work")
 
     def at_rest(self, phase):
-        self.told.append(phase.value)
+        self.reported.append(phase.value)
 
     def committed(self, requests, decisions, deliveries, took):
-        self.told += [type(request).__name__ for request in requests]
+        self.reported += [type(request).__name__ for request in requests]
 
     def answered(self, reply):
-        self.told.append(type(reply).__name__)
+        self.reported.append(type(reply).__name__)
 
 
 def test_how_far_the_process_is_all_are_told_whatever_one_of_them_meets():
@@ -65,7 +65,7 @@ def test_how_far_the_process_is_all_are_told_whatever_one_of_them_meets():
         observers.ready()
         observers.at_work(None, ())
         observers.at_rest(Phase.STOPPING)
-    assert noting.told == ["starting", "ready", "at work", "stopping"]
+    assert noting.reported == ["starting", "ready", "at work", "stopping"]
     assert [one["event"] for one in logs] == ["watch.failed"] * 4
     assert [one.get("phase") for one in logs] == ["starting", None, "at work", "stopping"]
 
@@ -105,7 +105,7 @@ async def test_an_observer_that_fails_costs_a_line_in_the_log_and_nobody_his_wor
     assert isinstance(page, NodePage)
     assert [one.item.id for one in said if isinstance(one, Deliver)] == ["a"]
     assert {one["event"] for one in logs} >= {"watch.failed"}
-    assert {"Publish", "NodePage"} <= set(noting.told), "the next one is told all the same"
+    assert {"Publish", "NodePage"} <= set(noting.reported), "the next one is told all the same"
     assert not broker.task.done()
     await broker.stop()
     await store.close()

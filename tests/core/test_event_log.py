@@ -37,7 +37,7 @@ LOCKED = held(acquired=3, taken=after(2))
 SPAN = {"age": 5000, "held": 3000}
 
 
-def told(kind, item=FREE, **facts):
+def reported(kind, item=FREE, **facts):
     known = {"attempt": item.acquired, "publisher": item.publisher, "age": 5000} | facts
     return Event(kind, item.node, item.id, **known)
 
@@ -48,7 +48,7 @@ def events_of(asked, changes, now):
 
 
 def of_lock(kind, **facts):
-    return told(kind, LOCKED, worker=ANN, **(SPAN | facts))
+    return reported(kind, LOCKED, worker=ANN, **(SPAN | facts))
 
 
 def settle(verb, by=ANN, **words):
@@ -69,7 +69,7 @@ TABLE = [
     (c.CreateNode(queue()), []),
     (c.ConfigureNode(JOBS, queue().config), []),
     (c.DeleteNode(JOBS), []),
-    (c.PartWith(JOBS, None), []),
+    (c.DropFormer(JOBS, None), []),
     (c.BeginReview(JOBS), []),
     (c.EndReview(JOBS), []),
     (c.EndSubscriptions(JOBS, (ANN,)), []),
@@ -90,23 +90,23 @@ TABLE = [
     (
         c.ReplacePayload(FREE, b"<new/>", BOB),
         [
-            told(EventKind.RETRACTED, detail=REPLACED),
-            told(EventKind.PUBLISHED, age=0, publisher=BOB, detail=REPLACED),
+            reported(EventKind.RETRACTED, detail=REPLACED),
+            reported(EventKind.PUBLISHED, age=0, publisher=BOB, detail=REPLACED),
         ],
     ),
-    (c.Lock(FREE, BOB, 9, after(9), LATER), [told(EventKind.DELIVERED, attempt=3, worker=BOB)]),
+    (c.Lock(FREE, BOB, 9, after(9), LATER), [reported(EventKind.DELIVERED, attempt=3, worker=BOB)]),
     (FREED, [of_lock(EventKind.UNLOCKED)]),
     (c.Postpone(FREE, after(9)), []),
     (c.Extend(LOCKED, after(9)), []),
     (c.SetLife(LOCKED, after(9)), []),
     (c.BeginTrim(JOBS), []),
     (c.EndTrim(JOBS), []),
-    (c.Revive(FREE, JOBS), [told(EventKind.REQUEUED)]),
+    (c.Revive(FREE, JOBS), [reported(EventKind.REQUEUED)]),
     (
         c.Revive(FREE, DEAD_LETTERS),
         [
-            told(EventKind.REQUEUED, to=DEAD_LETTERS),
-            replace(told(EventKind.REQUEUED, origin=JOBS), node=DEAD_LETTERS),
+            reported(EventKind.REQUEUED, to=DEAD_LETTERS),
+            replace(reported(EventKind.REQUEUED, origin=JOBS), node=DEAD_LETTERS),
         ],
     ),
     (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
@@ -116,7 +116,7 @@ TABLE = [
     (c.Forget(NOW, 9), []),
     (c.ForgetEvents(7), []),
     (c.NoteSamples((), NOW, 9), []),
-    (c.GiveUp(FREE, LATER, "too old", 0), [told(EventKind.DEAD, detail="too old")]),
+    (c.GiveUp(FREE, LATER, "too old", 0), [reported(EventKind.DEAD, detail="too old")]),
     (
         c.GiveUp(LOCKED, LATER, "no seat", 1),
         [of_lock(EventKind.UNLOCKED), of_lock(EventKind.DEAD, detail="no seat")],
@@ -124,11 +124,11 @@ TABLE = [
     (
         c.GiveUp(FREE, LATER, "too old", 0, DEAD_LETTERS),
         [
-            told(EventKind.DEAD, detail="too old", to=DEAD_LETTERS),
-            replace(told(EventKind.DEAD, detail="too old", origin=JOBS), node=DEAD_LETTERS),
+            reported(EventKind.DEAD, detail="too old", to=DEAD_LETTERS),
+            replace(reported(EventKind.DEAD, detail="too old", origin=JOBS), node=DEAD_LETTERS),
         ],
     ),
-    (c.RemoveItem(FREE), [told(EventKind.RETRACTED)]),
+    (c.RemoveItem(FREE), [reported(EventKind.RETRACTED)]),
     (c.RemoveItem(LOCKED), [of_lock(EventKind.RETRACTED)]),
     (STAGED, []),
     (

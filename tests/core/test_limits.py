@@ -45,10 +45,10 @@ def test_what_all_are_held_to_together():
 def test_no_bound_of_a_budget_is_left_out():
     """`recovered` is how fast the time of refused requests is forgiven, and no bound."""
     for whose, budget in BUDGETS:
-        told = list(mosts(whose).values())
+        reported = list(mosts(whose).values())
         bounds = structs.asdict(budget)
         bounds.pop("recovered")
-        assert [bound for bound in bounds.values() if bound and bound not in told] == []
+        assert [bound for bound in bounds.values() if bound and bound not in reported] == []
     mine = {one for one in vars(budgets).values() if isinstance(one, budgets.Budget)}
     assert mine == {budget for _, budget in BUDGETS}
 

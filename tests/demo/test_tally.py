@@ -10,8 +10,8 @@ from pubqueue_demo.report import (
     Result,
     Stalling,
     Unlocked,
+    emit,
     read,
-    tell,
 )  # fmt: skip
 from pubqueue_demo.tally import Figures, Spread, Tally, WorkerCount, spread
 
@@ -114,7 +114,7 @@ def test_percentiles_are_by_nearest_rank(values, p50, p99):
 
 @pytest.mark.parametrize("line", [Ready(), delivered("1"), Result(id="ü\n", minutes=-3, at=1.5)])
 def test_a_report_is_one_line_and_reads_back_equal(line, capsys):
-    tell(line)
+    emit(line)
     said = capsys.readouterr().out
     assert said.count("\n") == 1
     assert read(said) == line

@@ -31,7 +31,7 @@ class People:
 
     def __init__(self, server):
         self._server = server
-        self.told = {}
+        self.reported = {}
         self.heard = asyncio.Event()
 
     async def ask(self, by, inner, part=""):
@@ -54,8 +54,8 @@ class People:
         stanza = (await self._server.receive()).tree
         if stanza.tag.endswith("message"):
             to = stanza.get("to")
-            self.told[to] = self.told.get(to, 0) + 1
-            if len(self.told) == len(CROWD):
+            self.reported[to] = self.reported.get(to, 0) + 1
+            if len(self.reported) == len(CROWD):
                 self.heard.set()
         return stanza
 
@@ -96,7 +96,7 @@ async def lives(tmp_path, server, point, last_words):
     return people, config
 
 
-@pytest.mark.parametrize("point", ["begun@TellFormer", "committed@TellFormer"])
+@pytest.mark.parametrize("point", ["begun@NotifyFormer", "committed@NotifyFormer"])
 async def test_killed_between_two_pages_all_hear_of_the_end_of_their_node(point, tmp_path):
     store = tmp_path / "pubqueue.db"
     async with StubServer(secret="a secret") as server:
@@ -110,7 +110,7 @@ async def test_killed_between_two_pages_all_hear_of_the_end_of_their_node(point,
             await gone(store, [0, 0, 0, 0])
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
-    assert people.told.keys() == set(CROWD)
+    assert people.reported.keys() == set(CROWD)
 
 
 async def test_killed_between_two_pages_all_who_are_shut_out_go(tmp_path):

@@ -36,7 +36,7 @@ PYTHON = [
     for block in blocks("python")
     if block.page not in FOLLOWED and "spark" not in block.page and block.page not in ELSEWHERE
 ]
-TOLD = """
+PROGRAM = """
 import runpy, sys
 from pubqueue_xeps.client import xmpp_client as client
 
@@ -176,7 +176,7 @@ async def documented(server, block, folder):
     """Run a program as it is printed; whatever it says on stderr shows, and it is killed if it does not end."""
     (folder / "program.py").write_text(block.text)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-Iuc", TOLD),
+        *(sys.executable, "-Iuc", PROGRAM),
         *(folder / "program.py", server.host, str(server.c2s_port)),
         stdout=asyncio.subprocess.PIPE,
         env=os.environ

@@ -70,12 +70,12 @@ async def publishing(server):
 async def worker(server, folder, *arguments):
     (folder / "password").write_text("secret\n")
     url = f"xmpp://bot@localhost/{SERVICE}?host={server.host}&port={server.c2s_port}&tls=off"
-    told = {"PUBQUEUE_URL": url, "PUBQUEUE_PASSWORD_FILE": "password"}
+    reported = {"PUBQUEUE_URL": url, "PUBQUEUE_PASSWORD_FILE": "password"}
     process = await asyncio.create_subprocess_exec(
         *(PUBQUEUE, "worker", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env=os.environ | told,
+        env=os.environ | reported,
         cwd=folder,
     )
     try:

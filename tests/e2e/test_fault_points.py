@@ -121,7 +121,7 @@ class Trade:
         return self.retracted & found.keys()
 
 
-def told(found):
+def reported(found):
     """Return the states as the event log knows them: that no event precedes its commit, or misses it."""
     return {name: "locked" if state == "locked" else WAITS for name, state in found.items()}
 
@@ -152,7 +152,7 @@ async def test_killed_there_it_loses_nothing(point, tmp_path, kept):
             assert killed.wrong == ()
             assert trade.lost(killed.of("jobs")) == set()
             assert trade.came_back(killed.of("jobs")) == set()
-            assert await kept.replayed() == told(killed.of("jobs"))
+            assert await kept.replayed() == reported(killed.of("jobs"))
 
         async with Program(config):
             await server.reconnected(2)
@@ -192,7 +192,7 @@ async def test_killed_between_commit_and_send_it_sends_again_under_the_same_toke
             await trade._ask(ETL, "published i2", JOB.replace("i1", "i2"))
             assert (await delivery(server))[:2] == ("ant@localhost/x", "i2")
             await trade._retract("i1")
-            await told_of(server, "retracted i1")
+            await arrived(server, "retracted i1")
     assert [row[0] for row in kept.locks()] == ["i2"]
 
 
@@ -205,6 +205,6 @@ async def delivery(server):
             return stanza.get("to"), item.get("id"), lock.get("token"), lock.get("attempt")
 
 
-async def told_of(server, name):
+async def arrived(server, name):
     while (await server.receive()).tree.get("id") != name:
         pass

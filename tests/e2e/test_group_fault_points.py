@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, told
+from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, reported
 from harness import doomed
 from harness.patience import TIMEOUT
 from harness.program import Program, write_config
@@ -79,7 +79,7 @@ async def test_killed_there_groups_keep_their_order_and_their_limit(point, tmp_p
             assert killed.wrong == ()
             assert trade.lost(killed.of("jobs")) == set()
             assert trade.came_back(killed.of("jobs")) == set()
-            assert await kept.replayed() == told(killed.of("jobs"))
+            assert await kept.replayed() == reported(killed.of("jobs"))
             assert set(in_work(kept).values()) <= {1}
 
         async with Program(config):

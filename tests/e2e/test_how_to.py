@@ -88,8 +88,8 @@ async def test_publish(server, tmp_path):
             assert await published(server, tmp_path, text) == []
         assert await published(server, tmp_path, twice) == ["False", "True"]
         assert await published(server, tmp_path, back) == ["True False"]
-        told = await published(server, tmp_path, many)
-        assert told == [
+        reported = await published(server, tmp_path, many)
+        assert reported == [
             "order-17 True",
             "order-18 False",
         ]  # the page has published the first before

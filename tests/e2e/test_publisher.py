@@ -117,8 +117,8 @@ async def test_what_is_dead_is_told(program, address):
         await etl.publish("jobs", 1, id="i1")
         async with await anext(bot):
             raise Reject("there is no such flight")
-        told = await etl.publish("jobs", 1, id="i1")
-        assert told == Published("jobs", "i1", duplicate=True, dead="there is no such flight")
+        reported = await etl.publish("jobs", 1, id="i1")
+        assert reported == Published("jobs", "i1", duplicate=True, dead="there is no such flight")
         with pytest.raises(ItemDead, match="there is no such flight"):
             await etl.ask("jobs", 1, id="i1")
 

@@ -40,9 +40,9 @@ async def said(*arguments, typed=b"", **more):
 async def test_a_command_is_told_where_the_queue_is_and_leaves_nothing(tmp_path):
     code, out, err = await said(tmp_path, sys.executable, "-Ic", LOOKS)
     assert (code, err) == (0, "")
-    folders, told = json.loads(out)
+    folders, reported = json.loads(out)
     assert len(folders) == 2, "one of the server, one of the service"
-    address, _, query = told["PUBQUEUE_URL"].partition("?")
+    address, _, query = reported["PUBQUEUE_URL"].partition("?")
     assert address == "xmpp://bot@localhost/queue.localhost"
     assert query.startswith("host=127.0.0.1&port=")
     assert [*tmp_path.iterdir()] == []
@@ -82,7 +82,7 @@ async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_pa
         (tmp_path / name).write_text(text.format(shims))
     inner = tmp_path / "temporary"
     inner.mkdir()
-    told, terminal = os.openpty()
+    reported, terminal = os.openpty()
     process = await asyncio.create_subprocess_exec(
         *(PUBQUEUE, "trial"),
         stdin=terminal,
@@ -98,15 +98,15 @@ async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_pa
         for wanted, typed in ((b"(trial) mine> ", b"which python\n"), (b"/python\r\n", b"exit\n")):
             async with asyncio.timeout(TIMEOUT):
                 while wanted not in said:
-                    said += await asyncio.to_thread(os.read, told, 4096)
-            os.write(told, typed)
+                    said += await asyncio.to_thread(os.read, reported, 4096)
+            os.write(reported, typed)
         assert str(PUBQUEUE.with_name("python")).encode() in said
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
     finally:
         if process.returncode is None:
             process.terminate()
             await process.wait()
-        os.close(told)
+        os.close(reported)
     assert [*inner.iterdir()] == []
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from faults_run.plan import Fault, Plan
-from faults_run.report import told
+from faults_run.report import reported
 from faults_run.run import Run
 
 PLAN = Plan(
@@ -26,7 +26,7 @@ PLAN = Plan(
 async def test_two_instances_under_load_lose_nothing_and_never_lock_an_item_twice(tmp_path, store):
     plan = replace(PLAN, store=store)
     outcome = await Run(plan, "ejabberd", tmp_path, lambda _done, _what: None).run(patience=400)
-    assert outcome.good, told(outcome)
+    assert outcome.good, reported(outcome)
     assert set(outcome.faults) == {Fault.COMPONENT, Fault.COMPONENT_RESTART}
     once_at_a_time(outcome.events)
     counted = Counter(outcome.events)
@@ -38,7 +38,7 @@ async def test_two_instances_under_load_lose_nothing_and_never_lock_an_item_twic
 async def test_two_instances_under_load_keep_the_order_and_the_limit_of_groups(tmp_path):
     plan = replace(PLAN, items=800, store="postgres", groups=12)
     outcome = await Run(plan, "ejabberd", tmp_path, lambda _done, _what: None).run(patience=400)
-    assert outcome.good, told(outcome)
+    assert outcome.good, reported(outcome)
     for group in {plan.group(item) for item in outcome.confirmed}:
         events = [(kind, item) for kind, item in outcome.events if plan.group(item) == group]
         assert most_at_a_time(events) == 1

@@ -89,8 +89,8 @@ async def test_the_batch_publisher_publishes_all_once(server, tmp_path):
     async with component(server, tmp_path):
         for said in (b"2 new\n", b"was there already\n"):
             async with example(server, "batch_publisher.py", "etl", "7") as publisher:
-                told, _ = await asyncio.wait_for(publisher.communicate(b"one\ntwo\n"), TIMEOUT)
-                assert (told, publisher.returncode) == (said, 0)
+                reported, _ = await asyncio.wait_for(publisher.communicate(b"one\ntwo\n"), TIMEOUT)
+                assert (reported, publisher.returncode) == (said, 0)
         async with example(server, "worker.py", "bot") as worker:
             done = {await line(worker), await line(worker)}
             assert done == {b"batch-publisher-7-0: ONE\n", b"batch-publisher-7-1: TWO\n"}

@@ -21,7 +21,7 @@ RIGHTS = {
 }
 LATER = {
     Refusal.PUBLISH_PAUSED,
-    Refusal.STILL_TELLING,
+    Refusal.STILL_NOTIFYING,
     Refusal.TOO_MUCH_STAGED,
     Refusal.STORE_FAILED,
 }

@@ -42,7 +42,7 @@ class MailFace:
         self.said += notices
         return ()
 
-    def when_told(self, _node, call):
+    def when_sent(self, _node, call):
         call()
 
     def set_up(self, *, up):

@@ -51,11 +51,11 @@ async def _run(plan: Plan, server: str, folder: Path, console: Console) -> RunRe
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("", total=plan.items)
 
-        def tell(done: int, what: str) -> None:
+        def show(done: int, what: str) -> None:
             said = {"description": f"{server}: {what}"} if what else {}
             bar.update(task, completed=done, **said)
 
-        return await Run(plan, server, folder, tell).run(patience=300 + plan.items / 10)
+        return await Run(plan, server, folder, show).run(patience=300 + plan.items / 10)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ LOOKS: Final = 60
 
 
 @contextmanager
-def limited(pids: Iterable[int], octets: int, user: Sequence[str]) -> Iterator[None]:
+def limited(pids: Iterable[int], byte_count: int, user: Sequence[str]) -> Iterator[None]:
     """Let these processes write nothing behind so many bytes of a file. `user` is put before a command to run it as theirs."""
     theirs = list(pids)
     for pid in theirs:
-        _limit(pid, str(octets), user)
+        _limit(pid, str(byte_count), user)
     try:
         yield
     finally:
@@ -35,10 +35,10 @@ def limited(pids: Iterable[int], octets: int, user: Sequence[str]) -> Iterator[N
             _limit(pid, "unlimited", user)
 
 
-def _limit(pid: int, octets: str, user: Sequence[str]) -> None:
+def _limit(pid: int, byte_count: str, user: Sequence[str]) -> None:
     """Set the soft limit; a process that has ended needs none."""
     subprocess.run(
-        [*user, "prlimit", "--pid", str(pid), f"--fsize={octets}:"],
+        [*user, "prlimit", "--pid", str(pid), f"--fsize={byte_count}:"],
         check=False,  # it may have ended meanwhile
         capture_output=True,
     )
@@ -57,8 +57,8 @@ async def refuse(
     overwritten; with `random` it is anywhere, for a write that fails in the middle.
     """
     least, most = sizes()
-    octets = most if random is None else random.randint(least, max(least, most))
-    for limit in (octets, least):
+    byte_count = most if random is None else random.randint(least, max(least, most))
+    for limit in (byte_count, least):
         with limited(pids(), limit, user):
             for _ in range(LOOKS // 2):
                 if is_met():

@@ -47,7 +47,7 @@ def _figures(outcome: RunResult) -> dict[str, int]:
     }
 
 
-def told(outcome: RunResult) -> str:
+def reported(outcome: RunResult) -> str:
     """Write what has come of a run in lines, for a test that fails."""
     found = {**_figures(outcome), **_judged(outcome)}
     return "\n".join(f"{what}: {it}" for what, it in found.items())

@@ -98,10 +98,10 @@ class RunResult:
 
 
 class Run:
-    """One run in `folder`; `tell` hears of every fault and of the number of finished items."""
+    """One run in `folder`; `show` hears of every fault and of the number of finished items."""
 
     def __init__(
-        self, plan: Plan, server: str, folder: Path, tell: Callable[[int, str], None]
+        self, plan: Plan, server: str, folder: Path, show: Callable[[int, str], None]
     ) -> None:
         self._plan = plan
         self._server: Prosody | Ejabberd = SERVERS[server]()
@@ -111,7 +111,7 @@ class Run:
         self._store = STORES[plan.store](folder)
         self._folder = folder
         self._programs: list[Program] = []
-        self._tell = tell
+        self._show = show
         self._random = Random(plan.seed)
         self._notes = Notes(folder)
         self._workers = Workers(self._server, plan, self._notes)
@@ -176,14 +176,14 @@ class Run:
                     work.create_task(self._misfortunes(work))
                 await self._emptied()
             except TimeoutError:
-                self._tell(self._done(), "patience is at its end")
+                self._show(self._done(), "patience is at its end")
             await self._workers.stop()
             reading.cancel()
 
     async def _misfortunes(self, group: asyncio.TaskGroup) -> None:
         for due, fault in self._plan.faults():
             await self._until(lambda due=due: self._done() >= due)
-            self._tell(self._done(), fault.value)
+            self._show(self._done(), fault.value)
             group.create_task(self._befall(fault))
 
     async def _room(self) -> None:
@@ -201,7 +201,7 @@ class Run:
     async def _read_notes(self) -> None:
         while True:
             self._notes.read()
-            self._tell(self._done(), "")
+            self._show(self._done(), "")
             await asyncio.sleep(LOOK)
 
     async def _until(self, reached: Callable[[], bool]) -> None:

@@ -47,8 +47,8 @@ def _iq(inner: str, words: str = "") -> str:
     )
 
 
-def _declared(octets: int) -> str:
-    return "".join(f" xmlns:p{n}='urn:x'" for n in range(octets // 16))
+def _declared(byte_count: int) -> str:
+    return "".join(f" xmlns:p{n}='urn:x'" for n in range(byte_count // 16))
 
 
 def _job(inner: str, words: str = "") -> str:

@@ -4,7 +4,7 @@ The points are the steps of a batch. Each is a function of the program with a wr
 when the program starts, so that the program itself knows nothing of it. Passages count only in batches
 in which somebody publishes, settles or commits something: PASSAGE 3 is the third of these that comes by.
 With POINT@CommitVersion they count only in batches in which there is a request of that kind; with POINT@MoveWinners
-every commit goes in slices of one winner; with POINT@TellFormer two subscribers are a crowd, and one is a page.
+every commit goes in slices of one winner; with POINT@NotifyFormer two subscribers are a crowd, and one is a page.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
 
 SLICES: Final = {"LookAtWinners", "MoveWinners"}
 
-CROWDS: Final = {"TellFormer", "ReviewSubscribers"}
+CROWDS: Final = {"NotifyFormer", "ReviewSubscribers"}
 
 POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "begun": _watch_begin,

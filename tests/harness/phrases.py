@@ -98,7 +98,7 @@ ASK: Final = {
 """,
 }
 
-TOLD: Final = {
+NOTIFICATIONS: Final = {
     "retract": "<retract id='{}'/>",
     "unlock": "<unlock xmlns='urn:xmpp:pubsub:queueing:0' id='{}'/>",
 }
@@ -158,8 +158,8 @@ def _ask(who: str, what: str, ids: str, node: str) -> str:
     return ASK[what].format(who=who, node=node, items=items)
 
 
-def _told(who: str, item: str, node: str, what: str, after: str | None) -> str:
-    child = TOLD[what.removesuffix("ed")].format(item)
+def _notified(who: str, item: str, node: str, what: str, after: str | None) -> str:
+    child = NOTIFICATIONS[what.removesuffix("ed")].format(item)
     return EVENT.format(receives=_receives(who, after), node=node, child=child)
 
 
@@ -170,7 +170,7 @@ def _receives(who: str, after: str | None) -> str:
 def _settled(who: str, what: str, item: str, node: str) -> str:
     what = what.removesuffix("s")
     asked = _ask(who, what, item, node)
-    return f"{asked}{who} gets a result\n" + _told(who, item, node, what, None)
+    return f"{asked}{who} gets a result\n" + _notified(who, item, node, what, None)
 
 
 def _presence(who: str, kind: str) -> str:
@@ -202,6 +202,6 @@ PHRASES: Final = {
     rf"(?P<receives>\w+|one of .+\)) receives item {ITEM} of {NODE}{AFTER}": _delivered,
     rf"{WHO} asks to (?P<what>retract|unlock) (?P<ids>\S+(?: \S+)*) of {NODE}": _ask,
     rf"{WHO} (?P<what>retracts|unlocks) {ITEM} of {NODE}": _settled,
-    rf"{WHO} is told that {ITEM} of {NODE} is (?P<what>retracted|unlocked){AFTER}": _told,
+    rf"{WHO} is told that {ITEM} of {NODE} is (?P<what>retracted|unlocked){AFTER}": _notified,
     rf"{WHO} becomes (?P<kind>available|unavailable)": _presence,
 }

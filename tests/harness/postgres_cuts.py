@@ -52,7 +52,7 @@ class CutWire(PostgresWire):
                 if self._answers:
                     beyond.write(message)
                 beyond.write_eof()
-                await asyncio.Event().wait()  # `_tell` is over when the server has ended its part
+                await asyncio.Event().wait()  # `_report` is over when the server has ended its part
             beyond.write(message)
             await beyond.drain()
 
@@ -62,7 +62,7 @@ class CutWire(PostgresWire):
         self._left -= 1
         return not self._left
 
-    async def _tell(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _report(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await there.read(65536):
             if not self._deaf:
                 writer.write(data)

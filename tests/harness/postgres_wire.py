@@ -61,7 +61,7 @@ class PostgresWire:
         except OSError:
             writer.transport.abort()
         else:
-            ways = self._ask(reader, beyond), self._tell(there, writer)
+            ways = self._ask(reader, beyond), self._report(there, writer)
             pumps = {asyncio.create_task(way) for way in ways}
             self._pumps |= pumps
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -89,7 +89,7 @@ class PostgresWire:
             beyond.write(head + body)
             await beyond.drain()
 
-    async def _tell(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _report(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await there.read(65536):
             if COMMIT in data and self.cut == "after":
                 self._cut()

@@ -79,7 +79,7 @@ class Replay:
         self.items[key] = WAITS
 
 
-def told(tx: Transaction) -> dict[Key, object]:
+def reported(tx: Transaction) -> dict[Key, object]:
     """Return every item that is there by the log."""
     return Replay().follow(tx.page(Events(None, ALL), None, ALL)).items
 

@@ -86,7 +86,7 @@ class Upset(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Session(Step):
+class SessionStep(Step):
     """The stream of `who` ends, or it has one again, without a word to the service."""
 
     who: str
@@ -203,8 +203,8 @@ def _taken_in(_: Scenario, step: Step, _found: re.Match[str], _block: str) -> Ta
     return TakenIn(step.line, step.text)
 
 
-def _session(_: Scenario, step: Step, found: re.Match[str], _block: str) -> Session:
-    return Session(step.line, step.text, found[1], ends=found[2] == "out")
+def _session(_: Scenario, step: Step, found: re.Match[str], _block: str) -> SessionStep:
+    return SessionStep(step.line, step.text, found[1], ends=found[2] == "out")
 
 
 def _upset(what: str) -> Maker:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from harness.canonical import difference, lines, substitute
-from harness.scenario import Nothing, Receive, Refused, Send, Session, TakenIn, Upset
+from harness.scenario import Nothing, Receive, Refused, Send, SessionStep, TakenIn, Upset
 from harness.server import ACCEPT, on_a_stream, parse
 from lxml import etree
 
@@ -103,8 +103,8 @@ class ScenarioPlayer:
                 await self._play(step)
             except (AssertionError, TimeoutError, etree.LxmlError, KeyError) as failure:
                 reason = str(failure) or "nothing came"
-                told = "\n".join(self._record)
-                message = f"line {step.line}: {step.text}\n{reason}\n\nlast said:\n{told}"
+                reported = "\n".join(self._record)
+                message = f"line {step.line}: {step.text}\n{reason}\n\nlast said:\n{reported}"
                 raise AssertionError(message) from failure
             self._since = self._component.clock.now()
         assert not self._open, f"never answered: {list(self._open)}"
@@ -121,7 +121,7 @@ class ScenarioPlayer:
                 await self._nothing(step.who)
             case TakenIn():
                 await self._round_trip()
-            case Session():
+            case SessionStep():
                 change = self._network.log_out if step.ends else self._network.log_in
                 await change(self._entity(step.who))
             case Upset():

@@ -90,7 +90,7 @@ class StubServer:
         self._writer: asyncio.StreamWriter | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
-        self._octets_left: int | None = None
+        self._bytes_left: int | None = None
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_server(self._serve, self.host, 0)
@@ -155,9 +155,9 @@ class StubServer:
         if self._reading:
             await asyncio.wait({self._reading})
 
-    def drop_after(self, octets: int) -> None:
+    def drop_after(self, byte_count: int) -> None:
         """Cut the connection as soon as so many more bytes of the component have come."""
-        self._octets_left = octets
+        self._bytes_left = byte_count
 
     def stop_reading(self) -> None:
         """Let what the component says pile up, as a server that is stuck does."""
@@ -176,13 +176,13 @@ class StubServer:
         try:
             await self._read(reader, writer)
         except (AssertionError, expat.ExpatError, etree.XMLSyntaxError) as failure:
-            await self._tell(failure=failure)
+            await self._report(failure=failure)
         except (ConnectionError, asyncio.CancelledError):
             pass  # the component went away, or the test is over
         finally:
             writer.close()
             self._serving.discard(task)
-            await self._tell(lost=writer)
+            await self._report(lost=writer)
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         found: list[str] = []
@@ -196,24 +196,24 @@ class StubServer:
             opened.clear()
             for raw in found:
                 if accepted:
-                    await self._tell(stanza=self._checked(raw))
+                    await self._report(stanza=self._checked(raw))
                 elif self._accept(raw, stream_id, writer):
                     accepted = True
-                    await self._tell(writer=writer)
+                    await self._report(writer=writer)
                 else:
-                    await self._tell()
+                    await self._report()
                     return
             found.clear()
-            if self._octets_left == 0:
-                self._octets_left = None
+            if self._bytes_left == 0:
+                self._bytes_left = None
                 writer.transport.abort()
                 return
 
     def _before_the_cut(self, data: bytes) -> bytes:
-        if self._octets_left is None:
+        if self._bytes_left is None:
             return data
-        kept = data[: self._octets_left]
-        self._octets_left -= len(kept)
+        kept = data[: self._bytes_left]
+        self._bytes_left -= len(kept)
         return kept
 
     def _header(self, header: dict[str, str], stream_id: str) -> str:
@@ -248,7 +248,7 @@ class StubServer:
         self._validate(tree)
         return Stanza(raw, tree)
 
-    async def _tell(
+    async def _report(
         self,
         *,
         stanza: Stanza | None = None,

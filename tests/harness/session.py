@@ -23,7 +23,7 @@ SERVICE: Final = "queue.localhost"
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
 
 
-class Session:
+class XmppSession:
     """One resource of one account."""
 
     def __init__(self, jid: str, service: str = SERVICE) -> None:
@@ -75,9 +75,9 @@ class Session:
 @asynccontextmanager
 async def session(
     server: Prosody | Ejabberd, jid: str, service: str = SERVICE
-) -> AsyncIterator[Session]:
+) -> AsyncIterator[XmppSession]:
     """Log `jid` in, whose account is there, with the password `secret`; let go of it at the end."""
-    made = Session(jid, service)
+    made = XmppSession(jid, service)
     await made.client.log_in(server.host, server.c2s_port, "secret")
     try:
         yield made

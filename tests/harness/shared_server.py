@@ -29,9 +29,9 @@ class SharedServer(StubServer):
         writer.write(text.encode())
         await writer.drain()
 
-    async def _tell(self, **news: Any) -> None:
+    async def _report(self, **news: Any) -> None:
         if news.get("writer"):
             self._writers.append(news["writer"])
         if news.get("lost") in self._writers:
             self._writers.remove(news["lost"])
-        await super()._tell(**news)
+        await super()._report(**news)

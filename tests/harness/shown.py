@@ -25,7 +25,7 @@ class Face:
     def speak(self, _notices):
         return []
 
-    def when_told(self, _node, call):
+    def when_sent(self, _node, call):
         call()
 
     @classmethod

@@ -65,10 +65,10 @@ async def test_what_is_told_is_told():
 
 
 async def test_additions_beside_the_event_count_only_where_the_scenario_says_so():
-    told = "<message><e xmlns='urn:e'/></message>"
-    await play(f"{ASKS}bee gets a result\nbee receives: {told}", RESULT, EVENT)
+    reported = "<message><e xmlns='urn:e'/></message>"
+    await play(f"{ASKS}bee gets a result\nbee receives: {reported}", RESULT, EVENT)
     with pytest.raises(AssertionError, match="no-store"):
-        await play(f"{ASKS}bee gets a result\nbee receives exactly: {told}", RESULT, EVENT)
+        await play(f"{ASKS}bee gets a result\nbee receives exactly: {reported}", RESULT, EVENT)
 
 
 async def test_a_stanza_to_an_account_is_for_the_first_of_its_resources():

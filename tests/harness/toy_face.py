@@ -57,7 +57,7 @@ class Line:
     def say(self, words: str) -> None:
         self._face.take(self, words)
 
-    def tell(self, words: str) -> None:
+    def send(self, words: str) -> None:
         self._heard.put_nowait(words)
 
     async def hear(self) -> str:
@@ -119,13 +119,13 @@ class LineFace:
         verb, *parts = words.split(" ", 3)
         count, read = READERS.get(verb, (-1, _done))
         if len(parts) != count or not _fit(parts):
-            line.tell("NO WORDS")
+            line.send("NO WORDS")
             return
         request = read(Principal(line.address), next(self._count), *parts)
         self._broker.submit(request, partial(self._answer, line))
 
     def _answer(self, line: Line, reply: Reply) -> None:
-        line.tell(f"NO {reply.refusal.name}" if isinstance(reply, Refused) else "OK")
+        line.send(f"NO {reply.refusal.name}" if isinstance(reply, Refused) else "OK")
 
     # --- out: notices to words ---
 
@@ -135,14 +135,14 @@ class LineFace:
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         return [notice for notice in singly(notices) if not self._say(notice)]
 
-    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         call()
 
     def _say(self, notice: Notice) -> bool:
         line = self._lines.get(notice.to)
         if line is None or not self._up:
             return False
-        line.tell(_words(notice))
+        line.send(_words(notice))
         return True
 
 

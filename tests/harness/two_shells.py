@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from harness.shell import Shell
 
-from pubqueue.stores.postgres.connection import Line
+from pubqueue.stores.postgres.connection import DatabaseConnection
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
@@ -35,7 +35,7 @@ class PostgresShell(Shell):
 
     def _open(self, place: Any) -> None:
         self._postgres = PostgresStore(place)
-        self._line = Line(self._postgres._conninfo)
+        self._line = DatabaseConnection(self._postgres._conninfo)
         self.connection = self._line.connection()
 
     def _transact(self, job: Callable[[Transaction], T]) -> T:

@@ -46,7 +46,7 @@ def _serve(config: Path, out: Connection, log: Path, calendar: Path) -> None:
     from pubqueue.stores.postgres.clock import ServerClock  # noqa: PLC0415 - likewise
 
     # the calendar of a scenario is that of the database too, whose own clock does not stand still
-    ServerClock.is_told = _ignore
+    ServerClock.note_time = _ignore
 
     os.dup2(out.fileno(), 1)
     os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), 2)

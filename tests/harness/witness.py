@@ -80,6 +80,6 @@ class WatchedFace:
         self._log.extend(singly(notices))
         return ()
 
-    def when_told(self, _node: str, call: Callable[[], None]) -> None:
+    def when_sent(self, _node: str, call: Callable[[], None]) -> None:
         """Call at once: all is said."""
         call()

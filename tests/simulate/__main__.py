@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from simulate.places import PLACES
 from simulate.plan import draw
-from simulate.report import Sum, table, told
+from simulate.report import Sum, reported, table
 from simulate.run import Run
 from simulate.shrink import shrink
 
@@ -74,7 +74,7 @@ def _simulate(
 
 def _show(broken: Outcome, console: Console, *, short: bool) -> None:
     """Say what was broken, and by as few faults as can be."""
-    words = "\n".join(told(broken))
+    words = "\n".join(reported(broken))
     console.print(words if short else words.partition("\n  ")[0], highlight=False, markup=False)
     if not short:
         with Progress(TextColumn("{task.description}"), console=console, transient=True) as bar:
@@ -82,7 +82,9 @@ def _show(broken: Outcome, console: Console, *, short: bool) -> None:
             said = "making the plan shorter: {} runs, {} faults are left"
             shortest = shrink(broken, lambda *of: bar.update(task, description=said.format(*of)))
         console.print(
-            "\n".join(["", "as short as it gets:", *told(shortest)]), highlight=False, markup=False
+            "\n".join(["", "as short as it gets:", *reported(shortest)]),
+            highlight=False,
+            markup=False,
         )
 
 

@@ -81,8 +81,8 @@ class Pipe(Generic[S]):
 class Stream(Generic[S, R]):
     """Both directions between somebody, who says S and hears R, and the server."""
 
-    def __init__(self, say: Pipe[S], tell: Pipe[R]) -> None:
-        self._say, self._tell = say, tell
+    def __init__(self, say: Pipe[S], deliver: Pipe[R]) -> None:
+        self._say, self._incoming = say, deliver
         self.is_cut = False
 
     @property
@@ -95,10 +95,10 @@ class Stream(Generic[S, R]):
         if not self.is_cut:
             self._say.send(stanza)
 
-    def tell(self, stanza: R) -> None:
+    def deliver(self, stanza: R) -> None:
         """Send from the server."""
         if not self.is_cut:
-            self._tell.send(stanza)
+            self._incoming.send(stanza)
 
     async def close(self) -> bool:
         """End it in order, which the server confirms behind all that was said; say whether it has."""
@@ -109,7 +109,7 @@ class Stream(Generic[S, R]):
         """Lose what is under way, and whatever is sent from now on."""
         self.is_cut = True
         self._say.cut()
-        self._tell.cut()
+        self._incoming.cut()
 
 
 class Network:
@@ -166,7 +166,7 @@ class Network:
 
     def _to_service(self, stanza: ToService) -> None:
         if self._instances:
-            self._random.choice(self._instances).tell(stanza)
+            self._random.choice(self._instances).deliver(stanza)
         elif isinstance(stanza, Ask):
             self._to_client(Answer(stanza.by, stanza.number, None))
 
@@ -175,7 +175,7 @@ class Network:
             self.on_delivery(stanza)
         stream = self._stream_of(stanza.to)
         if stream is not None:
-            stream.tell(stanza)
+            stream.deliver(stanza)
         elif isinstance(stanza, Deliver) and self._random.random() < BOUNCES:
             item = stanza.item
             mark = mark_of(stanza.subid)

@@ -65,8 +65,8 @@ OF_WHAT_IS_GONE: Final = MAY_BE_REFUSED | {Refusal.ITEM_NOT_FOUND}
 
 LIES: Final = "waits while somebody is free"
 LASTS: Final = "is locked for longer than a new lock"
-UNTOLD: Final = "is locked, and its delivery has not come to the server"
-TIMEOUTS: Final = {LIES: 4.0, LASTS: 60.0, UNTOLD: 5.0}
+UNDELIVERED: Final = "is locked, and its delivery has not come to the server"
+TIMEOUTS: Final = {LIES: 4.0, LASTS: 60.0, UNDELIVERED: 5.0}
 """Seconds for which that may be so: another instance looks every second, and at the clock every thirty; what a dead one has
 left unsaid, or a stream took along, is sent again within five."""
 
@@ -331,8 +331,8 @@ def _overdue(now: Millis, arrived: AbstractSet[int], tx: Transaction) -> set[Ove
         latest = longest(node, now)
         items = [item for item, _ in contents(tx, name)]
         found |= {(LASTS, name, i.id) for i in items if i.deadline and i.deadline > latest}
-        untold = [item for item in items if item.holder and item.token not in arrived]
-        found |= {(UNTOLD, name, f"{item.id} under {item.token}") for item in untold}
+        undelivered = [item for item in items if item.holder and item.token not in arrived]
+        found |= {(UNDELIVERED, name, f"{item.id} under {item.token}") for item in undelivered}
     return found
 
 

@@ -276,15 +276,15 @@ class ClockedSqlite(InlineSqlite):
         return self._clock.beside(machine)
 
     async def open(self) -> None:
-        self._clock.is_told(true_time())
+        self._clock.note_time(true_time())
         await super().open()
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
-        self._clock.is_told(true_time())
+        self._clock.note_time(true_time())
         return await super().batch(job)
 
     async def changes(self) -> bool:
-        self._clock.is_told(true_time())
+        self._clock.note_time(true_time())
         return await super().changes()
 
 

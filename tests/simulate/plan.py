@@ -142,7 +142,7 @@ class Fault:
     span: float
     size: float
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """Say it in plain words."""
         minutes, seconds = divmod(self.at, 60)
         return f"{minutes:3.0f}:{seconds:06.3f}  {_WORDS[self.kind](self)}"

@@ -11,7 +11,7 @@ from harness.postgres import Postgres
 
 from pubqueue.stores.postgres import store as real
 from pubqueue.stores.postgres.clock import ServerClock
-from pubqueue.stores.postgres.connection import Line
+from pubqueue.stores.postgres.connection import DatabaseConnection
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.sqlite.in_process import Instances, Owners
 from simulate.ticks import true_time
@@ -55,7 +55,7 @@ class PostgresPlace:
         self._server.__exit__(None, None, None)
 
 
-class MortalLine(Line):
+class MortalConnection(DatabaseConnection):
     """A connection that ends with its process: nobody rolls back what was begun, but the server itself."""
 
     def undo(self) -> None:
@@ -75,7 +75,7 @@ class InlinePostgres:
     def __init__(self, address: str, served_by: Owners) -> None:
         self.instances = Instances(served_by)
         self._store = real.PostgresStore(address)
-        self._line, self._reader = (MortalLine(self._store._conninfo) for _ in range(2))
+        self._line, self._reader = (MortalConnection(self._store._conninfo) for _ in range(2))
         self._seen = 0
         self._full = False
         self._clock = ServerClock()
@@ -94,7 +94,7 @@ class InlinePostgres:
             line.drop()
 
     async def open(self) -> None:
-        self._clock.is_told(true_time())
+        self._clock.note_time(true_time())
         self._seen = self._of_others()
 
     async def close(self) -> None:
@@ -107,7 +107,7 @@ class InlinePostgres:
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)
         self.instances.see_that_it_serves()
-        self._clock.is_told(true_time())
+        self._clock.note_time(true_time())
         with translated():
             return self._store._transact(
                 self._line, partial(on_a_full_disk, job) if self._full else job
@@ -119,7 +119,7 @@ class InlinePostgres:
 
     async def changes(self) -> bool:
         await asyncio.sleep(0)
-        self._clock.is_told(true_time())
+        self._clock.note_time(true_time())
         seen, self._seen = self._seen, self._of_others()
         return seen != self._seen
 

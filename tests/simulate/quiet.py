@@ -15,7 +15,7 @@ NEVER: Final = frozenset(
         "request.failed",
         "reaper.failed",
         "answer.failed",
-        "unrepeated.given_up",
+        "presence.given_up",
         "schedule.calendar_failed",
     }
 )

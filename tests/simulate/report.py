@@ -89,11 +89,11 @@ def command(outcome: Outcome) -> str:
     return line
 
 
-def told(outcome: Outcome) -> Iterable[str]:
+def reported(outcome: Outcome) -> Iterable[str]:
     """Say what was broken, when, and by which faults."""
     minutes, seconds = divmod(outcome.at, 60)
     yield f"{minutes:3.0f}:{seconds:06.3f}  {outcome.violation}"
     yield f"repeat it: {command(outcome)}"
     if outcome.minutes != MINUTES:
         yield f"with {outcome.minutes:g} minutes of faults"
-    yield from (fault.told() for fault in outcome.plan)
+    yield from (fault.reported() for fault in outcome.plan)

@@ -17,9 +17,9 @@ MAX_TRIES: Final = 300
 
 
 def shrink(
-    outcome: Outcome, tell: Callable[[int, int], None] = lambda _tries, _left: None
+    outcome: Outcome, report: Callable[[int, int], None] = lambda _tries, _left: None
 ) -> Outcome:
-    """Return the outcome of the shortest plan that was found; `tell` hears of each try, and how many faults are left."""
+    """Return the outcome of the shortest plan that was found; `report` hears of each try, and how many faults are left."""
     shortest = (
         _again(outcome, [fault for fault in outcome.plan if fault.at <= outcome.at]) or outcome
     )
@@ -31,7 +31,7 @@ def shrink(
             found = _again(outcome, less)
             shortest, at = (found, at) if found is not None else (shortest, at + size)
             tries += 1
-            tell(tries, len(shortest.plan))
+            report(tries, len(shortest.plan))
         if tries >= MAX_TRIES or (size == 1 and len(shortest.plan) == before):
             return shortest
         size = max(1, size // 2)

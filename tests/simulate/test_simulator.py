@@ -33,10 +33,10 @@ from pubqueue.stores.sqlite.in_process import Instances
 from simulate import __main__ as command_line
 from simulate import run, shrink
 from simulate.__main__ import main
-from simulate.oracle import UNTOLD
+from simulate.oracle import UNDELIVERED
 from simulate.places import SqlitePlace
 from simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, Kind, draw
-from simulate.report import command, told
+from simulate.report import command, reported
 from simulate.virtual_time import StandstillError
 from simulate.virtual_time import run as run_virtually
 from simulate.world import World
@@ -125,8 +125,8 @@ async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):
         (Broker, "submit", confirms_early, "publish confirmed before its commit"),
         (dispatcher, "dispatch", locks_under_the_old_token, "locked without a new token"),
         (OtherProcesses, "start", does_nothing, "not drained"),
-        (Undelivered, "go_on", does_nothing, UNTOLD),
-        (Undelivered, "stream_broke", does_nothing, UNTOLD),
+        (Undelivered, "go_on", does_nothing, UNDELIVERED),
+        (Undelivered, "stream_broke", does_nothing, UNDELIVERED),
     ],
 )
 def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, name, defect, rule):
@@ -134,7 +134,7 @@ def test_a_planted_defect_is_found_and_its_seed_replays_to_it(monkeypatch, of, n
     found = next(
         outcome for seed in range(FROM[name], FROM[name] + 20) if (outcome := go(seed)).violation
     )
-    assert found.rule in {rule, UNTOLD}
+    assert found.rule in {rule, UNDELIVERED}
     again = go(found.seed)
     assert (again.violation, again.at, again.trace) == (found.violation, found.at, found.trace)
 
@@ -241,7 +241,7 @@ def test_a_number_that_is_lost_without_a_fence_is_found(monkeypatch):
     ]
     assert [go(seed, plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
     monkeypatch.setattr(Instances, "see_that_it_serves", does_nothing)
-    assert UNTOLD in {go(seed, plan=plan).rule for seed in SEEDS}
+    assert UNDELIVERED in {go(seed, plan=plan).rule for seed in SEEDS}
 
 
 @pytest.mark.parametrize("wrong", [-600, 600])
@@ -251,7 +251,7 @@ def test_deadlines_by_the_clocks_of_machines_are_found(monkeypatch, wrong):
         for number, (at, size) in enumerate([(20, wrong), (40, 0), (60, -45)])
     ]
     assert [go(seed, "clocked", plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
-    monkeypatch.setattr(ServerClock, "is_told", does_nothing)
+    monkeypatch.setattr(ServerClock, "note_time", does_nothing)
     early = {"a lock was ended early", "a lock was over when it was given"}
     assert {go(seed, "clocked", plan=plan).rule for seed in SEEDS} & early
 
@@ -297,7 +297,7 @@ def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):
     numbers = ",".join(str(whole.index(fault)) for fault in plan)
     line = f"make simulate SEED={found.seed} STORE=sqlite HOURS=0.1 ONLY={numbers}"
     assert command(shortest) == line
-    assert list(told(shortest))[-len(plan) :] == [fault.told() for fault in plan]
+    assert list(reported(shortest))[-len(plan) :] == [fault.reported() for fault in plan]
 
 
 def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):
@@ -321,7 +321,7 @@ def test_whoever_something_befalls_takes_part():
 @pytest.mark.parametrize("kind", Kind)
 def test_every_fault_can_be_told(kind):
     fault = Fault(61.5, kind, "instance 1", 2.0, 1)
-    assert fault.told().startswith("  1:01.500  ")
+    assert fault.reported().startswith("  1:01.500  ")
 
 
 def test_a_crash_can_come_at_every_step():

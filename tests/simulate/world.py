@@ -18,7 +18,7 @@ from simulate.batch_publisher import BatchPublisher
 from simulate.follower import Follower
 from simulate.instance import PAUSE, Instance
 from simulate.network import USUAL, Network
-from simulate.oracle import LASTS, UNTOLD
+from simulate.oracle import LASTS, UNDELIVERED
 from simulate.owner import Owner
 from simulate.plan import INSTANCES, Kind
 from simulate.publisher import Publisher
@@ -96,7 +96,7 @@ class World:
         """
         well = [instance.is_well for instance in self.instances]
         ailing = any(one.process and not one.is_well for one in self.instances)
-        return ({LASTS} if not all(well) else set()) | ({UNTOLD} if ailing else set())
+        return ({LASTS} if not all(well) else set()) | ({UNDELIVERED} if ailing else set())
 
     async def begin(self) -> None:
         """Start everybody, on queues that are there."""

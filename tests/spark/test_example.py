@@ -67,6 +67,6 @@ def test_a_read_of_the_log_of_a_node_that_keeps_none_says_so(connection, compone
         timeout=120,
         check=True,
     )
-    told = [line for line in ran.stderr.splitlines() if "keeps no log" in line]
-    assert told, ran.stderr
-    assert all("WARNING pubqueue_spark.read.open_read: node 'jobs' at" in line for line in told)
+    reported = [line for line in ran.stderr.splitlines() if "keeps no log" in line]
+    assert reported, ran.stderr
+    assert all("WARNING pubqueue_spark.read.open_read: node 'jobs' at" in line for line in reported)

@@ -64,15 +64,15 @@ def test_a_java_that_will_not_do(env, tmp_path, script, said):
 )
 def test_a_python_that_will_not_do(env, tmp_path, script, said):
     python = program(tmp_path / "bin" / "python3", script)
-    told = preflight.problem({"PATH": env["PATH"]})
-    assert told.startswith(f"Spark would run its tasks with {python}, ")
-    assert said in told
-    assert f"PYSPARK_PYTHON={sys.executable}" in told
+    reported = preflight.problem({"PATH": env["PATH"]})
+    assert reported.startswith(f"Spark would run its tasks with {python}, ")
+    assert said in reported
+    assert f"PYSPARK_PYTHON={sys.executable}" in reported
 
 
 def test_a_python_that_is_not_there(env):
-    told = preflight.problem(env | {"PYSPARK_PYTHON": "no-such-python"})
-    assert "with no-such-python, which is not there: set" in told
+    reported = preflight.problem(env | {"PYSPARK_PYTHON": "no-such-python"})
+    assert "with no-such-python, which is not there: set" in reported
 
 
 def test_a_session_with_a_server_needs_nothing_here():

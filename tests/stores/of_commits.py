@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from stores.staging_steps import (
     ETL,
     MORE,
-    TOLD,
+    TOTALS,
     choose,
     classes,
     commit,
@@ -34,7 +34,7 @@ from stores.steps import (
 )
 
 from pubqueue.app.store.listings import (
-    Contests,
+    Conflicts,
     Events,
     NodeWinners,
     RecordOf,
@@ -61,11 +61,11 @@ class OfCommits:
                 await commits(store, (0, 0), change=commit(0, version=version))
 
     async def test_an_app_may_begin_with_a_commit_of_nothing(self, store):
-        await commits(store, change=Commit("app", ETL, 3, after(1), (), 0, 0, TOLD))
+        await commits(store, change=Commit("app", ETL, 3, after(1), (), 0, 0, TOTALS))
         app = App("app", ETL, 3, after(1), after(1))
         assert await load(store, apps={"app"}) == Rows(apps=[app])
         (record,) = await listed(store, RecordOf("app", 3))
-        expected = Record(record.id, "app", ETL, 3, after(1), after(1), 0, 0, TOLD)
+        expected = Record(record.id, "app", ETL, 3, after(1), after(1), 0, 0, TOTALS)
         assert record == expected
 
     async def test_winners_take_their_places_by_part_and_arrival(self, store):
@@ -79,7 +79,7 @@ class OfCommits:
             stage(row("b2", priority=4), part=1, attempt=7),
         )
         outcomes = (CommittedNode(JOBS, True, 4, 0, 0), CommittedNode(MORE, True, 1, 0, 0))  # noqa: FBT003
-        change = Commit("app", ETL, 1, after(1), outcomes, 5, 30, TOLD)
+        change = Commit("app", ETL, 1, after(1), outcomes, 5, 30, TOTALS)
         tally = await commits(store, (1, 7), (0, 6), (2, 9), change=change)
         assert tally == [NodeWinners(JOBS, 4, 4), NodeWinners(MORE, 1, 1)]
         assert await ids(store) == ["first", "a1", "a2", "b1", "b2"]
@@ -137,16 +137,16 @@ class OfCommits:
         await make(store, stage(*rows, row("locked"), row("done"), row("new")))
 
         def compare(tx):
-            contests = tx.page(Contests(JOBS, NOW), None, 9)
-            found = {(one.finished, one.there, one.offered) for one in contests}
+            conflicts = tx.page(Conflicts(JOBS, NOW), None, 9)
+            found = {(one.finished, one.there, one.offered) for one in conflicts}
             assert found == {
                 (False, b"<job/>", b"<JOB/>"),
                 (False, b"<job/>", b"<x/>"),
                 (True, digest(b"<job/>"), b"<job/>"),
             }
-            assert len(tx.page(Contests(JOBS, NOW), None, 2)) == 2
-            judge(tx, *((one, one.offered != b"<x/>") for one in contests))
-            assert tx.page(Contests(JOBS, NOW), None, 9) == []
+            assert len(tx.page(Conflicts(JOBS, NOW), None, 2)) == 2
+            judge(tx, *((one, one.offered != b"<x/>") for one in conflicts))
+            assert tx.page(Conflicts(JOBS, NOW), None, 9) == []
             assert classes(tx) == [
                 ("finished", True, 1, "done"),
                 ("locked", True, 1, "locked"),
@@ -174,7 +174,7 @@ class OfCommits:
 
         def compare(tx):
             choose(tx, (0, 0))
-            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+            judge(tx, *((one, False) for one in tx.page(Conflicts(JOBS, None), None, 9)))
             return classes(tx)
 
         assert await store.batch(compare) == [(state, False, 1, "a")]
@@ -185,7 +185,7 @@ class OfCommits:
         await make(store, c.Postpone(a, after(5)), stage(row("a", b"<x/>")))
 
         def compare(tx):
-            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+            judge(tx, *((one, False) for one in tx.page(Conflicts(JOBS, None), None, 9)))
 
         await commits(store, (0, 0), change=commit(0, replaced=1), before=compare)
         assert (await ready(store), await payloads(store)) == (("", "a"), {"a": b"<x/>"})
@@ -206,7 +206,7 @@ class OfCommits:
         await make(store, stage(row("own"), node=MORE), stage(*rows, row("same"), part=1))
 
         def compare(tx):
-            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+            judge(tx, *((one, False) for one in tx.page(Conflicts(JOBS, None), None, 9)))
             taken = TakenId(JOBS, ItemId("dead"), State.DEAD)
             locked = TakenId(JOBS, ItemId("locked"), State.LOCKED)
             assert tx.page(TakenWinners(JOBS), None, 9) == [taken, locked]
@@ -220,7 +220,7 @@ class OfCommits:
             CommittedNode(JOBS, True, 1, 0, 1),  # noqa: FBT003
             CommittedNode(MORE, True, there, 0, 0),  # noqa: FBT003
         )
-        change = Commit("app", ETL, 1, after(1), outcomes, 2 + there, 30, TOLD)
+        change = Commit("app", ETL, 1, after(1), outcomes, 2 + there, 30, TOTALS)
         entries = [
             event_log.PublishedByCommit(it.node, queueing=True, publisher=ETL) for it in outcomes
         ]
@@ -230,19 +230,19 @@ class OfCommits:
         moved = [f"jobs/{name}.{after(1)}" for name in ("locked", "dead")] if to else []
         assert await ids(store, MORE) == ["own", *moved]
         log = await listed(store, Events(None, 99))
-        told = [(entry.event.node, entry.event.item) for entry in log]
-        assert told == [(JOBS, "new"), *((MORE, name) for name in ["own", *moved])]
+        reported = [(entry.event.node, entry.event.item) for entry in log]
+        assert reported == [(JOBS, "new"), *((MORE, name) for name in ["own", *moved])]
 
     async def test_what_was_not_judged_the_same_is_not_the_same(self, store):
         await make(store, add("a"), stage(row("a", b"<x/>")))
 
         def job(tx):
             choose(tx, (0, 0))
-            (contest,) = tx.page(Contests(JOBS, None), None, 9)
-            judge(tx, (contest, False))
+            (conflict,) = tx.page(Conflicts(JOBS, None), None, 9)
+            judge(tx, (conflict, False))
             first = classes(tx)
             choose(tx, (0, 0))
-            judge(tx, (contest, True))
+            judge(tx, (conflict, True))
             return first, classes(tx)
 
         both = [("queued", False, 1, "a")], [("queued", True, 1, "a")]
@@ -253,12 +253,17 @@ class OfCommits:
         (item,) = await items(store, "done")
         await make(store, c.RemoveItem(item, after(60), digest(b"<job/>")), stage(row("done")))
 
-        def contests(tx, moment):
+        def conflicts(tx, moment):
             choose(tx, (0, 0))
-            return len(tx.page(Contests(JOBS, moment), None, 9))
+            return len(tx.page(Conflicts(JOBS, moment), None, 9))
 
         moments = (None, NOW, after(59), after(60))
-        assert [await store.batch(lambda tx, m=m: contests(tx, m)) for m in moments] == [0, 1, 1, 0]
+        assert [await store.batch(lambda tx, m=m: conflicts(tx, m)) for m in moments] == [
+            0,
+            1,
+            1,
+            0,
+        ]
 
     async def test_finished_work_with_another_payload_counts_no_longer(self, store):
         await make(store, add("done"))
@@ -268,9 +273,9 @@ class OfCommits:
         )
 
         def compare(tx):
-            (contest,) = tx.page(Contests(JOBS, NOW), None, 9)
-            judge(tx, (contest, False))
-            assert (classes(tx), tx.page(Contests(JOBS, NOW), None, 9)) == ([], [])
+            (conflict,) = tx.page(Conflicts(JOBS, NOW), None, 9)
+            judge(tx, (conflict, False))
+            assert (classes(tx), tx.page(Conflicts(JOBS, NOW), None, 9)) == ([], [])
 
         await commits(store, (0, 0), change=commit(1), before=compare)
         assert await ids(store) == ["done"]
@@ -298,7 +303,7 @@ class OfCommits:
         await make(store, add("a"), stage(row("a", b"<one/>")), stage(row("a"), part=1))
 
         def compare(tx):
-            assert tx.page(Contests(JOBS, None), None, 9) == []
+            assert tx.page(Conflicts(JOBS, None), None, 9) == []
             assert classes(tx) == [("queued", True, 1, "a")]
 
         tally = await commits(store, (0, 0), (1, 0), change=commit(0), before=compare)
@@ -334,7 +339,7 @@ class OfCommits:
         await make(store, stage(row("z")), stage(row("a", b"<x/>"), row("same"), row("c"), part=1))
 
         def compare(tx):
-            judge(tx, *((one, False) for one in tx.page(Contests(JOBS, None), None, 9)))
+            judge(tx, *((one, False) for one in tx.page(Conflicts(JOBS, None), None, 9)))
 
         bare = Event(EventKind.PURGED, JOBS, detail="1")
         winners = event_log.PublishedByCommit(JOBS, queueing=True, publisher=ETL)

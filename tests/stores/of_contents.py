@@ -99,7 +99,7 @@ async def _met(store: Store, node: NodeName) -> set[object]:
 
     def look(tx):
         tx.page(winners, None, 99)
-        return {contest.there for contest in tx.page(li.Contests(node, None), None, 99)}
+        return {conflict.there for conflict in tx.page(li.Conflicts(node, None), None, 99)}
 
     return await store.batch(look)
 

@@ -23,7 +23,7 @@ from pubqueue.app.store.listings import (
     Reviews,
     SubscriberRoles,
     Subscribers,
-    UntoldNodes,
+    UnnotifiedNodes,
 )
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import Rows, Write
@@ -32,7 +32,7 @@ from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 
 STANDS = SubscriptionState.SUBSCRIBED
 HERE, FORMER = Subscribers(JOBS), FormerSubscribers(JOBS)
-DELETED = c.DeleteNode(JOBS, telling=True)
+DELETED = c.DeleteNode(JOBS, announce=True)
 
 
 async def fill(store, *jids, again=""):
@@ -40,8 +40,8 @@ async def fill(store, *jids, again=""):
         await make(store, c.AddSubscription(window(jid, subid=f"{jid}{again}")))
 
 
-async def untold(store):
-    return [name for _, name in await listed(store, UntoldNodes())]
+async def unnotified(store):
+    return [name for _, name in await listed(store, UnnotifiedNodes())]
 
 
 class OfCrowds:
@@ -60,25 +60,25 @@ class OfCrowds:
     async def test_of_a_deleted_node_those_are_known_who_are_to_be_told(self, store):
         await fill(store, ANN, BOB, EVE)
         await make(store, DELETED)
-        assert await untold(store) == [JOBS]
+        assert await unnotified(store) == [JOBS]
         assert await listed(store, FORMER) == [ANN, BOB, EVE]
         assert await listed(store, FORMER, ANN, 1) == [BOB]
-        await make(store, c.PartWith(JOBS, BOB))
+        await make(store, c.DropFormer(JOBS, BOB))
         assert await listed(store, FORMER) == [EVE]
-        await make(store, c.PartWith(JOBS, None))
-        assert await untold(store) == await listed(store, FORMER) == []
-        await make(store, c.PartWith(JOBS, EVE), c.PartWith(JOBS, None))
+        await make(store, c.DropFormer(JOBS, None))
+        assert await unnotified(store) == await listed(store, FORMER) == []
+        await make(store, c.DropFormer(JOBS, EVE), c.DropFormer(JOBS, None))
 
     async def test_of_one_that_nobody_is_to_be_told_of_nobody_is_known(self, store):
         await fill(store, ANN)
         await make(store, c.DeleteNode(JOBS))
-        assert await untold(store) == await listed(store, FORMER) == []
+        assert await unnotified(store) == await listed(store, FORMER) == []
 
-    @pytest.mark.parametrize("telling", [True, False])
-    async def test_who_subscribed_to_a_deleted_node_is_in_no_other_answer(self, store, telling):
+    @pytest.mark.parametrize("announce", [True, False])
+    async def test_who_subscribed_to_a_deleted_node_is_in_no_other_answer(self, store, announce):
         await fill(store, ANN)
         await make(store, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
-        await make(store, c.DeleteNode(JOBS, telling=telling))
+        await make(store, c.DeleteNode(JOBS, announce=announce))
         keys = {
             "affiliations": {(JOBS, ANN_ACCOUNT)},
             "subscriptions": {(JOBS, ANN_ACCOUNT)},
@@ -97,11 +97,11 @@ class OfCrowds:
         await make(store, DELETED, c.CreateNode(EMPTY))
         await fill(store, ANN, BOB, again=" again")
         await make(store, DELETED)
-        assert await untold(store) == [JOBS, JOBS]
-        (first, _), second = await listed(store, UntoldNodes())
-        assert await listed(store, UntoldNodes(), first) == [second]
+        assert await unnotified(store) == [JOBS, JOBS]
+        (first, _), second = await listed(store, UnnotifiedNodes())
+        assert await listed(store, UnnotifiedNodes(), first) == [second]
         assert await listed(store, FORMER) == [ANN, EVE]
-        await make(store, c.PartWith(JOBS, EVE), c.PartWith(JOBS, None))
+        await make(store, c.DropFormer(JOBS, EVE), c.DropFormer(JOBS, None))
         assert await listed(store, FORMER) == [ANN, BOB]
 
     async def test_subscribers_come_with_what_their_accounts_are(self, store):
@@ -140,7 +140,7 @@ class OfCrowds:
         await make(store, DELETED)
         await sweep(store, 1)
         assert await listed(store, FORMER) == [ANN]
-        await make(store, c.PartWith(JOBS, None))
+        await make(store, c.DropFormer(JOBS, None))
         await sweep(store, 1)
         assert await store.batch(lambda tx: tx.next_due()) is None
         assert await store.batch(everything) == []

@@ -8,7 +8,7 @@ import pytest
 from harness.facts import JOBS, NOW, after, queue, window
 from harness.store_contents import recount
 from msgspec.structs import replace
-from stores.staging_steps import MORE, TOLD, commits, judge, row, stage
+from stores.staging_steps import MORE, TOTALS, commits, judge, row, stage
 from stores.steps import (
     add,
     ids,
@@ -24,7 +24,7 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import Contests, FormerSubscribers, SubscriberRoles, Subscribers
+from pubqueue.app.store.listings import Conflicts, FormerSubscribers, SubscriberRoles, Subscribers
 from pubqueue.app.store.rows import Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
@@ -37,9 +37,9 @@ DRAW = Random(0)  # nothing that could be packed
 SIGNS = "".join(chr(n) for n in range(0x4E00, 0x9FA5))
 
 
-def word(octets=MAX_ID_LENGTH):
+def word(byte_count=MAX_ID_LENGTH):
     """Return a word of exactly so many bytes, three for each of its letters."""
-    return "".join(DRAW.choices(SIGNS, k=octets // 3)) + "x" * (octets % 3)
+    return "".join(DRAW.choices(SIGNS, k=byte_count // 3)) + "x" * (byte_count % 3)
 
 
 NODE = NodeName(word())
@@ -93,9 +93,9 @@ class OfNames:
         fewer = Write(node, replace(node, subscriptions=4))
         await write(store, nodes=[fewer], bulk=[c.EndSubscriptions(JOBS, (ANN,))])
         assert await listed(store, Subscribers(JOBS)) == JIDS[1:]
-        await make(store, c.DeleteNode(JOBS, telling=True))
+        await make(store, c.DeleteNode(JOBS, announce=True))
         assert await listed(store, FormerSubscribers(JOBS), JIDS[1]) == JIDS[2:]
-        await make(store, c.PartWith(JOBS, JIDS[2]))
+        await make(store, c.DropFormer(JOBS, JIDS[2]))
         assert await listed(store, FormerSubscribers(JOBS)) == JIDS[3:]
 
     async def test_those_of_the_longest_jids_hold_items_and_lose_them(self, store):
@@ -125,14 +125,14 @@ class OfNames:
         await make(store, stage(row(ITEM, b"<x/>"), row(twin, b"<y/>"), node=node))
 
         def compare(tx):
-            judge(tx, *((one, False) for one in tx.page(Contests(node, None), None, 9)))
+            judge(tx, *((one, False) for one in tx.page(Conflicts(node, None), None, 9)))
             tx.write(Writes(after(1), bulk=[SetAside(NODE, after(1))]))
 
         counts = {node: 0, NODE: 2}.items()
         nodes = tuple(CommittedNode(one, True, count, 0, 0) for one, count in counts)  # noqa: FBT003
-        change = Commit("app", Jid("etl@x"), 1, after(1), nodes, 2, 8, TOLD)
-        told = [event_log.PublishedByCommit(NODE, queueing=True, publisher=Jid("etl@x"))]
-        await commits(store, (0, 0), change=change, before=compare, entries=told)
+        change = Commit("app", Jid("etl@x"), 1, after(1), nodes, 2, 8, TOTALS)
+        reported = [event_log.PublishedByCommit(NODE, queueing=True, publisher=Jid("etl@x"))]
+        await commits(store, (0, 0), change=change, before=compare, entries=reported)
         letters = (await ids(store, NODE))[-2:]
         assert len(set(letters)) == 2
         assert all(is_name(name) for name in letters)

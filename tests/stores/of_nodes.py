@@ -11,7 +11,7 @@ from stores.steps import (
     DEAD,
     EMPTY,
     IN_TIME,
-    Desk,
+    RowMaker,
     add,
     ids,
     items,
@@ -228,7 +228,7 @@ class OfNodes:
     async def test_what_is_written_is_seen_within_the_transaction(self, store):
         def change(tx):
             node = replace(EMPTY, name=OTHER)
-            Desk(tx).make(c.CreateNode(node))
+            RowMaker(tx).make(c.CreateNode(node))
             return tx.load(Needs(nodes={OTHER})).nodes, tx.page(Nodes(), JOBS, 9)
 
         node = replace(EMPTY, name=OTHER)

@@ -144,8 +144,8 @@ class OfRelational:
         (here,), (there,) = await items(store, "a"), await items(store, "a", node=DEAD)
         moves = [Write(here, replace(here, node=DEAD)), Write(there, replace(there, node=JOBS))]
         nodes = (await load(store, nodes={JOBS, DEAD})).nodes
-        octets = [Write(one, replace(one, bytes=13 - one.bytes)) for one in nodes]
-        await store.batch(lambda tx: tx.write(Writes(NOW, items=moves, nodes=octets)))
+        byte_count = [Write(one, replace(one, bytes=13 - one.bytes)) for one in nodes]
+        await store.batch(lambda tx: tx.write(Writes(NOW, items=moves, nodes=byte_count)))
         assert await items(store, "a") == [replace(there, node=JOBS)]
         assert await items(store, "a", node=DEAD) == [replace(here, node=DEAD)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness.facts import JOBS, NIGHTLY, NOW, after
 from msgspec.structs import replace
-from stores.steps import Desk, add, ids
+from stores.steps import RowMaker, add, ids
 
 from pubqueue.app.store.listings import DueSchedules, Schedules
 from pubqueue.app.store.ports import StaleError
@@ -125,7 +125,7 @@ class OfSchedules:
 
 
 def _together(tx, believed, fired):
-    desk = Desk(tx)
-    desk.make(add("i1"))
-    desk.write()
+    maker = RowMaker(tx)
+    maker.make(add("i1"))
+    maker.write()
     tx.write(Writes(NOW, schedules=[Write(believed, fired)]))

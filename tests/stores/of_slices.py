@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.facts import after
 from msgspec.structs import replace
-from stores.staging_steps import ETL, MORE, TOLD, row, stage, waits
+from stores.staging_steps import ETL, MORE, TOTALS, row, stage, waits
 from stores.steps import listed, load, make, sweep
 
 from pubqueue.app.store.listings import RecordOf, Unmoved, WinnerRows
@@ -45,7 +45,7 @@ ALL = [
 
 
 async def commit(store):
-    await make(store, Commit("app", ETL, 1, after(1), (), 7, 42, TOLD, NAMED))
+    await make(store, Commit("app", ETL, 1, after(1), (), 7, 42, TOTALS, NAMED))
 
 
 class OfSlices:
@@ -112,7 +112,7 @@ class OfSlices:
     async def test_commits_are_moved_in_their_order(self, store):
         for version in (1, 2):
             await make(store, stage(row("a"), version=version))
-            change = Commit("app", ETL, version, after(1), (), 1, 6, TOLD, ((0, 0),))
+            change = Commit("app", ETL, version, after(1), (), 1, 6, TOTALS, ((0, 0),))
             await make(store, change)
         assert await listed(store, Unmoved(), None, 9) == [("app", 1), ("app", 2)]
 

@@ -10,7 +10,7 @@ from stores.staging_steps import (
     ETL,
     MORE,
     OPEN,
-    TOLD,
+    TOTALS,
     choose,
     commit,
     commits,
@@ -126,7 +126,7 @@ class OfStaging:
             commit(0),
             commit(0, replaced=1),
             commit(0, replaced=1, queueing=False),
-            Commit("app", Jid("boss@x"), 1, NOW, (), 0, 0, TOLD),
+            Commit("app", Jid("boss@x"), 1, NOW, (), 0, 0, TOTALS),
         ],
     )
     async def test_a_change_that_finds_something_else_is_not_made(self, store, change):
@@ -214,7 +214,7 @@ class OfStaging:
         await make(store, stage(row("a")), stage(row("b"), version=2), stage(row("c"), app="b"))
         await commits(store, (0, 0), change=commit(1))
         (record,) = await listed(store, RecordOf("app", 1))
-        assert record == Record(record.id, "app", ETL, 1, NOW, after(1), 1, 6, TOLD)
+        assert record == Record(record.id, "app", ETL, 1, NOW, after(1), 1, 6, TOTALS)
         assert await listed(store, RecordOf("app", 2)) == []
         assert await listed(store, Records(waiting=False)) == [record]
         first, second = await listed(store, Records(waiting=True))

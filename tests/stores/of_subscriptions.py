@@ -66,7 +66,7 @@ class OfSubscriptions:
         await make(store, c.Approve(JOBS, BOB))
         assert await listed(store, Subscribers(JOBS)) == [ANN, BOB]
         assert await listed(store, WAIT) == []
-        await make(store, c.DeleteNode(JOBS, telling=True))
+        await make(store, c.DeleteNode(JOBS, announce=True))
         assert await listed(store, FormerSubscribers(JOBS)) == [ANN, BOB]
 
     async def test_a_lease_is_due_when_it_is_to_be_announced_and_when_it_ends(self, store):
@@ -89,7 +89,7 @@ class OfSubscriptions:
 
     async def test_a_lease_of_a_deleted_node_is_nobodys(self, store):
         await make(store, c.AddSubscription(window(ANN, expire=after(1))))
-        await make(store, c.DeleteNode(JOBS, telling=True))
+        await make(store, c.DeleteNode(JOBS, announce=True))
         assert await leases(store, after(9)) == []
         await sweep(store, 99)
         assert await next_due(store) is None
@@ -160,7 +160,7 @@ class OfSeveral:
         assert await listed(store, Subscribers(JOBS)) == []
         await make(store, c.AddAnother(JOBS, ANN, THREE))
         assert await listed(store, Subscribers(JOBS)) == [ANN]
-        await make(store, c.DeleteNode(JOBS, telling=True))
+        await make(store, c.DeleteNode(JOBS, announce=True))
         assert await listed(store, FormerSubscribers(JOBS)) == [ANN]
 
     async def test_the_first_lease_of_them_is_due(self, store):

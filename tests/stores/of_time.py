@@ -75,17 +75,19 @@ class OfTime:
 
     async def test_no_more_payload_is_read_than_was_asked_for_but_for_the_last(self, store):
         await make(store, *(add(name, payload=b"x" * 10) for name in "abc"))
-        for octets, expected in ((1, "a"), (10, "a"), (11, "ab"), (20, "ab"), (30, "abc")):
-            assert await ready(store, 9, octets) == (expected, "")
+        for byte_count, expected in ((1, "a"), (10, "a"), (11, "ab"), (20, "ab"), (30, "abc")):
+            assert await ready(store, 9, byte_count) == (expected, "")
 
     async def test_the_bound_of_payload_is_one_for_all(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
         await make(store, *(add(name, payload=b"x" * 10) for name in "abc"))
         await make(store, *(add(name, payload=b"x" * 10, node=DEAD) for name in "abc"))
         await make(store, *(c.Postpone(row, after(5)) for row in await items(store, "b", "c")))
-        for octets, count in ((10, 1), (11, 2), (30, 3), (60, 6)):
+        for byte_count, count in ((10, 1), (11, 2), (30, 3), (60, 6)):
             rooms = {JOBS: 9, DEAD: 9}
-            rows = await store.batch(lambda tx, r=rooms, most=octets: tx.ready(r, NOW, most).rows)
+            rows = await store.batch(
+                lambda tx, r=rooms, most=byte_count: tx.ready(r, NOW, most).rows
+            )
             assert len(rows) == count
 
     async def test_a_released_item_returns_to_its_old_place(self, store):

@@ -21,7 +21,7 @@ from pubqueue.core.transactions.model import (
 )
 
 ETL = Jid("etl@x")
-TOLD = Totals(1, 2, 0.5)
+TOTALS = Totals(1, 2, 0.5)
 MORE = NodeName("more")
 OPEN = Version("app", 1, ETL, False, NOW, after(60))  # noqa: FBT003
 
@@ -42,7 +42,7 @@ def commit(added: int = 0, *, replaced: int = 0, version: int = 1, **changes) ->
     outcome = CommittedNode(
         changes.get("node", JOBS), changes.get("queueing", True), added, replaced, 0
     )
-    return Commit("app", ETL, version, after(1), (outcome,), added, 6 * added, TOLD)
+    return Commit("app", ETL, version, after(1), (outcome,), added, 6 * added, TOTALS)
 
 
 def choose(tx, *parts, version=1):

@@ -1,6 +1,6 @@
 """The steps of the store contract: make changes, and say what is there afterwards.
 
-A store is given rows, so a `Desk` makes them: it reads what a change needs, keeps what `core.after` makes
+A store is given rows, so a `RowMaker` makes them: it reads what a change needs, keeps what `core.after` makes
 of it together with the counters, and writes all of it at once, as a batch does.
 """
 
@@ -66,7 +66,7 @@ IN_TIME = after(300)
 
 BULK = (
     c.PurgeNode,
-    c.PartWith,
+    c.DropFormer,
     c.BeginReview,
     c.EndReview,
     c.BeginTrim,
@@ -105,7 +105,7 @@ class BrokenError(Exception):
     """Something that goes wrong in the middle of a transaction."""
 
 
-class Desk:
+class RowMaker:
     """Makes changes in a transaction, each of what its rule believed, and keeps the counters right."""
 
     def __init__(self, tx: Transaction) -> None:
@@ -158,8 +158,8 @@ class Desk:
         """Return what the row was and what it is."""
         if (kind, key) not in self._rows:
             found = getattr(self._tx.load(NEEDS[kind](key)), kind)
-            tell = KEYS.get(kind, lambda _: key)
-            row = next((row for row in found if tell(row) == key), None)
+            key_of = KEYS.get(kind, lambda _: key)
+            row = next((row for row in found if key_of(row) == key), None)
             self._rows[kind, key] = [row, row]
         return self._rows[kind, key]
 
@@ -170,7 +170,7 @@ class Desk:
         name = change.node.name if isinstance(change, c.CreateNode) else change.node
         if isinstance(change, c.DeleteNode):
             self.write()
-            self._writes.telling += [name] if change.telling else []
+            self._writes.announce += [name] if change.announce else []
             self._writes.moved |= {name: change.uri} if change.uri else {}
         self._put("nodes", name, afterwards.node_after(change, self._row("nodes", name)[1]))
         if not isinstance(change, c.ConfigureNode):
@@ -252,11 +252,15 @@ class Desk:
             ("waiting", "", StagedTotals("")),
         ):
             row = self._row(kind, key)[1] or none
-            told = {"items": row.items + more, "bytes": row.bytes + size}
+            reported = {"items": row.items + more, "bytes": row.bytes + size}
             if kind == "attempts":
-                told["known"] = row.known + sum(one.known for one in change.rows if not one.over)
-                told["grouped"] = row.grouped + sum(bool(one.draft.group) for one in change.rows)
-            self._put(kind, key, replace(row, **told))
+                reported["known"] = row.known + sum(
+                    one.known for one in change.rows if not one.over
+                )
+                reported["grouped"] = row.grouped + sum(
+                    bool(one.draft.group) for one in change.rows
+                )
+            self._put(kind, key, replace(row, **reported))
         self._writes.staged += [
             StagedRow(StagedKey(*place, change.node, row.draft.id), row) for row in change.rows
         ]
@@ -264,10 +268,10 @@ class Desk:
 
 def do(tx: Transaction, *changes: Change) -> None:
     """Make the changes in order."""
-    desk = Desk(tx)
+    maker = RowMaker(tx)
     for change in changes:
-        desk.make(change)
-    desk.write()
+        maker.make(change)
+    maker.write()
 
 
 async def make(store: Store, *changes: Change) -> None:
@@ -348,10 +352,10 @@ async def lock(
 
 
 async def ready(
-    store: Store, room: int = 9, octets: int = ENOUGH, now: Millis = NOW
+    store: Store, room: int = 9, byte_count: int = ENOUGH, now: Millis = NOW
 ) -> tuple[str, str]:
     """Return the names of what is ready in JOBS: of what is queued, and of what is put aside."""
-    rows = await store.batch(lambda tx: tx.ready({JOBS: room}, now, octets).rows)
+    rows = await store.batch(lambda tx: tx.ready({JOBS: room}, now, byte_count).rows)
     return of_state(rows, aside=False), of_state(rows, aside=True)
 
 

@@ -151,15 +151,15 @@ def test_rows_are_written_behind_those_that_they_refer_to(tmp_path):
 def test_no_more_is_kept_at_once_than_a_few_rows():
     read = []
 
-    def rows(octets, count):
+    def rows(byte_count, count):
         for number in range(count):
             read.append(number)
-            yield number, b"x" * octets
+            yield number, b"x" * byte_count
 
-    for octets, most in ((1_000_000, 5), (10_000_000, 1), (1, AT_ONCE)):
+    for byte_count, most in ((1_000_000, 5), (10_000_000, 1), (1, AT_ONCE)):
         read.clear()
         sizes = []
-        for batch, _ in _batches(rows(octets, 12 if octets > 1 else 1200)):
+        for batch, _ in _batches(rows(byte_count, 12 if byte_count > 1 else 1200)):
             sizes.append(len(batch))
             assert len(read) == sum(sizes), "nothing is read ahead"
         assert max(sizes) == most

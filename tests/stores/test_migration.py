@@ -138,10 +138,13 @@ def rows():
         yield "receipt", receipt
     yield "finished", (IDS[JOBS], DONE.id, DONE.digest, DONE.until)
     yield "txn_app", (2, name_of(APP.name), APP.owner, APP.version, APP.committed, APP.used)
-    told = COMMITTED.totals
+    reported = COMMITTED.totals
     times = COMMITTED.began, COMMITTED.committed, COMMITTED.items, COMMITTED.bytes
     record = *times[:2], *times[2:], COMMITTED.committed
-    yield "txn", (4, 2, OWNER, 1, 0, *record, told.skipped, told.dead_lettered, told.seconds)
+    yield (
+        "txn",
+        (4, 2, OWNER, 1, 0, *record, reported.skipped, reported.dead_lettered, reported.seconds),
+    )
     facts = OPEN.began, OPEN.until, OPEN.items, OPEN.bytes
     yield "txn", (5, 2, OWNER, 2, 0, *facts, None, None, None, None)
     yield "attempt", (6, 5, 0, 3, 2, 12)

@@ -112,15 +112,15 @@ async def test_settings_that_lose_what_is_confirmed_are_told(postgres):
     await store.open()
     await store.close()
 
-    def told():
+    def reported():
         said = look(postgres.address, lambda tx: tx.page(Nodes())).says
         return [sentence.partition(":")[0] for sentence in said]
 
-    assert told() == ["the server has fsync off"]  # as the tests have it
+    assert reported() == ["the server has fsync off"]  # as the tests have it
     postgres.ask("ALTER ROLE queue SET synchronous_commit = off")
     try:
         expected = ["the server has fsync off", "the server has synchronous_commit off"]
-        assert told() == expected
+        assert reported() == expected
     finally:
         postgres.ask("ALTER ROLE queue RESET synchronous_commit")
 

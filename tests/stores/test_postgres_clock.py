@@ -91,18 +91,18 @@ async def test_who_only_listens_keeps_to_the_time_of_the_database(postgres):
 def test_a_slow_answer_sets_no_clock_back_and_a_clock_that_was_set_is_followed():
     known, here = ServerClock(), [1_000_000]
     clock = known.beside(lambda: here[0])
-    told = []
+    reported = []
     for ahead in (-300, 0, -200, -900, -901, 0, -900, -905, -910, 5000, 4900):
-        known.is_told(here[0] + ahead)
-        told.append(clock() - here[0])
-    assert told == [-300, 0, 0, 0, 0, 0, 0, 0, -900, 5000, 5000]
+        known.note_time(here[0] + ahead)
+        reported.append(clock() - here[0])
+    assert reported == [-300, 0, 0, 0, 0, 0, 0, 0, -900, 5000, 5000]
 
 
 def test_clocks_that_differ_are_logged_once(capsys):
     known = ServerClock()
     known.beside(lambda: 0)
     for now in (400, 7000, 7001, 7002):
-        known.is_told(now)
+        known.note_time(now)
     assert capsys.readouterr().out.count("clock.differs") == 1
 
 

@@ -116,7 +116,7 @@ async def test_to_open_a_store_whose_server_hangs_can_be_given_up(server):
 
 async def test_a_thread_that_does_not_come_back_is_left_alone(monkeypatch):
     monkeypatch.setattr(line_module, "CLOSE_TIMEOUT", 0.05)
-    line, go_on = line_module.Line("host=nowhere"), threading.Event()
+    line, go_on = line_module.DatabaseConnection("host=nowhere"), threading.Event()
     stuck = asyncio.create_task(line.run(go_on.wait))
     await asyncio.sleep(0)
     async with asyncio.timeout(TIMEOUT):

@@ -201,7 +201,7 @@ async def test_who_was_cut_off_alone_is_fenced_when_another_has_taken_its_number
 
 async def test_a_machine_that_stood_still_judges_nobody_before_others_can_speak(one, monkeypatch):
     time = [0.0]
-    watch = leases.Watch(lambda: time[0])
+    watch = leases.LeaseWatch(lambda: time[0])
     assert watch.may_judge, "at the start nothing was missed"
     for moment, judges in ((0, True), (2, True), (100, False), (109, False), (111, True)):
         time[0] = moment

@@ -39,7 +39,7 @@ async def store(primary, standby):
     await store.close()
 
 
-def told(primary):
+def reported(primary):
     """Return what is told of standbys, each sentence up to its colon."""
     said = [sentence.partition(":")[0] for sentence in look(primary.address, nothing).says]
     assert said.pop(0) == "the server has fsync off"  # as the tests have it
@@ -54,15 +54,15 @@ async def test_what_a_take_over_may_lose_is_told(primary, standby):
     store = PostgresStore(primary.address)
     await store.open()
     await store.close()
-    assert told(primary) == [LAGGING]
+    assert reported(primary) == [LAGGING]
     wait_for_standbys(primary)
-    assert told(primary) == []
+    assert reported(primary) == []
     primary.ask("ALTER ROLE queue SET synchronous_commit = local")
-    assert told(primary) == [LOCAL]
+    assert reported(primary) == [LOCAL]
     primary.ask("ALTER ROLE queue RESET synchronous_commit")
     standby.kill()
     until(lambda: primary.ask("SELECT count(*) FROM pg_stat_replication") == [(0,)])
-    assert told(primary) == [NOBODY]
+    assert reported(primary) == [NOBODY]
 
 
 async def test_a_commit_that_no_standby_has_is_not_confirmed(primary, standby, store):

@@ -12,7 +12,7 @@ from pubqueue_xeps import tracing
 TRACER = TracerProvider().get_tracer("test")
 
 
-def told(span):
+def reported(span):
     """Return what the W3C's Trace Context writes for it."""
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
@@ -38,9 +38,9 @@ async def test_every_publish_inside_a_span_carries_it(service):
                 first, _ = await publisher.publish_many("jobs", many)
         await publisher.publish("jobs", 4, id="d", headers={"kind": "alone"})
     assert carried(service) == {
-        "a": {"kind": "mail", "traceparent": told(outer)},
-        first.id: {"traceparent": told(inner)},
-        "c": {"kind": "own", "traceparent": told(inner)},
+        "a": {"kind": "mail", "traceparent": reported(outer)},
+        first.id: {"traceparent": reported(inner)},
+        "c": {"kind": "own", "traceparent": reported(inner)},
         "d": {"kind": "alone"},
     }
 
@@ -60,7 +60,7 @@ async def test_what_is_asked_carries_it_too(service):
             reply = await publisher.ask("jobs", 1)
             worker.stop()
             await running
-    assert (reply.data, seen) == ("done", [told(span)])
+    assert (reply.data, seen) == ("done", [reported(span)])
 
 
 def test_a_publisher_that_blocks_carries_the_span_of_each_thread(service):
@@ -76,7 +76,9 @@ def test_a_publisher_that_blocks_carries_the_span_of_each_thread(service):
             thread.start()
         for thread in threads:
             thread.join()
-    assert carried(service) == {name: {"traceparent": told(span)} for name, span in spans.items()}
+    assert carried(service) == {
+        name: {"traceparent": reported(span)} for name, span in spans.items()
+    }
 
 
 @pytest.mark.parametrize("blocking", [False, True])
@@ -94,7 +96,9 @@ async def test_follow_ups_carry_the_span_in_which_they_are_published(service, bl
     app.handler()(follow_blocking if blocking else follow)
     service.publish("jobs", 1, id="a")
     await service.work(app, node="jobs")
-    assert carried(service, "mail") == {"m": {"kind": "mail", "traceparent": told(spans["inside"])}}
+    assert carried(service, "mail") == {
+        "m": {"kind": "mail", "traceparent": reported(spans["inside"])}
+    }
 
 
 async def test_any_function_may_say_what_is_carried(service):

@@ -259,8 +259,8 @@ with Service() as service:
 def test_a_publisher_is_not_used_after_a_fork():
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True)
-    told = "The publisher was opened before this process was forked: open one of its own here."
-    assert ended.stdout.splitlines() == [told, told, "2"]
+    reported = "The publisher was opened before this process was forked: open one of its own here."
+    assert ended.stdout.splitlines() == [reported, reported, "2"]
 
 
 async def test_an_async_publisher_is_not_used_after_a_fork(service, monkeypatch):

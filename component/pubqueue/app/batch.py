@@ -112,7 +112,7 @@ class Batch:
         except StoreError:
             raise
         except Exception as problem:  # the boundary between requests
-            _tell(request)
+            _log_refusal(request)
             raise SpoiltError(at) from problem
 
     def _hear(self, request: Request) -> None:
@@ -145,7 +145,7 @@ class Batch:
         except StoreError:
             raise
         except Exception:  # the boundary between requests
-            _tell(request)
+            _log_refusal(request)
             return FAILED
 
     def _gather(self, requests: Iterable[Request]) -> None:
@@ -189,7 +189,7 @@ def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decis
     return refuse(Refusal.MOVED, moved[0]) if moved else decision
 
 
-def _tell(request: Request) -> None:
+def _log_refusal(request: Request) -> None:
     """Log a fault of ours; called where it is handled."""
     log.error("request.failed", request=type(request).__name__, exc_info=True)  # noqa: LOG014  # within the handler
 

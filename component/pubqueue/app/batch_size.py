@@ -9,7 +9,7 @@ from pubqueue.app.facts.transactions.committing import MAX_WINNERS
 from pubqueue.app.facts.transactions.moving import SLICE
 from pubqueue.app.store.rows import HELD
 from pubqueue.core.limits.request_sizes import size_of
-from pubqueue.core.nodes.large_audience import TellFormer
+from pubqueue.core.nodes.large_audience import NotifyFormer
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.queue.expire import FreeLeft, Leave
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
@@ -36,7 +36,7 @@ WEIGHTS: Final[dict[type, int]] = {
     Dismiss: AT_ONCE,
     FreeHeld: AT_ONCE,
     ReviewSubscribers: MAX_BATCH_ITEMS,  # up to a page of subscriptions goes
-    TellFormer: MAX_BATCH_ITEMS,
+    NotifyFormer: MAX_BATCH_ITEMS,
 }
 """Requests that are about as many items as are there, up to so many."""
 

@@ -492,7 +492,7 @@ class Broker:
     @property
     def waiting(self) -> Waiting:
         """What waits at this moment."""
-        return Waiting(len(self._waiting), self._reader.waiting, self._fan_out.octets)
+        return Waiting(len(self._waiting), self._reader.waiting, self._fan_out.byte_count)
 
     def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
         """Have a page of a crowd read; what is not told when the service stops is told to nobody, or at the next start."""

@@ -49,11 +49,11 @@ class Allowance:
 
     def __init__(self) -> None:
         self.items = MAX_DELIVERIES
-        self.octets = MAX_BYTES
+        self.byte_count = MAX_BYTES
 
     def is_spent(self) -> bool:
         """Say whether nothing is left of it."""
-        return self.items <= 0 or self.octets <= 0
+        return self.items <= 0 or self.byte_count <= 0
 
 
 def hand_out(
@@ -204,7 +204,7 @@ class _Dispatcher:
         nodes = map(self._rows.node, asked)
         far = all(node is None or node.items <= share for node in nodes)  # nothing ends early
         reach = Reach(behind) if far else Reach(behind, share * len(asked))
-        ready = self._rows.tx.ready(asked, now, self.allowance.octets, reach)
+        ready = self._rows.tx.ready(asked, now, self.allowance.byte_count, reach)
         self._unfinished = set(ready.passed)
         for name, places in ready.passed.items():
             if places != behind.get(name):
@@ -272,7 +272,7 @@ class _Dispatcher:
                 subid = subids[change.holder]
                 deliveries.append(Deliver(change.holder, item, payload, subid=subid))
                 self.allowance.items -= 1
-                self.allowance.octets -= len(payload)
+                self.allowance.byte_count -= len(payload)
         return made
 
 

@@ -28,7 +28,7 @@ class Face(Protocol):
         the face says so by `Outbox.set_behind`.
         """
 
-    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call, once, when all that is told to many of the node by now has left; at once if there is nothing."""
 
     async def enter(self, on_waiting: Callable[[], None]) -> None:

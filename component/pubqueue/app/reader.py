@@ -96,7 +96,7 @@ class Reader:
         left, self._waiting = self._waiting, {}
         for mine in left.values():
             for _, answer in mine:
-                self._tell(answer, reply)
+                self._answer(answer, reply)
 
     async def stop(self) -> None:
         """Stop; whoever is `settled` has answered all. Stopping twice does no harm."""
@@ -111,7 +111,7 @@ class Reader:
                     request, answer = self._next()
                     decision = await self._decide(request)
                     if decision.then is None:
-                        self._tell(answer, decision.reply)
+                        self._answer(answer, decision.reply)
                     else:
                         self._go_on(cast("Read", decision.then), answer)
                 self._quiet.set()
@@ -152,6 +152,6 @@ class Reader:
         rows.begin(tx)
         return read(self._context_of(rows), request)
 
-    def _tell(self, answer: Callable[[Reply], None], reply: Reply) -> None:
+    def _answer(self, answer: Callable[[Reply], None], reply: Reply) -> None:
         self._observers.answered(reply)
         answer_with(answer, reply)

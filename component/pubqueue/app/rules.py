@@ -61,8 +61,8 @@ Request = (
     | manage.SetAffiliations
     | manage.ListNodes
     | crowds.NextSubscribers
-    | crowds.TellFormer
-    | crowds.ListUntold
+    | crowds.NotifyFormer
+    | crowds.ListUnnotified
     | review.ReviewSubscribers
     | review.ResumeReviews
     | trims.TrimItems
@@ -166,8 +166,8 @@ RULES: Final[dict[type, Rule]] = {
     account.ListMySubscriptions: _rule(listing.for_my_subscriptions, account.list_my_subscriptions, validity.of_node),
     manage.ListItems:            _rule(listing.for_items, manage.list_items),
     crowds.NextSubscribers:      _rule(large_audience.for_next_subscribers, crowds.next_subscribers),
-    crowds.TellFormer:           _rule(large_audience.for_former, crowds.tell_former),
-    crowds.ListUntold:           _rule(large_audience.for_untold, crowds.list_untold),
+    crowds.NotifyFormer:           _rule(large_audience.for_former, crowds.notify_former),
+    crowds.ListUnnotified:           _rule(large_audience.for_unnotified, crowds.list_unnotified),
     review.ReviewSubscribers:    _rule(large_audience.for_review, review.review),
     review.ResumeReviews:        _rule(large_audience.for_resume, review.resume),
     trims.TrimItems:             _rule(trimming.for_trim, trims.trim),
@@ -249,7 +249,7 @@ Read = (
     | staging.ListTransactions
     | admin.ListSchedules
     | crowds.NextSubscribers
-    | crowds.ListUntold
+    | crowds.ListUnnotified
 )
 """Requests that change nothing, whatever the answer: they are served beside the batches, and nobody waits for them."""
 

@@ -83,9 +83,9 @@ class LongWork:
         nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
         number = next(self._count)
         self._waiting[number] = cast("Request", decision.then), answer
-        self._fan_out.when_told(nodes, partial(self._has_told, number))
+        self._fan_out.when_sent(nodes, partial(self._sent, number))
 
-    def _has_told(self, number: int) -> None:
+    def _sent(self, number: int) -> None:
         taken = self._waiting.pop(number, None)
         if taken is not None:
             self._submit(*taken)

@@ -71,7 +71,7 @@ async def bring(broker: Broker, store: Store, nodes: Iterable[NodeSettings], by:
     """
     for node in nodes:
         declared = _accepted(node.name, await broker.handle(read(node, by)))
-        for level, event, words in _told(declared):
+        for level, event, words in _log_lines(declared):
             getattr(log, level)(event, node=node.name, **words)
     for name, place in missing_dead_letter_nodes(await store.read(_all_nodes)):
         log.warning("node.dead_letter_node_missing", node=name, dead_letter_node=place)
@@ -84,7 +84,7 @@ def _accepted(name: str, reply: Reply) -> Declared:
     raise ConfigError(f"node {name!r}: {sentence(reply) or reply.refusal.name.lower()}")
 
 
-def _told(declared: Declared) -> Iterator[tuple[str, str, dict[str, str | int]]]:
+def _log_lines(declared: Declared) -> Iterator[tuple[str, str, dict[str, str | int]]]:
     """Name level, event and keys of each log line about a node."""
     if declared.made:
         yield "info", "node.made", {}

@@ -81,7 +81,7 @@ class Reloader:
             self._asked.clear()
             with reloading():
                 try:
-                    settings = _tell(settings, self._read())
+                    settings = _merge(settings, self._read())
                     await _take_over(settings, by, parts, faces)
                 except ConfigError as problem:
                     log.error("config.refused", why=str(problem))  # noqa: TRY400  # the operator's mistake needs no trace
@@ -122,7 +122,7 @@ async def _take_over(
     await schedules.bring(broker, settings.schedule, by)
 
 
-def _tell(before: Settings, read: Settings) -> Settings:
+def _merge(before: Settings, read: Settings) -> Settings:
     """Say by its keys what is taken over and what waits for a restart; return what holds from now on."""
     changed = [key for key in read.__struct_fields__ if getattr(read, key) != getattr(before, key)]
     later = [key for key in changed if key in AT_START]

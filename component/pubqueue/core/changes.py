@@ -47,16 +47,16 @@ class ConfigureNode(Struct, frozen=True, gc=False):
 class DeleteNode(Struct, frozen=True, gc=False):
     """The node with its items, locks, subscriptions and affiliations.
 
-    What hangs on it belongs to nobody from then on and goes in slices. With `telling` those who subscribed have to be
+    What hangs on it belongs to nobody from then on and goes in slices. With `announce` those who subscribed have to be
     told first. Who asks for the node later is told `uri`, if there is one: what takes its place.
     """
 
     node: NodeName
-    telling: bool = False
+    announce: bool = False
     uri: str = ""
 
 
-class PartWith(Struct, frozen=True, gc=False):
+class DropFormer(Struct, frozen=True, gc=False):
     """Those who subscribed to the node, which is deleted, have been told up to this JID (None: all), and go.
 
     Of several deleted nodes of the name it is the first of which not everybody has been told.
@@ -392,7 +392,7 @@ Change = (
     CreateNode
     | ConfigureNode
     | DeleteNode
-    | PartWith
+    | DropFormer
     | BeginReview
     | EndReview
     | BeginTrim

@@ -115,7 +115,7 @@ class Refusal(Enum):
     """The account has created its maximum number of nodes (`[limits]`)."""
     TOO_MUCH_STAGED = auto()
     """Too much is staged for uncommitted transactions."""
-    STILL_TELLING = auto()
+    STILL_NOTIFYING = auto()
     """Too many notifications of earlier events in the node are still to be sent."""
     NOT_AS_STAGED = auto()
     """The commit does not match what is staged; the text says what differs."""
@@ -357,7 +357,7 @@ class SubscriberPage(Struct, frozen=True, gc=False):
     subids: Mapping[Jid, tuple[str, ...]] = {}
 
 
-class Untold(Struct, frozen=True, gc=False):
+class Unnotified(Struct, frozen=True, gc=False):
     """Deleted nodes of whose end not everybody has been told; behind `after` there may be more, None at the end."""
 
     nodes: tuple[NodeName, ...]
@@ -409,7 +409,7 @@ Reply = (
     | Resent
     | Retrieved
     | SubscriberPage
-    | Untold
+    | Unnotified
     | Unread
     | Overdue
     | transactions.Reply

@@ -127,7 +127,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.ConfigureNode:   _nothing,
     c.DeleteNode:      _nothing,   # its log goes with it
     c.PurgeNode:       _purged,
-    c.PartWith:        _nothing,
+    c.DropFormer:        _nothing,
     c.BeginReview:     _nothing,
     c.EndReview:       _nothing,
     c.BeginTrim:       _nothing,

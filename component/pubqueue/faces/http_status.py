@@ -44,7 +44,7 @@ STATUS: Final[dict[Refusal, int]] = {
     Refusal.TOO_MUCH_KEPT:            507,
     Refusal.TOO_MANY_NODES:           429,
     Refusal.TOO_MUCH_STAGED:          503,
-    Refusal.STILL_TELLING:            503,
+    Refusal.STILL_NOTIFYING:            503,
     Refusal.NOT_AS_STAGED:            409,
     Refusal.PRECONDITION_NOT_MET:     409,
     Refusal.ITEM_REQUIRED:            400,

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from pubqueue.app.watch.observers import Observer
 from pubqueue.core.decision import Refused
 from pubqueue.core.notices import Deliver
-from pubqueue.monitor.event_counters import Kind, Why, happenings
+from pubqueue.monitor.event_counters import ItemEvent, Why, operator_events
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +32,14 @@ SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 # fmt: off
 COUNTS: Final = {
-    Kind.PUBLISHED: ("items_published", "Items published.", "node"),
-    Kind.COMPLETED: ("items_completed", "Items retracted by their workers: finished work.", "node"),
-    Kind.RETRACTED: ("items_retracted", "Items retracted by owners or publishers, or dropped by a plain node.", "node"),
-    Kind.PURGED:    ("items_purged", "Items deleted by purging a node.", "node"),
-    Kind.REDRIVEN:  ("items_redriven", "Dead items returned to their queue.", "node"),
-    Kind.RELEASED:  ("items_released", "Locks that ended without a failure, by reason.", "node", "reason"),
-    Kind.FAILED:    ("items_failed", "Locks that ended in a failure, by reason.", "node", "reason"),
-    Kind.DEAD:      ("items_died", "Items that died, by reason.", "node", "reason"),
+    ItemEvent.PUBLISHED: ("items_published", "Items published.", "node"),
+    ItemEvent.COMPLETED: ("items_completed", "Items retracted by their workers: finished work.", "node"),
+    ItemEvent.RETRACTED: ("items_retracted", "Items retracted by owners or publishers, or dropped by a plain node.", "node"),
+    ItemEvent.PURGED:    ("items_purged", "Items deleted by purging a node.", "node"),
+    ItemEvent.REDRIVEN:  ("items_redriven", "Dead items returned to their queue.", "node"),
+    ItemEvent.RELEASED:  ("items_released", "Locks that ended without a failure, by reason.", "node", "reason"),
+    ItemEvent.FAILED:    ("items_failed", "Locks that ended in a failure, by reason.", "node", "reason"),
+    ItemEvent.DEAD:      ("items_died", "Items that died, by reason.", "node", "reason"),
 }
 # fmt: on
 """Of each kind the counter's name, what it says, and its labels."""
@@ -75,7 +75,7 @@ class Tally(Observer):
         )
         self._names: dict[str, str] = {}
         # a look for the labels of a counter takes longer than to count
-        self._found: dict[tuple[str, Kind, Why], Counter] = {}
+        self._found: dict[tuple[str, ItemEvent, Why], Counter] = {}
         self._handed: dict[NodeName, Counter] = {}
 
     def _counter(self, name: str, words: str, *labels: str) -> Counter:
@@ -92,12 +92,12 @@ class Tally(Observer):
         took: Took,
     ) -> None:
         """Count a batch."""
-        sums: dict[tuple[str, Kind, Why], int] = {}
+        sums: dict[tuple[str, ItemEvent, Why], int] = {}
         asked = list(zip(requests, decisions, strict=True))
         for request, decision in asked:
             if type(decision.reply) is Refused:
                 self._refuse(decision.reply)
-            for node, kind, why, items in happenings(request, decision.changes):
+            for node, kind, why, items in operator_events(request, decision.changes):
                 key = node, kind, why
                 sums[key] = sums.get(key, 0) + items
         for key, items in sums.items():
@@ -129,7 +129,7 @@ class Tally(Observer):
             (self._handed.get(node) or self._find_handed(node)).inc(items)
         return counts
 
-    def _find(self, key: tuple[str, Kind, Why]) -> Counter:
+    def _find(self, key: tuple[str, ItemEvent, Why]) -> Counter:
         """Return where this is counted, and have it at hand the next time, if the node is counted under its name."""
         node, kind, why = key
         counter, name = self._counts[kind], self._name(node)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @unique
-class Kind(StrEnum):
+class ItemEvent(StrEnum):
     """What happened to items."""
 
     PUBLISHED = "published"
@@ -51,11 +51,11 @@ class Why(StrEnum):
     """An operator or a setting ended the lock."""
 
 
-Happening = tuple[str, Kind, Why, int]
+OperatorEvent = tuple[str, ItemEvent, Why, int]
 """The node ("": of several), what happened there, why, and to how many items."""
 
 
-def happenings(asked: object, changes: Iterable[Change]) -> Iterator[Happening]:
+def operator_events(asked: object, changes: Iterable[Change]) -> Iterator[OperatorEvent]:
     """Yield what these changes, made for that request, are to an operator."""
     for change in changes:
         found = COUNTED.get(type(change))
@@ -63,46 +63,46 @@ def happenings(asked: object, changes: Iterable[Change]) -> Iterator[Happening]:
             yield from found(asked, change)
 
 
-def _added(_asked: object, change: c.AddItem) -> Iterator[Happening]:
-    yield change.node, Kind.PUBLISHED, Why.NONE, 1
+def _added(_asked: object, change: c.AddItem) -> Iterator[OperatorEvent]:
+    yield change.node, ItemEvent.PUBLISHED, Why.NONE, 1
 
 
-def _replaced(_asked: object, change: c.ReplacePayload) -> Iterator[Happening]:
-    yield change.item.node, Kind.PUBLISHED, Why.NONE, 1
+def _replaced(_asked: object, change: c.ReplacePayload) -> Iterator[OperatorEvent]:
+    yield change.item.node, ItemEvent.PUBLISHED, Why.NONE, 1
 
 
-def _removed(asked: object, change: c.RemoveItem) -> Iterator[Happening]:
+def _removed(asked: object, change: c.RemoveItem) -> Iterator[OperatorEvent]:
     done = type(asked) is Settle and holds(asked.by, change.item)
-    yield change.item.node, Kind.COMPLETED if done else Kind.RETRACTED, Why.NONE, 1
+    yield change.item.node, ItemEvent.COMPLETED if done else ItemEvent.RETRACTED, Why.NONE, 1
 
 
-def _purged(_asked: object, change: c.PurgeNode) -> Iterator[Happening]:
-    yield change.node, Kind.PURGED, Why.NONE, change.items
+def _purged(_asked: object, change: c.PurgeNode) -> Iterator[OperatorEvent]:
+    yield change.node, ItemEvent.PURGED, Why.NONE, change.items
 
 
-def _released(asked: object, change: c.Release) -> Iterator[Happening]:
+def _released(asked: object, change: c.Release) -> Iterator[OperatorEvent]:
     failed = change.failed > change.item.failed
-    yield change.item.node, Kind.FAILED if failed else Kind.RELEASED, _why(asked), 1
+    yield change.item.node, ItemEvent.FAILED if failed else ItemEvent.RELEASED, _why(asked), 1
 
 
-def _gave_up(asked: object, change: c.GiveUp) -> Iterator[Happening]:
+def _gave_up(asked: object, change: c.GiveUp) -> Iterator[OperatorEvent]:
     item, why = change.item, _why(asked)
     if isinstance(asked, Expire) and item.holder is None:
         why = Why.TOO_OLD
     if change.failed > item.failed and why is not Why.REJECTED:
-        yield item.node, Kind.FAILED, why, 1
-    yield item.node, Kind.DEAD, why, 1
+        yield item.node, ItemEvent.FAILED, why, 1
+    yield item.node, ItemEvent.DEAD, why, 1
 
 
-def _revived(_asked: object, change: c.Revive) -> Iterator[Happening]:
-    yield change.to, Kind.REDRIVEN, Why.NONE, 1
+def _revived(_asked: object, change: c.Revive) -> Iterator[OperatorEvent]:
+    yield change.to, ItemEvent.REDRIVEN, Why.NONE, 1
 
 
-def _shown(_asked: object, change: t.Commit) -> Iterator[Happening]:
+def _shown(_asked: object, change: t.Commit) -> Iterator[OperatorEvent]:
     for one in change.nodes:
-        yield one.node, Kind.PUBLISHED, Why.NONE, one.added + one.replaced
+        yield one.node, ItemEvent.PUBLISHED, Why.NONE, one.added + one.replaced
     if not change.nodes:  # it goes to its nodes in slices
-        yield "", Kind.PUBLISHED, Why.NONE, change.items
+        yield "", ItemEvent.PUBLISHED, Why.NONE, change.items
 
 
 def _why(asked: object) -> Why:
@@ -121,7 +121,7 @@ def _why(asked: object) -> Why:
             return Why.OTHER
 
 
-COUNTED: Final[dict[type, Callable[[Any, Any], Iterator[Happening]]]] = {
+COUNTED: Final[dict[type, Callable[[Any, Any], Iterator[OperatorEvent]]]] = {
     c.AddItem: _added,
     c.ReplacePayload: _replaced,
     c.RemoveItem: _removed,

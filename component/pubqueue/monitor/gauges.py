@@ -135,14 +135,14 @@ def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]
     for what in waiting.__struct_fields__:
         waits.add_metric([what], getattr(waiting, what))
     yield waits
-    octets = CounterMetricFamily(
+    byte_count = CounterMetricFamily(
         "pubqueue_server_bytes",
         "Bytes received from and sent to the XMPP server.",
         labels=["direction"],
     )
-    octets.add_metric(["in"], sum(one.bytes_in for one in traffic))
-    octets.add_metric(["out"], sum(one.bytes_out for one in traffic))
-    yield octets
+    byte_count.add_metric(["in"], sum(one.bytes_in for one in traffic))
+    byte_count.add_metric(["out"], sum(one.bytes_out for one in traffic))
+    yield byte_count
     sessions = CounterMetricFamily(
         "pubqueue_server_sessions", "Times that the XMPP server has accepted the component."
     )

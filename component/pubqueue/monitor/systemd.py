@@ -93,16 +93,16 @@ async def service_manager(
     from sdnotify import SystemdNotifier  # noqa: PLC0415  # for those alone who need it
 
     notifier = SystemdNotifier()
-    telling = ServiceManager(notifier.notify)
+    reporter = ServiceManager(notifier.notify)
     within = watchdog(environment)
     try:
         if within is None:
-            yield telling
+            yield reporter
             return
-        feeding = Task("watchdog", partial(telling.feed, within / 2))
+        feeding = Task("watchdog", partial(reporter.feed, within / 2))
         feeding.start()
         try:
-            yield telling
+            yield reporter
         finally:
             await feeding.stop()
     finally:

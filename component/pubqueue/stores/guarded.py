@@ -55,10 +55,10 @@ class Guarded:
         return self._do(self._tx.load, needs)
 
     def ready(
-        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+        self, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach = FAR
     ) -> Ready:
         """Return for each node so many items that can be handed out."""
-        return self._do(self._tx.ready, rooms, now, octets, reach)
+        return self._do(self._tx.ready, rooms, now, byte_count, reach)
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return what has run out by now."""

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from xml.parsers import expat
 
-from pubqueue.faces.xmpp.stream.expat_feeder import Feeder
+from pubqueue.faces.xmpp.stream.expat_feeder import ExpatFeeder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ class Frames:
         self._on_open = on_open
         self._on_child = on_child
         self._expat = expat.ParserCreate()
-        self._feeder = Feeder(self._expat)
+        self._expat_feeder = ExpatFeeder(self._expat)
         self._expat.StartElementHandler = self._start
         self._expat.EndElementHandler = self._end
         self._buffer = b""
@@ -41,7 +41,7 @@ class Frames:
 
         """
         self._buffer += data
-        self._feeder.feed(data)
+        self._expat_feeder.feed(data)
         if self._depth:
             self._drop(self._expat.CurrentByteIndex if self._depth == 1 else self._from)
 

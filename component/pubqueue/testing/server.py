@@ -163,7 +163,7 @@ class ClientStream(_Stream):
         super().__init__(server)
         self._account = ""
         self._jid = ""
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         """Be gone, and unavailable to whom it was there for (asyncio calls it)."""
@@ -179,7 +179,7 @@ class ClientStream(_Stream):
         self.end(condition)
 
     def _leave(self) -> None:
-        gone, self._told = self._told, set()
+        gone, self._notified = self._notified, set()
         for to in sorted(gone):
             words = {"from": self._jid, "to": to, "type": "unavailable"}
             self._server.route(Stanza("presence", words, "/>"))
@@ -232,5 +232,5 @@ class ClientStream(_Stream):
                 self.give(stanza.refused())
         else:
             if stanza.name == "presence":
-                (self._told.discard if stanza.type else self._told.add)(to)
+                (self._notified.discard if stanza.type else self._notified.add)(to)
             self._server.route(stanza)

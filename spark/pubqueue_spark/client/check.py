@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark.client.ask import ask
-from pubqueue_spark.client.refusals import told
+from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_xeps.wire import ns
 from pubqueue_xeps.wire.refusals import Refusal
@@ -65,7 +65,7 @@ def _affiliation(settings: Settings, node: str) -> IqRequest:
 def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
     if isinstance(answer, Refusal):
         raise ServiceError(
-            f"option service: {settings.service} does not answer as a service should: {told(answer)}."
+            f"option service: {settings.service} does not answer as a service should: {explanation(answer)}."
         )
     found = disco.features(answer)
     if ns.QUEUEING not in found:  # XEP-0254 3: a service that has queues says so
@@ -79,7 +79,7 @@ def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
 def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> None:
     if isinstance(answer, Refusal):
         raise OptionError(
-            f"option {option}: {settings.service} answers for {node!r}: {told(answer)}."
+            f"option {option}: {settings.service} answers for {node!r}: {explanation(answer)}."
         )
     if option == "node" and ns.QUEUEING not in disco.features(answer):
         raise OptionError(

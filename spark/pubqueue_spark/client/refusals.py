@@ -57,7 +57,7 @@ REMEDY: Final = {
 # fmt: on
 
 
-def told(refusal: Refusal) -> str:
+def explanation(refusal: Refusal) -> str:
     """Return the words of a sentence: condition, type, text, and what may help."""
     name = refusal.condition
     if refusal.detail:
@@ -78,5 +78,5 @@ def failure(
 ) -> PubqueueSparkError:
     """Return what fails the job, with what was asked and the reason; no word of the payload."""
     again = f" after {retried} retries" if retried else ""
-    sentence = f"{service} refused {request}{again}: {told(refusal)}."
+    sentence = f"{service} refused {request}{again}: {explanation(refusal)}."
     return RowError(sentence) if judge(refusal) is Verdict.ROW else ServiceError(sentence)

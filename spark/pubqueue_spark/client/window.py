@@ -115,20 +115,20 @@ class _Pace:
 
     since: float | None = None
     rows: int = 0
-    told: bool = False
+    reported: bool = False
 
     def slow(self, now: float, rows: int, after: float) -> float | None:
         """Return rows a second, once, when the window has been full and slow for `after` seconds."""
         if self.since is None:
             self.since, self.rows = now, rows
         elapsed = now - self.since
-        if self.told or elapsed < after or rows == self.rows:
+        if self.reported or elapsed < after or rows == self.rows:
             return None
         rate = (rows - self.rows) / elapsed
         if rate >= SLOW:
             self.since = None
             return None
-        self.told = True
+        self.reported = True
         return rate
 
 

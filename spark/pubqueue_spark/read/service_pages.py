@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pubqueue_spark.client.ask import ask
-from pubqueue_spark.client.refusals import told
+from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_xeps.wire.refusals import Refusal
 from pubqueue_xeps.wire.requests import pages
@@ -76,4 +76,4 @@ class ServicePages:
             )
         if refusal.condition == "item-not-found" and node is not None:
             return OptionError(f"option node: {service} has no node {node!r}.")
-        return ServiceError(f"{service} refused {what}: {told(refusal)}.")
+        return ServiceError(f"{service} refused {what}: {explanation(refusal)}.")

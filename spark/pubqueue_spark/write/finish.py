@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pubqueue_spark import logs
 from pubqueue_spark.client.ask import ask, ask_and_count
-from pubqueue_spark.client.refusals import told
+from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import PubqueueSparkError, ServiceError
 from pubqueue_spark.write.task import Written
 from pubqueue_xeps.wire.refusals import Refusal
@@ -42,19 +42,19 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     settings = job.settings
     touched = sum(it.items + it.replayed for it in done)
     if not job.transactional or not touched:
-        return _tell(settings, mark, done, None)
+        return _print_done(settings, mark, done, None)
     answer, repeated = _certain(settings, mark, done)
     if isinstance(answer, Refusal):
         raise ServiceError(
             f"{settings.service} refused the commit of {mark}, and nothing of it is visible:"
-            f" {told(answer)}.{_remedy(settings, answer)}"
+            f" {explanation(answer)}.{_remedy(settings, answer)}"
         )
     committed = transactions.read_committed(answer)
     _warn_of_taken(settings, mark, committed)
     # Our own commit may have been carried out although its answer was lost.
     elsewhere = committed.already and not repeated
     if not elsewhere and not any(it.replayed for it in done):
-        return _tell(settings, mark, done, committed)
+        return _print_done(settings, mark, done, committed)
     if settings.on_replay == "fail":
         raise ServiceError(replayed(settings, mark))
     return log.warning("%s", replayed(settings, mark))
@@ -99,7 +99,7 @@ def abort(job: Job, mark: Mark, done: Sequence[Written]) -> None:
         return _leave(mark, str(error))
     for answer in answers:
         if isinstance(answer, Refusal):
-            return _leave(mark, told(answer))
+            return _leave(mark, explanation(answer))
     return log.warning("%s failed; what its tasks had staged and not committed is dropped", mark)
 
 
@@ -146,7 +146,9 @@ def _leave(mark: Mark, why: str) -> None:
     log.warning("%s failed, and what it had staged stays until it expires: %s", mark, why)
 
 
-def _tell(settings: Settings, mark: Mark, done: Sequence[Written], said: Committed | None) -> None:
+def _print_done(
+    settings: Settings, mark: Mark, done: Sequence[Written], said: Committed | None
+) -> None:
     """Write the one line of a batch."""
     known = said.known if said is not None else 0
     taken = said.taken if said is not None else 0

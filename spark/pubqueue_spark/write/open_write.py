@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue_spark.client import check
 from pubqueue_spark.client.ask import ask
-from pubqueue_spark.client.refusals import told
+from pubqueue_spark.client.refusals import explanation
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.write import finish, options
 from pubqueue_spark.write.schema import columns
@@ -88,7 +88,7 @@ def _check_replay(settings: Settings, mark: Mark) -> None:
     (answer,) = ask(settings, transactions.last(mark.app))
     if isinstance(answer, Refusal):
         raise ServiceError(
-            f"{settings.service} does not say what it has of {mark.app!r}: {told(answer)}."
+            f"{settings.service} does not say what it has of {mark.app!r}: {explanation(answer)}."
         )
     last = transactions.read_last(answer)
     if last is not None and mark.version <= last:

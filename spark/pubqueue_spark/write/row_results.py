@@ -71,7 +71,7 @@ class RowResults:
         item = request.items[0]
         if verdict is not Verdict.ROW or item.raw is None:
             raise failure
-        reason = f"{service}: {refusals.told(refusal)}"
+        reason = f"{service}: {refusals.explanation(refusal)}"
         with self._lock:
             letter = self._bad_row(item.row, item.raw, str(failure), reason)
         return [] if letter is None else [self._rows.publish([letter])]

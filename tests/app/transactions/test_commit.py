@@ -200,8 +200,8 @@ def test_what_is_taken_goes_to_a_dead_letter_node_in_the_same_step(shell):
     assert dict(ids(shell, node)) == {"a": "job", "locked": "job", "new": "x"}
     moved = [f"trial/{name}.{shell.now}" for name in ("a", "locked")]
     assert ids(shell, MORE) == [(name, "x") for name in moved]
-    told = [(n.item.node, n.item.id) for n in outcome.deliveries]
-    assert [name for where, name in told if where == MORE] == moved
+    reported = [(n.item.node, n.item.id) for n in outcome.deliveries]
+    assert [name for where, name in reported if where == MORE] == moved
     assert shell.look_within(recount) == []
     sweep(shell)
     assert left_over(shell) == 0
@@ -268,6 +268,6 @@ def test_a_plain_node_is_overwritten_and_announced(shell):
     assert decision.reply == committed(2, 1)
     assert ids(shell, NEWS) == [("old", "job"), ("a", "news"), ("b", "last")]
     notices = list(singly(decision.notices))
-    told = [(n.to, n.node, n.draft.id, n.draft.payload) for n in notices]
-    assert told == [(ANN, NEWS, "a", b"<news/>"), (ANN, NEWS, "b", b"<last/>")]
+    reported = [(n.to, n.node, n.draft.id, n.draft.payload) for n in notices]
+    assert reported == [(ANN, NEWS, "a", b"<news/>"), (ANN, NEWS, "b", b"<last/>")]
     assert all(isinstance(notice, Announce) for notice in notices)

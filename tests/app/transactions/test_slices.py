@@ -109,12 +109,12 @@ def test_what_has_come_in_the_way_of_a_committed_winner_is_withdrawn(shell):
     stage_all(shell)
     request = until(shell, commits(*WINNERS), MoveWinners)
     shell.do(publishes("b1", payload=b"<other/>"))  # goes to Ann
-    told = []
+    reported = []
     while request is not None:
         done = shell.batch(request)
-        told += done.decisions[0].notices
+        reported += done.decisions[0].notices
         request = done.decisions[0].then
-    assert told == [Retracted(ANN, JOBS, (ItemId("b1"),))]
+    assert reported == [Retracted(ANN, JOBS, (ItemId("b1"),))]
     assert ids(shell)[-2:] == [("b1", "job"), ("b2", "job")]
 
 

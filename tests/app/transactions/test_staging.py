@@ -308,12 +308,12 @@ def listed(shell, by=BOSS, *, waiting=False, admin=True, **which):
 
 
 def test_administrators_see_all_transactions_and_others_their_own(shell):
-    told = Totals(skipped=1, dead_lettered=2, seconds=0.5)
+    reported = Totals(skipped=1, dead_lettered=2, seconds=0.5)
     shell.do(stages("a", "b", version=5))
     shell.wait(1)
-    shell.do(commits((0, 0, 2), version=5, totals=told))
+    shell.do(commits((0, 0, 2), version=5, totals=reported))
     shell.do(stages("c", app="boss", by=BOSS))
-    mine = Record(2, APP, Jid("etl@x"), 5, after(0), after(1), 2, 12, told)
+    mine = Record(2, APP, Jid("etl@x"), 5, after(0), after(1), 2, 12, reported)
     theirs = Record(3, "boss", Jid("boss@x"), 1, after(1), None, 1, 6)
     assert listed(shell) == Transactions((mine,), shell.now, more=False)
     assert listed(shell, waiting=True) == Transactions((theirs,), shell.now, more=False)

@@ -19,7 +19,7 @@ MINE = Subscription(JOBS, Jid("bee@x/1"), "s1", 1)
 
 
 @pytest.mark.parametrize(
-    ("by", "found", "told"),
+    ("by", "found", "reported"),
     [
         (who(BOSS), ((JOBS, OWNER), (MORE, NONE)), ((JOBS, OWNER),)),
         (who(BOSS), ((JOBS, OUTCAST),), ((JOBS, OUTCAST),)),
@@ -27,9 +27,9 @@ MINE = Subscription(JOBS, Jid("bee@x/1"), "s1", 1)
         (who(BOSS), (), ()),
     ],
 )
-def test_an_account_is_told_what_it_counts_as(by, found, told):
+def test_an_account_is_told_what_it_counts_as(by, found, reported):
     decision = list_my_affiliations(ListMyAffiliations(by), AffiliationFacts(found))
-    assert (decision.reply, decision.changes) == (MyAffiliations(told), ())
+    assert (decision.reply, decision.changes) == (MyAffiliations(reported), ())
 
 
 def test_of_one_node_it_is_told_only_if_the_node_is_there():
@@ -37,15 +37,15 @@ def test_of_one_node_it_is_told_only_if_the_node_is_there():
     assert list_my_affiliations(asked, AffiliationFacts(())).reply == Refused(
         Refusal.NODE_NOT_FOUND
     )
-    told = list_my_affiliations(asked, AffiliationFacts(((MORE, NONE),))).reply
-    assert told == MyAffiliations((), MORE)
+    reported = list_my_affiliations(asked, AffiliationFacts(((MORE, NONE),))).reply
+    assert reported == MyAffiliations((), MORE)
 
 
 @pytest.mark.parametrize("node", [None, JOBS])
 def test_an_account_is_told_all_of_its_subscriptions(node):
     asked = ListMySubscriptions(who(BOSS), node)
-    told = list_my_subscriptions(asked, SubscriptionFacts(found=True, entries=(MINE,))).reply
-    assert told == MySubscriptions((MINE,), node)
+    reported = list_my_subscriptions(asked, SubscriptionFacts(found=True, entries=(MINE,))).reply
+    assert reported == MySubscriptions((MINE,), node)
 
 
 def test_subscriptions_to_a_node_that_is_not_there_are_not_found():

@@ -53,18 +53,18 @@ def test_settings_are_brought_to_what_is_declared_and_others_stay():
     node = queue(access_model=CLOSED, lock_timeout=60, max_failures=3)
     decision = declared(node, settings={"lock_timeout": 120})
     after = replace(node.config, lock_timeout=120)
-    told = (Difference("lock_timeout", "60", "120"),)
+    reported = (Difference("lock_timeout", "60", "120"),)
     assert decision == Decision(
-        Declared(JOBS, made=False, changed=told), (ConfigureNode(JOBS, after),)
+        Declared(JOBS, made=False, changed=reported), (ConfigureNode(JOBS, after),)
     )
 
 
 def test_accounts_are_brought_to_what_is_declared_and_others_stay_and_are_told():
     people = ((BOT, Affiliation.OUTCAST), (Jid("old@x"), Affiliation.MEMBER))
     decision = declared(queue(access_model=CLOSED), people=people, members=(BOT,))
-    told = Difference("bot@x", "outcast", "member")
+    reported = Difference("bot@x", "outcast", "member")
     assert decision == Decision(
-        Declared(JOBS, made=False, changed=(told,), unnamed=(Jid("old@x"),)),
+        Declared(JOBS, made=False, changed=(reported,), unnamed=(Jid("old@x"),)),
         (SetAffiliation(JOBS, BOT, Affiliation.MEMBER),),
     )
 
@@ -99,9 +99,9 @@ def test_where_the_file_names_owners_nobody_else_is_one():
     decision = declared(
         node, people=(squatter, (BOT, Affiliation.OWNER)), owners=(Jid("ann@x/1"), BOT)
     )
-    told = Difference("boss@x", "owner", "none"), Difference("ann@x", "none", "owner")
+    reported = Difference("boss@x", "owner", "none"), Difference("ann@x", "none", "owner")
     assert decision == Decision(
-        Declared(JOBS, made=False, changed=told),
+        Declared(JOBS, made=False, changed=reported),
         (
             ConfigureNode(JOBS, node.config, Jid("queue.x")),
             SetAffiliation(JOBS, Jid("boss@x"), Affiliation.NONE),
@@ -131,8 +131,8 @@ def test_without_owners_in_the_file_those_who_are_there_stay():
 
 
 def test_a_queue_that_is_open_though_the_file_does_not_say_so_is_told_and_works_on():
-    told = (Difference("access_model", "open", "", OPEN_TO_ALL),)
-    assert declared(queue()) == Decision(Declared(JOBS, made=False, kept=told))
+    reported = (Difference("access_model", "open", "", OPEN_TO_ALL),)
+    assert declared(queue()) == Decision(Declared(JOBS, made=False, kept=reported))
     assert declared(queue(), settings={"access_model": "open"}).reply.kept == ()
 
 

@@ -48,7 +48,7 @@ from pubqueue.core.nodes.manage import (
     set_affiliations,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.pending import changed as told
+from pubqueue.core.nodes.subscriptions.pending import changed as reported
 from pubqueue.core.notices import NOBODY, Deleted, Purged, ToEach
 
 OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (
@@ -202,14 +202,14 @@ def test_closing_a_node_ends_the_subscriptions_of_strangers():
     )
     config = queue(access_model=AccessModel.WHITELIST).config
     assert decision.changes == (ConfigureNode(JOBS, config), EndSubscription(JOBS, BOB))
-    assert decision.notices == (told(window(BOB), SubscriptionState.NONE),)
+    assert decision.notices == (reported(window(BOB), SubscriptionState.NONE),)
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_deletion_is_told_to_subscribers_if_the_node_says_so(told):
-    node = queue(items=9, notify_delete=told)
+@pytest.mark.parametrize("reported", [True, False])
+def test_deletion_is_told_to_subscribers_if_the_node_says_so(reported):
+    node = queue(items=9, notify_delete=reported)
     decision = delete(Delete(who(BOSS), JOBS), facts(node, OWNER, audience=(ANN, BOB)))
-    notices = (ToEach((ANN, BOB), Deleted(NOBODY, JOBS)),) if told else ()
+    notices = (ToEach((ANN, BOB), Deleted(NOBODY, JOBS)),) if reported else ()
     assert decision == Decision(Done(), (DeleteNode(JOBS),), notices)
 
 

@@ -80,10 +80,10 @@ def test_a_worker_who_waits_has_its_window_and_no_room_in_it():
 
 
 def test_an_owner_lets_in_or_denies_and_whoever_waits_is_told():
-    told = (changed(waits(), SUBSCRIBED),)
-    assert word() == Decision(Done(), (Approve(JOBS, ANN),), told)
-    told = (changed(waits(), GONE),)
-    assert word(allow=False) == Decision(Done(), (EndSubscription(JOBS, ANN),), told)
+    reported = (changed(waits(), SUBSCRIBED),)
+    assert word() == Decision(Done(), (Approve(JOBS, ANN),), reported)
+    reported = (changed(waits(), GONE),)
+    assert word(allow=False) == Decision(Done(), (EndSubscription(JOBS, ANN),), reported)
     watched = replace(ASKING, config=replace(ASKING.config, notify_sub=True))
     *_, last = word(node=watched, owners=OWNERS).notices
     assert last == SubscriptionChanged(OWNERS[1], JOBS, SUBSCRIBED, f"subid-of-{ANN}", about=ANN)

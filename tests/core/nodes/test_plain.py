@@ -41,18 +41,18 @@ def added(given, **facts):
     return AddItem(JOBS, given, WRITER, NOW, State.QUEUED, None, None, **facts)
 
 
-def told(what):
+def reported(what):
     return ToEach((ANN,), what, FLEETING)
 
 
 def announced(given):
-    return told(Announce(NOBODY, JOBS, given, WRITER))
+    return reported(Announce(NOBODY, JOBS, given, WRITER))
 
 
 def test_of_a_full_node_the_oldest_goes_and_that_is_told_behind_the_item():
     new = draft("new")
     decision = put(new, node=plain(items=3, max_items=3), oldest=OLD[:2])
-    gone = told(Retracted(NOBODY, JOBS, (OLD[0].id,)))
+    gone = reported(Retracted(NOBODY, JOBS, (OLD[0].id,)))
     changes = (RemoveItem(OLD[0]), added(new))
     assert decision == Decision(Published(JOBS, (new.id,)), changes, (announced(new), gone))
 

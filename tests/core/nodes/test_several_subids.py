@@ -115,9 +115,9 @@ class TestOneMore:
         )
         item = Item(7, JOBS, ItemId("i7"), State.QUEUED, Jid("etl@x"), NOW)
         owner = Jid("boss@x")
-        told, news = join(node=node, owners=(owner,), last=(item, b"<a/>")).notices
+        reported, news = join(node=node, owners=(owner,), last=(item, b"<a/>")).notices
         stands = SubscriptionState.SUBSCRIBED
-        assert told == SubscriptionChanged(owner, JOBS, stands, "new", about=ANN)
+        assert reported == SubscriptionChanged(owner, JOBS, stands, "new", about=ANN)
         assert (news.to, news.subids) == ((ANN,), {ANN: ("new",)})
 
 
@@ -198,7 +198,7 @@ class TestOwners:
     def test_all_are_ended_where_none_is_named_each_with_a_word_to_its_jid(self):
         decision = self.wish(("none", None))
         assert decision.changes == (EndSubscription(JOBS, ANN),)
-        assert [told.subid for told in decision.notices] == ["one", "two"]
+        assert [reported.subid for reported in decision.notices] == ["one", "two"]
 
     def test_a_jid_may_be_named_once_for_each(self):
         decision = self.wish(("none", "one"), ("none", "two"))
@@ -249,7 +249,7 @@ class TestEnds:
         assert self.away(both) == (EndSubscription(JOBS, ANN),)
 
 
-class TestTelling:
+class TestNotifying:
     """XEP-0060 7.1.2.4, 7.2.2.2, 12.16."""
 
     HEARD = Several((ANN, BOSS), {ANN: ("one", "two")})

@@ -64,9 +64,9 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("state", "there", "changes", "told"), CHANGES.values(), ids=CHANGES)
-def test_what_is_wished_becomes_true_and_is_told(state, there, changes, told):
-    assert set_((wish(state), there)) == Decision(Done(), changes, (changed(window(), told),))
+@pytest.mark.parametrize(("state", "there", "changes", "reported"), CHANGES.values(), ids=CHANGES)
+def test_what_is_wished_becomes_true_and_is_told(state, there, changes, reported):
+    assert set_((wish(state), there)) == Decision(Done(), changes, (changed(window(), reported),))
 
 
 @pytest.mark.parametrize(

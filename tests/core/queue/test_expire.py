@@ -307,8 +307,8 @@ class TestReturn:
         decision = self.back(held(), gone=True, subscription=window(), heard_of=7)
         assert decision.changes[1:] == (EndSubscription(JOBS, ANN),)
         none = SubscriptionState.NONE
-        told = SubscriptionChanged(Jid("ann@x"), JOBS, none, f"subid-of-{ANN}", about=Jid(ANN))
-        assert decision.notices == (told,)
+        reported = SubscriptionChanged(Jid("ann@x"), JOBS, none, f"subid-of-{ANN}", about=Jid(ANN))
+        assert decision.notices == (reported,)
 
     @pytest.mark.parametrize(("item", "heard_of"), [(None, 0), (held(), 8), (held(holder=BOB), 0)])
     def test_that_an_earlier_session_is_no_more_ends_nothing(self, item, heard_of):

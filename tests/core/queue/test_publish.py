@@ -92,8 +92,8 @@ def test_another_payload_for_work_in_progress_is_a_conflict():
 
 def test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain():
     decision = put(draft(), existing=[(Known.OTHER, waiting(state=State.DEAD))])
-    told = "item i1 is dead here: redrive or retract it"
-    assert decision == refused(Refusal.ITEM_EXISTS, told)
+    reported = "item i1 is dead here: redrive or retract it"
+    assert decision == refused(Refusal.ITEM_EXISTS, reported)
 
 
 def test_one_conflict_refuses_all_items_of_the_publish():
@@ -216,9 +216,9 @@ class TestPlainNode:
 
     def test_every_subscriber_hears_of_the_item(self):
         given = draft()
-        told = (ToEach((ANN, BOB), Announce(NOBODY, JOBS, given, Jid("etl@x")), FLEETING),)
+        reported = (ToEach((ANN, BOB), Announce(NOBODY, JOBS, given, Jid("etl@x")), FLEETING),)
         decision = put(given, node=plain(), audience=(ANN, BOB))
-        assert decision == Decision(OK, (added(given),), told)
+        assert decision == Decision(OK, (added(given),), reported)
 
     @pytest.mark.parametrize("known", [Known.SAME, Known.OTHER])
     def test_the_same_id_overwrites_and_is_the_newest(self, known):

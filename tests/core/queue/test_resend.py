@@ -4,16 +4,16 @@ from harness.facts import ANN, BOB, NOW, after, held
 
 from pubqueue.core.decision import Decision, Resent
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.resend import Resend, ResendFacts, resend, untold
+from pubqueue.core.queue.resend import Resend, ResendFacts, is_undelivered, resend
 
 SPAN = (5, 9)
 
 
 def test_the_holder_gets_the_same_delivery_under_the_same_token():
-    item, told = held(1, token=7), held(2, holder=BOB, token=3)
-    decision = resend(Resend(), ResendFacts(NOW, SPAN, (item, told), {1: b"<job/>"}))
+    item, reported = held(1, token=7), held(2, holder=BOB, token=3)
+    decision = resend(Resend(), ResendFacts(NOW, SPAN, (item, reported), {1: b"<job/>"}))
     sent = Deliver(ANN, item, b"<job/>", again=True)
-    assert decision == Decision(Resent(SPAN, (told.deadline, 2)), (), (sent,))
+    assert decision == Decision(Resent(SPAN, (reported.deadline, 2)), (), (sent,))
 
 
 def test_behind_the_last_lock_there_are_no_more():
@@ -21,5 +21,10 @@ def test_behind_the_last_lock_there_are_no_more():
 
 
 def test_what_is_sent_again_are_locks_that_last_under_tokens_that_were_not_noted():
-    assert [token for token in range(12) if untold(held(token=token), SPAN, NOW)] == [5, 6, 7, 8]
-    assert not untold(held(token=7, deadline=after(0)), SPAN, NOW)
+    assert [token for token in range(12) if is_undelivered(held(token=token), SPAN, NOW)] == [
+        5,
+        6,
+        7,
+        8,
+    ]
+    assert not is_undelivered(held(token=7, deadline=after(0)), SPAN, NOW)

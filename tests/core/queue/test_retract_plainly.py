@@ -31,8 +31,8 @@ def retract(by, *items, notify=False, verb=Verb.RETRACT, audience=(ANN, BOB), no
 
 def test_the_publisher_retracts_and_subscribers_hear_of_it():
     item = waiting()
-    told = (ToEach((ANN, BOB), Retracted(NOBODY, JOBS, (item.id,)), FLEETING),)
-    assert retract(ETL, item) == Decision(Done(), (RemoveItem(item),), told)
+    reported = (ToEach((ANN, BOB), Retracted(NOBODY, JOBS, (item.id,)), FLEETING),)
+    assert retract(ETL, item) == Decision(Done(), (RemoveItem(item),), reported)
 
 
 def test_the_owner_retracts_what_others_published():
@@ -51,13 +51,13 @@ def test_one_missing_item_refuses_them_all():
 
 
 @pytest.mark.parametrize(
-    ("configured", "asked", "told"),
+    ("configured", "asked", "reported"),
     [(True, False, True), (False, True, True), (False, False, False)],
 )
-def test_subscribers_hear_of_it_by_the_node_or_by_request(configured, asked, told):
+def test_subscribers_hear_of_it_by_the_node_or_by_request(configured, asked, reported):
     node = plain(notify_retract=configured)
     decision = retract(ETL, waiting(), notify=asked, node=node)
-    assert bool(decision.notices) is told
+    assert bool(decision.notices) is reported
 
 
 def test_there_is_nothing_to_unlock():

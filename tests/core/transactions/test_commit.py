@@ -30,7 +30,7 @@ from pubqueue.core.transactions.model import (
 )
 
 OWN = App(APP, Jid("etl@x"))
-TOLD = Totals(1, 2, 0.5)
+TOTALS = Totals(1, 2, 0.5)
 
 
 def tally(*found, node=None, rows=10, ids=10, **more):
@@ -39,7 +39,7 @@ def tally(*found, node=None, rows=10, ids=10, **more):
     return CommitNodeFacts(node.name, node, **(may | more), rows=rows, ids=ids, found=found)
 
 
-def ask(*tallies, items=10, totals=TOLD, on_taken=OnTaken.FAIL, dead_letter_node=None, **facts):
+def ask(*tallies, items=10, totals=TOTALS, on_taken=OnTaken.FAIL, dead_letter_node=None, **facts):
     known = {
         "app": OWN,
         "open": OpenVersion(immediate=False, items=items, bytes=99),
@@ -52,7 +52,7 @@ def ask(*tallies, items=10, totals=TOLD, on_taken=OnTaken.FAIL, dead_letter_node
 
 
 def change(*outcomes, items=10):
-    return Commit(APP, Jid("etl@x"), 1, NOW, outcomes, items, 99, TOLD)
+    return Commit(APP, Jid("etl@x"), 1, NOW, outcomes, items, 99, TOTALS)
 
 
 def refused(decision):

@@ -84,11 +84,11 @@ async def test_a_notice_that_cannot_be_rendered_leaves_the_others(stage, monkeyp
         notices, "head", lambda me, to, name: broken() if to == EVE else render(me, to, name)
     )
     await stage.server.send(stage.publish("i1", "news", 1))
-    told = []
-    while len(told) < 2:
+    reported = []
+    while len(reported) < 2:
         stanza = (await stage.server.receive()).tree
-        told.append((stanza.tag.rpartition("}")[2], stanza.get("to")))
-    assert sorted(told) == [("iq", BOSS), ("message", BOSS)]
+        reported.append((stanza.tag.rpartition("}")[2], stanza.get("to")))
+    assert sorted(reported) == [("iq", BOSS), ("message", BOSS)]
     await all_goes_on(stage, failed="notice.failed")
 
 

@@ -1,17 +1,17 @@
 """How far the server is."""
 
-from pubqueue.faces.xmpp.stream.flow_probe import AHEAD, EVERY, Echo
+from pubqueue.faces.xmpp.stream.flow_probe import AHEAD, EVERY, FlowProbe
 
 
 def test_a_server_that_sends_nothing_back_is_not_waited_for():
-    echo = Echo()
+    echo = FlowProbe()
     for _ in range(100):
         echo.wrote(AHEAD)
     assert not echo.is_awaited
 
 
 def test_an_echo_is_called_now_and_then_and_says_how_far_it_is():
-    echo = Echo()
+    echo = FlowProbe()
     assert echo.wrote(EVERY - 1) is None
     assert echo.wrote(1) == f"told-{EVERY}"
     assert echo.wrote(EVERY - 1) is None
@@ -19,7 +19,7 @@ def test_an_echo_is_called_now_and_then_and_says_how_far_it_is():
 
 
 def test_who_has_heard_one_waits_for_the_next_before_much_is_under_way():
-    echo = Echo()
+    echo = FlowProbe()
     echo.heard(echo.wrote(EVERY))
     assert not echo.is_awaited
     later = echo.wrote(AHEAD + 1)
@@ -33,7 +33,7 @@ def test_who_has_heard_one_waits_for_the_next_before_much_is_under_way():
 
 
 def test_an_echo_that_does_not_come_is_given_up():
-    echo = Echo()
+    echo = FlowProbe()
     echo.heard(echo.wrote(EVERY))
     echo.wrote(2 * AHEAD)
     echo.give_up()

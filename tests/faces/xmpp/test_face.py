@@ -114,18 +114,18 @@ async def asking(folder):
             "server": f"{server.host}:{server.port}",
             "store": f"sqlite:///{folder.absolute()}/store.db",
         }
-        told = load(file, flags, {})
-        async with queue(told) as broker:
+        reported = load(file, flags, {})
+        async with queue(reported) as broker:
             face = XmppFace(
                 broker,
-                jid=told.jid,
-                secret=told.shared_secret(),
-                server=told.address(),
+                jid=reported.jid,
+                secret=reported.shared_secret(),
+                server=reported.address(),
                 principals=Principals(admins=[Jid("boss@localhost")], home="localhost"),
             )
             serving = asyncio.create_task(face.run())
             await server.connected()
-            with closing(sqlite3.connect(told.make_store().path)) as store:
+            with closing(sqlite3.connect(reported.make_store().path)) as store:
                 yield Asking(server, store)
             await face.stop()
             serving.cancel()
@@ -215,9 +215,9 @@ def test_an_answer_that_servers_would_not_relay_is_cut_and_a_notice_is_split(liv
     gone = "".join(f"<item id='{name}'/>" for name in names)
     runner.run(asked.ask("set", *pubsub(f"<retract node='plain' notify='1'>{gone}</retract>")))
     runner.run(asked.ask("get", "boss@localhost/desk", query))
-    told = [m for m in asked.messages.values() if m.get("to") == "boss@localhost/desk"]
-    assert [e.get("id") for m in told for e in m.iter("{*}retract")] == names
-    assert len(told) == 2
+    reported = [m for m in asked.messages.values() if m.get("to") == "boss@localhost/desk"]
+    assert [e.get("id") for m in reported for e in m.iter("{*}retract")] == names
+    assert len(reported) == 2
 
 
 def test_a_huge_id_counts_as_a_part_of_the_answer(live):

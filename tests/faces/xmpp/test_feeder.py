@@ -6,7 +6,7 @@ from xml.parsers import expat
 
 import pytest
 
-from pubqueue.faces.xmpp.stream.expat_feeder import CHUNK, Feeder, padding
+from pubqueue.faces.xmpp.stream.expat_feeder import CHUNK, ExpatFeeder, padding
 
 DOCUMENT = (
     "<?xml version='1.0'?><s xmlns:q='a'> <iq id=\"a>b'/&gt;'>>>\"><x a='\">&lt;/x>'>te&lt;xt&#10;]]</x>"
@@ -58,7 +58,7 @@ class Deferring:
 
 def events(pieces):
     parser = Deferring()
-    feeder = Feeder(parser)
+    feeder = ExpatFeeder(parser)
     for piece in pieces:
         feeder.feed(piece)
     return parser.events
@@ -107,7 +107,7 @@ def test_a_tag_larger_than_what_python_gives_expat_at_once(size):
 
 
 def test_what_is_not_xml_is_refused_at_once():
-    feeder = Feeder(Deferring())
+    feeder = ExpatFeeder(Deferring())
     with pytest.raises(expat.ExpatError):
         feeder.feed(b"GET / HTTP/1.1\r\n\r\n")
 

@@ -119,7 +119,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     for _ in range(100):
         await asyncio.sleep(0)
     assert stage.unwritten < HIGH_WATER_BYTES + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
-    assert 0 < stage.face._many._lanes.octets < PAYLOAD + PEOPLE * 10 + 1000
+    assert 0 < stage.face._many._queues.byte_count < PAYLOAD + PEOPLE * 10 + 1000
     # others are served meanwhile: what is said to them stands behind what is written, not behind all
     await stage.server.send(stage.iq("ping", "", by="eve@localhost/x", kind="get"))
     stage.server.read_on()
@@ -134,7 +134,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     messages = [stanza for stanza in heard if stanza.tag.endswith("message")]
     assert [m.get("to") for m in messages] == [f"reader@localhost/{n}" for n in range(PEOPLE)]
     assert {len(m.findtext(".//{x}x")) for m in messages} == {PAYLOAD}
-    assert stage.face._many._lanes.octets == 0
+    assert stage.face._many._queues.byte_count == 0
 
 
 async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypatch):
@@ -148,16 +148,16 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
-    (lane,) = stage.face._many._lanes._lanes.values()
-    assert [len(told.to) for told in lane] == [30]
+    (queue,) = stage.face._many._queues._queues.values()
+    assert [len(reported.to) for reported in queue] == [30]
     stage.server.read_on()
-    told = []
-    while len(told) < 240:
+    reported = []
+    while len(reported) < 240:
         stanza = (await stage.server.receive()).tree
         if stanza.tag.endswith("message"):
-            told.append((stanza.find(".//{*}item").get("id"), stanza.get("to")))
+            reported.append((stanza.find(".//{*}item").get("id"), stanza.get("to")))
     crowd_of = sorted(f"reader@localhost/{number}" for number in range(120))
-    assert told == [(name, jid) for name in ("i1", "i2") for jid in crowd_of]
+    assert reported == [(name, jid) for name in ("i1", "i2") for jid in crowd_of]
 
 
 async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, monkeypatch):
@@ -188,11 +188,11 @@ async def test_news_end_with_their_stream(stage):
     await an_audience(stage)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news"))
-    while not stage.face._many._lanes:  # noqa: ASYNC110  # nothing tells of it
+    while not stage.face._many._queues:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0)
     await stage.server.drop()
     await stage.server.reconnected(1)
-    assert not stage.face._many._lanes
+    assert not stage.face._many._queues
     assert await stage.ask("ping", "", kind="get") == "result"
 
 
@@ -208,8 +208,8 @@ async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
         await asyncio.sleep(0)
     for _ in range(100):
         await asyncio.sleep(0)
-    waiting, most = stage.face._intake, EVERYBODY.octets
-    assert waiting.count == EVERYBODY.requests or most <= waiting.octets < most + 2 * PAYLOAD
+    waiting, most = stage.face._intake, EVERYBODY.byte_count
+    assert waiting.count == EVERYBODY.requests or most <= waiting.byte_count < most + 2 * PAYLOAD
     assert not stage.face.component._reading
     assert len(stage.face.component._stanzas) < 2 * EVERYBODY.requests
     stage.store.may_go.set()
@@ -217,7 +217,7 @@ async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
     seen = [(await stage.server.receive()).tree for _ in range(count)]
     assert [stanza.get("id") for stanza in seen] == [f"i{number}" for number in range(count)]
     assert {stanza.get("type") for stanza in seen} == {"result"}
-    assert (waiting.count, waiting.octets, stage.face.component._reading) == (0, 0, True)
+    assert (waiting.count, waiting.byte_count, stage.face.component._reading) == (0, 0, True)
 
 
 @pytest.mark.parametrize("written", ["at once", "the ordinary way"])
@@ -333,7 +333,7 @@ class Echoing:
         while (stanza := await self._next()) is not None and stanza.get("id") != name:
             pass
 
-    async def until_told(self, count):
+    async def until_reported(self, count):
         """Hear so many messages in all, sending back every echo."""
         while self.messages < count:
             await self.send_back()
@@ -356,22 +356,22 @@ async def test_news_are_written_as_far_as_the_echo_of_those_before_has_been_hear
     await an_audience(stage, count=50)
     echoing = Echoing(stage)
     await stage.server.send(stage.publish("i1", "news"))
-    await echoing.until_told(50)
+    await echoing.until_reported(50)
     await stage.server.send(stage.publish("i2", "news"))
     await echoing.until("i2")
     for number in range(3):  # whoever asks is answered, and no more news are written
         await stage.server.send(stage.iq(f"ping{number}", "", kind="get"))
         await echoing.until(f"ping{number}")
     assert 50 < echoing.messages < 56
-    await echoing.until_told(100)
+    await echoing.until_reported(100)
 
 
 async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypatch):
-    monkeypatch.setattr(pace, "ECHO_TIMEOUT", 0.01)
+    monkeypatch.setattr(pace, "PROBE_TIMEOUT", 0.01)
     await an_audience(stage, count=50)
     echoing = Echoing(stage)
     await stage.server.send(stage.publish("i1", "news"))
-    await echoing.until_told(50)
+    await echoing.until_reported(50)
     await stage.server.send(stage.publish("i2", "news"))
     while echoing.messages < 100:
         await echoing._next()

@@ -27,13 +27,13 @@ def clock():
 
 
 @pytest.fixture
-def told():
+def reported():
     return []
 
 
 @pytest.fixture
-def intake(told, clock):
-    return Intake(lambda: told.append("full"), lambda: told.append("room"), clock)
+def intake(reported, clock):
+    return Intake(lambda: reported.append("full"), lambda: reported.append("room"), clock)
 
 
 def local(number):
@@ -49,57 +49,59 @@ def publish(count):
     return Publish(EVE, NodeName("jobs"), drafts)
 
 
-def test_enough_for_all_is_so_many_requests_until_half_of_them_are_answered(intake, told):
+def test_enough_for_all_is_so_many_requests_until_half_of_them_are_answered(intake, reported):
     loads = [intake.take(local(number), 1) for number in range(EVERYBODY.requests + 10)]
-    assert told == ["full"]
+    assert reported == ["full"]
     for _ in range(EVERYBODY.requests // 2 + 9):
         intake.done(loads.pop())
-    assert told == ["full"]
+    assert reported == ["full"]
     intake.done(loads.pop())
-    assert told == ["full", "room"]
+    assert reported == ["full", "room"]
 
 
-def test_enough_for_all_is_so_many_bytes_until_half_of_them_are_answered(intake, told):
-    loads = [intake.take(local(number), EVERYBODY.octets // 4) for number in range(4)]
-    assert told == ["full"]
+def test_enough_for_all_is_so_many_bytes_until_half_of_them_are_answered(intake, reported):
+    loads = [intake.take(local(number), EVERYBODY.byte_count // 4) for number in range(4)]
+    assert reported == ["full"]
     intake.done(loads.pop())
-    assert told == ["full"]
+    assert reported == ["full"]
     intake.done(loads.pop())
-    assert told == ["full", "room"]
+    assert reported == ["full", "room"]
 
 
-def test_one_that_is_larger_than_all_of_it_is_taken(intake, told):
+def test_one_that_is_larger_than_all_of_it_is_taken(intake, reported):
     assert not intake.beyond(EVE)
-    intake.done(intake.take(EVE, 2 * EVERYBODY.octets))
-    assert told == ["full", "room"]
+    intake.done(intake.take(EVE, 2 * EVERYBODY.byte_count))
+    assert reported == ["full", "room"]
     assert not intake.beyond(EVE)
 
 
 @pytest.mark.parametrize(
-    ("word", "octets", "times"),
+    ("word", "byte_count", "times"),
     [
         ("requests", 1, ACCOUNT.requests),
-        ("bytes", ACCOUNT.octets // 4, 4),
+        ("bytes", ACCOUNT.byte_count // 4, 4),
         ("items", 1, ACCOUNT.items // 100 + 1),
     ],
 )
-def test_an_account_with_enough_under_way_waits_and_nobody_else(intake, told, word, octets, times):
+def test_an_account_with_enough_under_way_waits_and_nobody_else(
+    intake, reported, word, byte_count, times
+):
     loads = []
     for _ in range(times):
         assert not intake.beyond(EVE)
-        loads.append(intake.take(EVE, octets, publish(100) if word == "items" else None))
+        loads.append(intake.take(EVE, byte_count, publish(100) if word == "items" else None))
     assert word in intake.beyond(EVE)
     assert word in intake.beyond(EVES_OTHER), "all its resources are one account"
     assert not intake.beyond(ANN)
-    assert told == [], "one account cannot have the stream stopped"
+    assert reported == [], "one account cannot have the stream stopped"
     intake.done(loads.pop())
     assert not intake.beyond(EVE)
     for load in loads:
         intake.done(load)
-    assert (intake.count, intake.octets, intake.reads) == (0, 0, 0)
+    assert (intake.count, intake.byte_count, intake.reads) == (0, 0, 0)
 
 
-def test_reads_have_a_bound_of_their_own_and_stop_nobody(intake, told):
+def test_reads_have_a_bound_of_their_own_and_stop_nobody(intake, reported):
     loads = [intake.take(EVE, 100, ReadNodes(by=EVE)) for _ in range(ACCOUNT.reads)]
     assert "read" in intake.beyond_reading(EVE)
     assert not intake.beyond(EVE), "what changes something goes on"
@@ -107,7 +109,7 @@ def test_reads_have_a_bound_of_their_own_and_stop_nobody(intake, told):
     others = [local(number) for number in range(EVERYBODY.reads - ACCOUNT.reads)]
     loads += [intake.take(one, 100, ReadNodes(by=one)) for one in others]
     assert "read" in intake.beyond_reading(ANN)
-    assert (told, intake.count) == ([], 0)
+    assert (reported, intake.count) == ([], 0)
     for load in loads:
         intake.done(load)
     assert not intake.beyond_reading(ANN)
@@ -147,7 +149,7 @@ def test_accounts_that_come_and_go_are_forgotten_and_what_their_server_has_cost_
 
 def test_one_account_can_never_have_all(intake):
     """Neither can a server of strangers, so there is always room for somebody else."""
-    for name in ("requests", "octets", "items", "reads"):
+    for name in ("requests", "byte_count", "items", "reads"):
         one, server, all_ = (getattr(b, name) for b in (ACCOUNT, DOMAIN, EVERYBODY))
         assert one <= all_ / 2
         assert server <= all_ * 3 / 4

@@ -20,30 +20,30 @@ TITLED = replace(ITEM, draft=replace(draft("a"), headers=(("Keywords", "verse"),
 GONE = Retracted(ANN, JOBS, (ItemId("a"),))
 
 
-def told(what, *, fleeting=False):
+def reported(what, *, fleeting=False):
     return notices.rest(what, "queue.x", fleeting=fleeting).decode()
 
 
 @pytest.mark.parametrize("fleeting", [True, False])
 @pytest.mark.parametrize("what", [ITEM, GONE, Announce(ANN, JOBS, None, None)])
 def test_the_ids_are_the_last_child(what, fleeting):
-    plain, named = (told(one, fleeting=fleeting) for one in (what, replace(what, subids=IDS)))
+    plain, named = (reported(one, fleeting=fleeting) for one in (what, replace(what, subids=IDS)))
     assert "SubID" not in plain
     assert named == plain.removesuffix("</message>") + f'<headers xmlns="{ns.SHIM}">' + HEADERS
     assert (HINT in named) != fleeting
 
 
 def test_there_is_one_element_of_headers_the_publishers_first():
-    named = told(replace(TITLED, subids=IDS))
+    named = reported(replace(TITLED, subids=IDS))
     assert named.count("<headers ") == 1
     assert named.endswith(f'<header name="Keywords">verse</header>{HEADERS}')
-    assert f"{HINT}</message>" in told(TITLED)
+    assert f"{HINT}</message>" in reported(TITLED)
 
 
 def test_of_the_node_nothing_is_named():
-    assert "SubID" not in told(Purged(ANN, JOBS))
+    assert "SubID" not in reported(Purged(ANN, JOBS))
 
 
 def test_as_many_as_a_jid_may_have_fit_beside_the_largest_text():
     many = replace(GONE, subids=tuple(new_id() for _ in range(MAX_OF_JID)))
-    assert len(told(many)) - len(told(GONE)) < MAX_HEAD_LENGTH / 2
+    assert len(reported(many)) - len(reported(GONE)) < MAX_HEAD_LENGTH / 2

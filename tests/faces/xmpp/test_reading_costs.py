@@ -38,9 +38,9 @@ def item(payload):
     return f"<item><job xmlns='urn:work'>{payload}</job></item>"
 
 
-def declared(octets):
+def declared(byte_count):
     """Return declarations of so many bytes: a prefix of five and a namespace of five each."""
-    return "".join(f" xmlns:p{number:04}='urn:x'" for number in range(octets // 10))
+    return "".join(f" xmlns:p{number:04}='urn:x'" for number in range(byte_count // 10))
 
 
 LONG = "u" * (MAX_NAMESPACE_LENGTH + 1)

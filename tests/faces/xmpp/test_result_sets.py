@@ -10,8 +10,8 @@ SMALL = [b"x"] * 3
 
 
 def shown(entries, part):
-    which, told = cut(entries, NAMES, part)
-    return NAMES[which], told.removeprefix('<set xmlns="http://jabber.org/protocol/rsm">')
+    which, reported = cut(entries, NAMES, part)
+    return NAMES[which], reported.removeprefix('<set xmlns="http://jabber.org/protocol/rsm">')
 
 
 def test_a_list_that_nobody_asked_for_in_parts_and_that_fits_has_no_set():
@@ -19,18 +19,18 @@ def test_a_list_that_nobody_asked_for_in_parts_and_that_fits_has_no_set():
 
 
 def test_a_list_that_does_not_fit_says_where_it_goes_on():
-    told = '<first index="0">a</first><last>b</last><count>3</count></set>'
-    assert shown(WIDE, Part(total=3)) == (["a", "b"], told)
+    reported = '<first index="0">a</first><last>b</last><count>3</count></set>'
+    assert shown(WIDE, Part(total=3)) == (["a", "b"], reported)
 
 
 def test_what_is_read_from_its_end_loses_its_beginning():
-    told = "<first>b</first><last>c</last><count>3</count></set>"
-    assert shown(WIDE, Part(total=3, backward=True)) == (["b", "c"], told)
+    reported = "<first>b</first><last>c</last><count>3</count></set>"
+    assert shown(WIDE, Part(total=3, backward=True)) == (["b", "c"], reported)
 
 
 def test_who_asked_for_a_part_is_told_which_it_is():
-    told = "<first>a</first><last>c</last></set>"
-    assert shown(SMALL, Part(begins=False, asked=True)) == (NAMES, told)
+    reported = "<first>a</first><last>c</last></set>"
+    assert shown(SMALL, Part(begins=False, asked=True)) == (NAMES, reported)
 
 
 def test_one_entry_is_shown_however_large_it_is():

@@ -32,10 +32,10 @@ def roster(name, sender, *, subscription="from", jid=ANN, kind="result"):
     return element("iq", query, **{"type": kind, "id": name, "from": sender})
 
 
-class Desk:
+class Asking:
     def __init__(self):
         self.said = []
-        self.told = []
+        self.reported = []
         self.principals = Principals(home="x")
         self.rosters = Rosters(
             "queue.x", lambda data: bool(self.said.append(data)), self.principals
@@ -43,106 +43,111 @@ class Desk:
 
     def ask(self, *owners):
         loop = asyncio.get_running_loop()
-        self.answered = self.rosters.ask(Principal(ANN, local=True), owners, self.told.append, loop)
+        self.answered = self.rosters.ask(
+            Principal(ANN, local=True), owners, self.reported.append, loop
+        )
 
 
 @pytest.fixture
-def desk():
-    return Desk()
+def asking():
+    return Asking()
 
 
-async def test_nothing_is_asked_of_a_server_that_has_granted_nothing(desk):
-    desk.ask(BOSS)
-    assert (desk.said, desk.told) == ([], [()])
-    assert not desk.principals.of(BOSS).rosters
+async def test_nothing_is_asked_of_a_server_that_has_granted_nothing(asking):
+    asking.ask(BOSS)
+    assert (asking.said, asking.reported) == ([], [()])
+    assert not asking.principals.of(BOSS).rosters
 
 
 @pytest.mark.parametrize(("kind", "granted"), [("get", True), ("both", True), ("none", False)])
-async def test_a_grant_is_for_the_accounts_of_the_domain_that_gives_it(desk, kind, granted):
-    assert desk.rosters.hear_grant("x", grant(kind))
-    assert desk.principals.of(BOSS).rosters is granted
-    assert not desk.principals.of(CEO).rosters
-    assert not desk.rosters.hear_grant("x", element("message"))
+async def test_a_grant_is_for_the_accounts_of_the_domain_that_gives_it(asking, kind, granted):
+    assert asking.rosters.hear_grant("x", grant(kind))
+    assert asking.principals.of(BOSS).rosters is granted
+    assert not asking.principals.of(CEO).rosters
+    assert not asking.rosters.hear_grant("x", element("message"))
 
 
 @pytest.mark.parametrize("sender", [None, "eve@x", "x/y"])
-async def test_only_a_server_grants(desk, sender):
-    desk.rosters.hear_grant(sender, grant("get"))
-    assert not desk.principals.of(BOSS).rosters
+async def test_only_a_server_grants(asking, sender):
+    asking.rosters.hear_grant(sender, grant("get"))
+    assert not asking.principals.of(BOSS).rosters
 
 
-async def test_so_many_domains_are_remembered_and_a_grant_can_be_taken_back(desk):
+async def test_so_many_domains_are_remembered_and_a_grant_can_be_taken_back(asking):
     for number in range(MAX_DOMAINS + 1):
-        desk.rosters.hear_grant(f"x{number}", grant("get"))
-    assert not desk.principals.of(Jid(f"boss@x{MAX_DOMAINS}")).rosters
-    desk.rosters.hear_grant("x0", grant("none"))
-    assert not desk.principals.of(Jid("boss@x0")).rosters
+        asking.rosters.hear_grant(f"x{number}", grant("get"))
+    assert not asking.principals.of(Jid(f"boss@x{MAX_DOMAINS}")).rosters
+    asking.rosters.hear_grant("x0", grant("none"))
+    assert not asking.principals.of(Jid("boss@x0")).rosters
 
 
-async def test_what_the_rosters_say_is_told_when_all_have_answered(desk):
-    desk.rosters.hear_grant("x", grant("get"))
-    desk.rosters.hear_grant("elsewhere", grant("both"))
-    desk.ask(BOSS, CEO)
-    assert [b'to="boss@x"' in desk.said[0], b'to="ceo@elsewhere"' in desk.said[1]] == [True, True]
-    assert not desk.rosters.hear_answer(roster("roster-0", "eve@x"))
-    assert desk.rosters.hear_answer(roster("roster-0", BOSS))
-    assert desk.told == []
-    assert desk.rosters.hear_answer(roster("roster-1", CEO, subscription="to"))
-    assert desk.told == [(Contact(True, ("Friends",)), Contact(False, ("Friends",)))]  # noqa: FBT003
-    assert not desk.rosters.hear_answer(roster("roster-1", CEO))
+async def test_what_the_rosters_say_is_told_when_all_have_answered(asking):
+    asking.rosters.hear_grant("x", grant("get"))
+    asking.rosters.hear_grant("elsewhere", grant("both"))
+    asking.ask(BOSS, CEO)
+    assert [b'to="boss@x"' in asking.said[0], b'to="ceo@elsewhere"' in asking.said[1]] == [
+        True,
+        True,
+    ]
+    assert not asking.rosters.hear_answer(roster("roster-0", "eve@x"))
+    assert asking.rosters.hear_answer(roster("roster-0", BOSS))
+    assert asking.reported == []
+    assert asking.rosters.hear_answer(roster("roster-1", CEO, subscription="to"))
+    assert asking.reported == [(Contact(True, ("Friends",)), Contact(False, ("Friends",)))]  # noqa: FBT003
+    assert not asking.rosters.hear_answer(roster("roster-1", CEO))
 
 
-async def test_others_in_the_roster_and_errors_say_nothing(desk):
-    desk.rosters.hear_grant("x", grant("get"))
-    desk.ask(BOSS)
-    desk.rosters.hear_answer(roster("roster-0", BOSS, jid="bob@x"))
-    desk.ask(BOSS)
-    desk.rosters.hear_answer(roster("roster-1", BOSS, kind="error"))
-    assert desk.told == [(), ()]
+async def test_others_in_the_roster_and_errors_say_nothing(asking):
+    asking.rosters.hear_grant("x", grant("get"))
+    asking.ask(BOSS)
+    asking.rosters.hear_answer(roster("roster-0", BOSS, jid="bob@x"))
+    asking.ask(BOSS)
+    asking.rosters.hear_answer(roster("roster-1", BOSS, kind="error"))
+    assert asking.reported == [(), ()]
 
 
-async def test_with_the_stream_goes_what_was_granted_and_who_waits_is_answered(desk):
-    desk.rosters.hear_grant("x", grant("get"))
-    desk.ask(BOSS)
-    desk.rosters.forget()
-    assert desk.told == [()]
-    assert not desk.principals.of(BOSS).rosters
+async def test_with_the_stream_goes_what_was_granted_and_who_waits_is_answered(asking):
+    asking.rosters.hear_grant("x", grant("get"))
+    asking.ask(BOSS)
+    asking.rosters.forget()
+    assert asking.reported == [()]
+    assert not asking.principals.of(BOSS).rosters
 
 
-async def test_an_account_has_so_many_questions_open_and_others_theirs(desk):
-    desk.rosters.hear_grant("x", grant("get"))
+async def test_an_account_has_so_many_questions_open_and_others_theirs(asking):
+    asking.rosters.hear_grant("x", grant("get"))
     loop = asyncio.get_running_loop()
 
     def ask(by):
-        return desk.rosters.ask(by, (BOSS,), desk.told.append, loop)
+        return asking.rosters.ask(by, (BOSS,), asking.reported.append, loop)
 
     eve, ann = Principal(Jid("eve@x"), local=True), Principal(ANN, local=True)
     assert [ask(eve) for _ in range(MAX_OF_ONE)] == [True] * MAX_OF_ONE
     assert not ask(Principal(Jid("eve@x/other"), local=True)), "all resources are one account"
     assert ask(ann)
-    assert len(desk.said) == MAX_OF_ONE + 1
-    assert desk.told == []
-    assert desk.rosters.hear_answer(roster("roster-0", BOSS))
+    assert len(asking.said) == MAX_OF_ONE + 1
+    assert asking.reported == []
+    assert asking.rosters.hear_answer(roster("roster-0", BOSS))
     assert ask(eve)
     assert not ask(eve)
 
 
-async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(desk):
-    desk.rosters.hear_grant("x", grant("get"))
+async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(asking):
+    asking.rosters.hear_grant("x", grant("get"))
     loop = asyncio.get_running_loop()
 
     def ask(name):
-        return desk.rosters.ask(Principal(Jid(name)), (BOSS,), desk.told.append, loop)
+        return asking.rosters.ask(Principal(Jid(name)), (BOSS,), asking.reported.append, loop)
 
     assert sum(ask(f"a{number}@far") for number in range(2 * MAX_OF_A_SERVER)) == MAX_OF_A_SERVER
     assert ask("a@near")
-    assert desk.rosters.ask(Principal(ANN, local=True), (BOSS,), desk.told.append, loop)
-    desk.rosters.forget()
-    assert not desk.rosters._of
+    assert asking.rosters.ask(Principal(ANN, local=True), (BOSS,), asking.reported.append, loop)
+    asking.rosters.forget()
+    assert not asking.rosters._of
 
 
-async def test_of_very_many_owners_some_are_asked(desk):
-    desk.rosters.hear_grant("x", grant("get"))
-    desk.ask(*(Jid(f"owner{number}@x") for number in range(2 * MAX_OF_ONE)))
-    assert desk.answered
-    assert len(desk.said) == MAX_OF_ONE
+async def test_of_very_many_owners_some_are_asked(asking):
+    asking.rosters.hear_grant("x", grant("get"))
+    asking.ask(*(Jid(f"owner{number}@x") for number in range(2 * MAX_OF_ONE)))
+    assert asking.answered
+    assert len(asking.said) == MAX_OF_ONE

@@ -30,7 +30,7 @@ def test_between_two_slices_it_rests_for_as_long_as_a_slice_takes():
     component = SimpleNamespace(
         ready=True, loop=loop, write=lambda text, _white: written.append(text)
     )
-    pace = SimpleNamespace(has_room=True, wrote=lambda _octets: None)
+    pace = SimpleNamespace(has_room=True, wrote=lambda _byte_count: None)
     outbox = SimpleNamespace(set_behind=lambda *_facts: None)
     many = ToMany("queue.x", component, pace, outbox)
     crowd = tuple(Jid(f"bot{number}@x/1") for number in range(1000))

@@ -16,7 +16,7 @@ from pubqueue.core.queue.settle import Outcome
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.core.reading.samples import MAX_SAMPLED, KeepSamples, ReadSamples
 from pubqueue.monitor.counters import Tally
-from pubqueue.monitor.event_counters import Kind, Why
+from pubqueue.monitor.event_counters import ItemEvent, Why
 from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
@@ -176,7 +176,7 @@ async def test_plain_nodes_and_nodes_that_are_gone_have_none():
     plain, gone = NodeName("plain"), NodeName("gone")
     async with processes() as (process,):
         await process.do(a_queue(plain, queueing=False), publishes("a", node=plain))
-        process.sampling.note((), {(gone, Kind.PUBLISHED, Why.NONE): 1}, {})
+        process.sampling.note((), {(gone, ItemEvent.PUBLISHED, Why.NONE): 1}, {})
         await process.keep()
         assert await process.samples(plain, gone) == []
 
@@ -192,8 +192,8 @@ async def test_samples_are_for_administrators():
 def test_no_more_nodes_are_counted_than_are_kept():
     sampling = Sampling(SERVICE, lambda: NOW)
     for number in range(MAX_SAMPLED + 5):
-        sampling.note((), {(f"n{number}", Kind.PUBLISHED, Why.NONE): 1}, {})
-    sampling.note((), {("", Kind.PUBLISHED, Why.NONE): 1}, {})
+        sampling.note((), {(f"n{number}", ItemEvent.PUBLISHED, Why.NONE): 1}, {})
+    sampling.note((), {("", ItemEvent.PUBLISHED, Why.NONE): 1}, {})
     assert len(sampling._counts) == MAX_SAMPLED
 
 

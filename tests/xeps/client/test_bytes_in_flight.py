@@ -18,12 +18,12 @@ class Crowd:
     def __init__(self, most):
         self.room, self.inside, self.ends = BytesInFlight(most), [], {}
 
-    def enter(self, name, octets):
+    def enter(self, name, byte_count):
         self.ends[name] = asyncio.Event()
-        return asyncio.create_task(self._stay(name, octets))
+        return asyncio.create_task(self._stay(name, byte_count))
 
-    async def _stay(self, name, octets):
-        async with self.room.of(octets, None):
+    async def _stay(self, name, byte_count):
+        async with self.room.of(byte_count, None):
             self.inside.append(name)
             await self.ends[name].wait()
             self.inside.remove(name)
@@ -31,7 +31,9 @@ class Crowd:
 
 async def test_room_is_given_in_order_up_to_its_bytes():
     crowd = Crowd(100)
-    tasks = [crowd.enter(name, octets) for name, octets in (("a", 60), ("b", 60), ("c", 40))]
+    tasks = [
+        crowd.enter(name, byte_count) for name, byte_count in (("a", 60), ("b", 60), ("c", 40))
+    ]
     await turns()
     assert crowd.inside == ["a"], "nobody goes past who came before"
     crowd.ends["a"].set()
@@ -44,7 +46,9 @@ async def test_room_is_given_in_order_up_to_its_bytes():
 
 async def test_what_is_larger_than_all_of_it_goes_alone():
     crowd = Crowd(100)
-    tasks = [crowd.enter(name, octets) for name, octets in (("a", 10), ("b", 500), ("c", 10))]
+    tasks = [
+        crowd.enter(name, byte_count) for name, byte_count in (("a", 10), ("b", 500), ("c", 10))
+    ]
     await turns()
     assert crowd.inside == ["a"]
     crowd.ends["a"].set()

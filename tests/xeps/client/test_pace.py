@@ -23,7 +23,7 @@ def answer(ping):
     return Element("iq", {"id": fromstring(ping).get("id"), "type": "error"})
 
 
-def told(caplog):
+def reported(caplog):
     return [it.pubqueue for it in caplog.records if it.pubqueue["event"] == "server.slow"]
 
 
@@ -38,8 +38,8 @@ def test_an_answer_that_takes_long_is_told_and_not_each_time(caplog):
             assert not pace.read(answer(ping), JID)
 
     virtual_time.run(hour())
-    assert [(it["jid"], it["seconds"]) for it in told(caplog)] == [(JID, 3), (JID, 100)]
-    assert told(caplog)[0]["octets"] == 2 * OFTEN
+    assert [(it["jid"], it["seconds"]) for it in reported(caplog)] == [(JID, 3), (JID, 100)]
+    assert reported(caplog)[0]["octets"] == 2 * OFTEN
 
 
 def test_who_sends_little_is_not_asked_for():
@@ -62,7 +62,7 @@ def test_a_connection_that_is_lost_is_no_slow_server(caplog):
         pace.cut()
 
     virtual_time.run(lost())
-    assert told(caplog) == []
+    assert reported(caplog) == []
 
 
 def test_the_sentence_says_which_setting_to_raise():
@@ -91,7 +91,7 @@ class SlowEjabberd(Ejabberd):
         file.write_text(json.dumps(config))
 
 
-class Told(logging.Handler):
+class Heard(logging.Handler):
     def __init__(self):
         super().__init__()
         self.slow = asyncio.Event()
@@ -104,7 +104,7 @@ class Told(logging.Handler):
 @pytest.mark.e2e
 @pytest.mark.parametrize("server", [SlowProsody(modules=("limits",)), SlowEjabberd()])
 async def test_a_server_that_limits_an_account_is_told(server, caplog):
-    heard, logger = Told(), logging.getLogger("pubqueue_xeps")
+    heard, logger = Heard(), logging.getLogger("pubqueue_xeps")
     logger.addHandler(heard)
     async with server:
         await server.account("etl", "secret")
@@ -123,4 +123,4 @@ async def test_a_server_that_limits_an_account_is_told(server, caplog):
             publishing.cancel()
             await asyncio.gather(publishing, return_exceptions=True)
     logger.removeHandler(heard)
-    assert told(caplog)[0]["seconds"] > 0.2
+    assert reported(caplog)[0]["seconds"] > 0.2

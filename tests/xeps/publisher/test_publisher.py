@@ -75,7 +75,7 @@ KNOWN = "<known xmlns='urn:x-pubqueue:0' item='i1'/>"
 
 
 @pytest.mark.parametrize(
-    ("beside", "told"),
+    ("beside", "reported"),
     [
         (None, Published("jobs", "i1", duplicate=False)),
         ("", Published("jobs", "i1", duplicate=None)),
@@ -85,9 +85,9 @@ KNOWN = "<known xmlns='urn:x-pubqueue:0' item='i1'/>"
     ],
     ids=["new", "a service that does not tell", "known", "dead", "dead, of an older service"],
 )
-async def test_what_the_service_tells_is_the_result(service, publisher, beside, told):
+async def test_what_the_service_tells_is_the_result(service, publisher, beside, reported):
     service.script["publish"] = lambda iq: [result(iq)] if beside is None else usual(iq, beside)
-    assert await publisher.publish("jobs", 1, id="i1") == told
+    assert await publisher.publish("jobs", 1, id="i1") == reported
 
 
 async def test_a_lost_answer_is_asked_for_under_the_same_id(service, publisher):

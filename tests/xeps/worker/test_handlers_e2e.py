@@ -242,8 +242,8 @@ async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):
         assert (waits.error, waits.failed) == ("no handler for {x}mail", 0)
     async with working(new):
         await done.wait()
-    told = {"reason": "no handler for {x}mail"}
-    assert worker.said == [{"type": "release", "delay": "1.000"} | told]
+    reported = {"reason": "no handler for {x}mail"}
+    assert worker.said == [{"type": "release", "delay": "1.000"} | reported]
     assert await left(etl) == []
 
 

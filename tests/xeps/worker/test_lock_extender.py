@@ -20,10 +20,10 @@ from pubqueue_xeps.xep_0254.event import Delivered, Lock
 
 def test_the_services_time_goes_on_with_the_monotonic_clock(monkeypatch):
     clock = ServiceClock()
-    told = datetime(2030, 1, 1, tzinfo=UTC)
-    clock.set(told, asked=100)
+    reported = datetime(2030, 1, 1, tzinfo=UTC)
+    clock.set(reported, asked=100)
     monkeypatch.setattr(time, "time", lambda: pytest.fail("the clock of this machine was asked"))
-    assert clock.left(told + timedelta(seconds=60), now=110) == 50
+    assert clock.left(reported + timedelta(seconds=60), now=110) == 50
 
 
 def test_until_it_is_told_the_time_is_this_machines(monkeypatch):

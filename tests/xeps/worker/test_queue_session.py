@@ -63,15 +63,15 @@ async def test_a_refused_subscription_ends_the_entry(service, worker_of, refusal
 @pytest.fixture
 def warned():
     """Return the warnings as they come."""
-    told = asyncio.Queue()
+    reported = asyncio.Queue()
 
     class Handler(logging.Handler):
         def emit(self, record):
-            told.put_nowait(record.getMessage())
+            reported.put_nowait(record.getMessage())
 
     handler = Handler(logging.WARNING)
     logging.getLogger("pubqueue_xeps").addHandler(handler)
-    yield told
+    yield reported
     logging.getLogger("pubqueue_xeps").removeHandler(handler)
 
 

@@ -20,12 +20,12 @@ class Freeing(logging.Handler):
     def __init__(self):
         super().__init__()
         self.missed = threading.Event()
-        self.told = []
+        self.reported = []
 
     def emit(self, record):
         facts = record.pubqueue
         if facts["event"].startswith("loop."):
-            self.told.append((facts["event"], facts["where"], facts["seconds"]))
+            self.reported.append((facts["event"], facts["where"], facts["seconds"]))
             self.missed.set()
 
 
@@ -58,7 +58,7 @@ async def test_the_handler_that_blocks_is_named_with_its_line(service, log, seve
     app = Handlers()
     app.handler()(rebook)
     await service.run(worker(service), app if several else rebook, node="jobs")
-    (missed, *_, over) = log.told
+    (missed, *_, over) = log.reported
     assert [missed[0], over[0]] == ["loop.stands_still", "loop.stood_still"]
     assert missed[1].startswith(f"the handler rebook, {__file__}:")
     assert over[1] == missed[1]
@@ -80,7 +80,7 @@ async def test_a_handler_that_waits_is_not_one_that_blocks(service, log):
 
     await service.run(worker(service), waits, node="jobs")
     assert looked.is_set()
-    assert log.told == []
+    assert log.reported == []
 
 
 async def test_one_thread_watches_a_loop_however_many_workers_it_has():
@@ -98,4 +98,4 @@ async def test_what_lasts_is_told_each_time_that_it_has_doubled(log):
     watch._beaten = 0
     for now in (1, 3, 4, 5, 7, 10, 20):
         watch.look(now)  # of this very loop, which is in this test
-    assert [seconds for _, _, seconds in log.told] == [2.5, 6.5, 19.5]
+    assert [seconds for _, _, seconds in log.reported] == [2.5, 6.5, 19.5]

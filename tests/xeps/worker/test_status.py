@@ -149,8 +149,8 @@ def test_a_minute_is_told_when_something_has_changed():
     items.in_hand = 0
     assert minutes.line() == "jobs: 0 done in the last minute, 0 in hand"
     items.tally.update(dict.fromkeys(COUNTED, 1))
-    told = "1 done, 1 failed, 1 rejected, 1 released, 1 lost"
-    assert minutes.line() == f"jobs: {told} in the last minute, 0 in hand"
+    reported = "1 done, 1 failed, 1 rejected, 1 released, 1 lost"
+    assert minutes.line() == f"jobs: {reported} in the last minute, 0 in hand"
 
 
 def test_once_a_minute_by_the_clock_of_the_loop(capsys):

@@ -29,10 +29,10 @@ def test_headers_are_read_from_beside_the_event():
     shim = "http://jabber.org/protocol/shim"
     inner = "".join(f"<header name='{n}'>{v}</header>" for n, v in ("a1", "b2", "a3"))
     item = "<items node='jobs'><item id='i1'><job xmlns='x'/></item></items>"
-    (told,) = read_event(message(item, f"<headers xmlns='{shim}'>{inner}</headers>"))
-    assert told.headers == {"a": "3", "b": "2"}
-    (told,) = read_event(message(item))
-    assert told.headers == {}
+    (reported,) = read_event(message(item, f"<headers xmlns='{shim}'>{inner}</headers>"))
+    assert reported.headers == {"a": "3", "b": "2"}
+    (reported,) = read_event(message(item))
+    assert reported.headers == {}
 
 
 @pytest.mark.parametrize("namespace", ["urn:xmpp:pubsub:queueing:0", "urn:xmpp:queueing:0"])

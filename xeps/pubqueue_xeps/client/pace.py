@@ -39,9 +39,9 @@ class Pace:
         self._logged_at = -inf
         self._timer: asyncio.TimerHandle | None = None
 
-    def sent(self, octets: int, server: str) -> bytes:
+    def sent(self, byte_count: int, server: str) -> bytes:
         """Count bytes that are being sent; return what to send after them."""
-        self._sent += octets
+        self._sent += byte_count
         if self._asked or self._sent < OFTEN:
             return b""
         loop = asyncio.get_running_loop()

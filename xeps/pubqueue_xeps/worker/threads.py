@@ -31,13 +31,13 @@ def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
         except BaseException as raised:
             result, error = None, raised
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            loop.call_soon_threadsafe(_tell, ended, result, error)
+            loop.call_soon_threadsafe(_finish, ended, result, error)
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return ended
 
 
-def _tell(ended: asyncio.Future[object], result: object, error: BaseException | None) -> None:
+def _finish(ended: asyncio.Future[object], result: object, error: BaseException | None) -> None:
     if ended.cancelled():
         return
     if isinstance(error, StopIteration):  # which no future takes

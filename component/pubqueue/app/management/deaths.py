@@ -13,9 +13,9 @@ from pubqueue.app.management.model import (
     NUMBERED_AFTER,
     Answer,
     Column,
-    Kind,
     Operation,
     Parameter,
+    ParameterKind,
     UnfitError,
 )
 from pubqueue.app.management.nodes import node_of
@@ -41,7 +41,7 @@ REVIVED: Final = 1_000
 """As many as one redrive without names takes; there may be more then."""
 
 REASON: Final = Parameter(
-    "reason", Kind.TEXT, "Only those that died of this; * stands for any text"
+    "reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"
 )
 
 THROUGH: Final = Column("through", "Looked at up to", more=True)
@@ -171,9 +171,9 @@ REDRIVE: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("item", Kind.LINES, "Only these items, by their ids, one a line"),
+        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one a line"),
         REASON,
-        Parameter("to", Kind.NODE, "To this node, instead of where they came from"),
+        Parameter("to", ParameterKind.NODE, "To this node, instead of where they came from"),
         NUMBERED_AFTER,
     ),
     (Column("count", "Live again", Cell.COUNT), THROUGH),
@@ -205,7 +205,7 @@ DISCARD: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("item", Kind.LINES, "Only these items, by their ids, one a line"),
+        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one a line"),
         REASON,
         NUMBERED_AFTER,
     ),

@@ -11,9 +11,9 @@ from pubqueue.app.management.model import (
     NUMBERED_AFTER,
     Answer,
     Column,
-    Kind,
     Operation,
     Parameter,
+    ParameterKind,
     UnfitError,
 )
 from pubqueue.app.management.nodes import node_of
@@ -49,8 +49,8 @@ CHOICES: Final = (
     (ALL, "All items"),
 )
 
-WHICH: Final = Parameter("state", Kind.CHOICE, "Items", choices=CHOICES, usual=ALL)
-ITEM: Final = Parameter("item", Kind.ITEM, "Item", required=True)
+WHICH: Final = Parameter("state", ParameterKind.CHOICE, "Items", choices=CHOICES, usual=ALL)
+ITEM: Final = Parameter("item", ParameterKind.ITEM, "Item", required=True)
 
 ABOUT_ITEMS: Final = (
     Column("id", "Item"),
@@ -169,9 +169,9 @@ EVENTS: Final = Operation(
     "What happened to items of nodes that keep an event log: of one node, or of all that you may read.",
     Power.NODES,
     (
-        Parameter("node", Kind.NODE, "Node"),
+        Parameter("node", ParameterKind.NODE, "Node"),
         NUMBERED_AFTER,
-        Parameter("until", Kind.COUNT, "Up to this number"),
+        Parameter("until", ParameterKind.COUNT, "Up to this number"),
         MAX_ROWS,
     ),
     (
@@ -300,7 +300,10 @@ CANCEL: Final = Operation(
     "Cancel items",
     "Items are taken out of the queue before they are done, in whatever state: waiting, delayed, dead, or in flight, and then the worker is told.",
     Power.NODES,
-    (NODE, Parameter("item", Kind.LINES, "Items, by their ids, one a line", required=True)),
+    (
+        NODE,
+        Parameter("item", ParameterKind.LINES, "Items, by their ids, one a line", required=True),
+    ),
     TAKEN_OUT,
     lambda by, given: Cancel(by, node_of(given), named(given, MAX_NAMED)),
     lambda reply, _given: taken_out(reply, "cancelled", "Not there, perhaps done already"),
@@ -326,7 +329,7 @@ RELEASE: Final = Operation(
     "End the lock of an item",
     "Items are taken away from their holders. Others get them at once, and it counts as nobody's failure.",
     Power.NODES,
-    (NODE, Parameter("item", Kind.LINES, "Items", required=True)),
+    (NODE, Parameter("item", ParameterKind.LINES, "Items", required=True)),
     (Column("count", "Locks ended", Cell.COUNT),),
     _ask_release,
     _released,

@@ -26,7 +26,7 @@ class UnfitError(ValueError):
 
 
 @unique
-class Kind(Enum):
+class ParameterKind(Enum):
     """What a parameter is."""
 
     NODE = "node"
@@ -50,7 +50,7 @@ class Parameter:
     """Something that an operation is given: its name for programs, and its label for people."""
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     label: str
     required: bool = False
     choices: tuple[tuple[str, str], ...] = ()
@@ -122,10 +122,10 @@ class Operation:
         return next(one for one in self.parameters if one.name == name)
 
 
-NODE: Final = Parameter("node", Kind.NODE, "Node", required=True)
-AFTER: Final = Parameter("after", Kind.TEXT, "Behind this one")
-NUMBERED_AFTER: Final = Parameter("after", Kind.COUNT, "Behind this number")
-MAX_ROWS: Final = Parameter("max", Kind.COUNT, "So many at most")
+NODE: Final = Parameter("node", ParameterKind.NODE, "Node", required=True)
+AFTER: Final = Parameter("after", ParameterKind.TEXT, "Behind this one")
+NUMBERED_AFTER: Final = Parameter("after", ParameterKind.COUNT, "Behind this number")
+MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "So many at most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +156,15 @@ def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...
     name, text = parameter.name, given.one(parameter.name) or parameter.usual
     if parameter.required and not given.lines(name) and not text:
         raise UnfitError(f"{name}: this has to be given")
-    if parameter.kind is Kind.LINES:
+    if parameter.kind is ParameterKind.LINES:
         return given.lines(name)
-    if parameter.kind is Kind.PAYLOAD:
+    if parameter.kind is ParameterKind.PAYLOAD:
         return _payload(name, "\n".join(given.get(name, ())), readers)
     if len(given.get(name, ())) > 1:
         raise UnfitError(f"{name}: one value")
     if not text:
         return ()
-    if parameter.kind is Kind.JID:
+    if parameter.kind is ParameterKind.JID:
         if (jid := readers.jid_of(text)) is None:
             raise UnfitError(f"{name}: a JID looks like bot@example.org/1")
         return (jid,)
@@ -176,13 +176,13 @@ def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...
 def _misses(parameter: Parameter, text: str) -> str:
     """Return what the text should be and is not, empty if it is."""
     match parameter.kind:
-        case Kind.COUNT if not (text.isascii() and text.isdigit() and int(text) < HIGHEST):
+        case ParameterKind.COUNT if not (text.isascii() and text.isdigit() and int(text) < HIGHEST):
             return "a whole number from 0"
-        case Kind.NUMBER if not _is_number(text):
+        case ParameterKind.NUMBER if not _is_number(text):
             return "a number"
-        case Kind.FLAG if text not in {"0", "1", "true", "false"}:
+        case ParameterKind.FLAG if text not in {"0", "1", "true", "false"}:
             return "1 or 0"
-        case Kind.CHOICE if text not in dict(parameter.choices):
+        case ParameterKind.CHOICE if text not in dict(parameter.choices):
             return f"one of {', '.join(dict(parameter.choices))}"
         case _:
             return ""

@@ -11,9 +11,9 @@ from pubqueue.app.management.model import (
     NODE,
     Answer,
     Column,
-    Kind,
     Operation,
     Parameter,
+    ParameterKind,
     UnfitError,
 )
 from pubqueue.app.management.words import count
@@ -177,7 +177,7 @@ SWITCHING: Final = tuple(map(_switching, SWITCHES))
 ALSO: Final = {"enabled": "queueing"}
 """What forms call otherwise."""
 
-SETTING: Final = Parameter("settings", Kind.LINES, "Settings, one a line: lock_timeout=60")
+SETTING: Final = Parameter("settings", ParameterKind.LINES, "Settings, one a line: lock_timeout=60")
 
 
 def settings_of(given: Given) -> Settings:
@@ -202,7 +202,7 @@ CREATE: Final = Operation(
     "Create a node",
     "You will own the node. All other settings can be changed later, in its configuration.",
     Power.CREATE,
-    (Parameter("name", Kind.NODE, "Name of the node", required=True), SETTING),
+    (Parameter("name", ParameterKind.NODE, "Name of the node", required=True), SETTING),
     (),
     lambda by, given: Create(by, NodeName(given.one("name")), settings_of(given)),
     lambda reply, _given: _created(reply),
@@ -309,9 +309,9 @@ AFFILIATE: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("jid", Kind.JID, "Account", required=True),
+        Parameter("jid", ParameterKind.JID, "Account", required=True),
         Parameter(
-            *("affiliation", Kind.CHOICE, "Affiliation"),
+            *("affiliation", ParameterKind.CHOICE, "Affiliation"),
             required=True,
             choices=ROLES,
             usual="member",

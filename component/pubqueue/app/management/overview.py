@@ -11,9 +11,9 @@ from pubqueue.app.management.model import (
     MAX_ROWS,
     Answer,
     Column,
-    Kind,
     Operation,
     Parameter,
+    ParameterKind,
     UnfitError,
 )
 from pubqueue.app.management.nodes import state_of
@@ -42,9 +42,15 @@ SORTS: Final = (
     (Sort.ITEMS.value, "Most items first"),
 )
 
-SORT: Final = Parameter("sort", Kind.CHOICE, "Order", choices=SORTS, usual=Sort.PROBLEMS.value)
-PLAIN: Final = Parameter("plain", Kind.FLAG, "The nodes that are no queues instead", usual="0")
-CONTAINING: Final = Parameter("containing", Kind.TEXT, "Only those with this in their names")
+SORT: Final = Parameter(
+    "sort", ParameterKind.CHOICE, "Order", choices=SORTS, usual=Sort.PROBLEMS.value
+)
+PLAIN: Final = Parameter(
+    "plain", ParameterKind.FLAG, "The nodes that are no queues instead", usual="0"
+)
+CONTAINING: Final = Parameter(
+    "containing", ParameterKind.TEXT, "Only those with this in their names"
+)
 
 SAID: Final = {
     Problem.NO_WORKERS: "without workers",

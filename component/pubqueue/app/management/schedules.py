@@ -12,9 +12,9 @@ from pubqueue.app.management.model import (
     NODE,
     Answer,
     Column,
-    Kind,
     Operation,
     Parameter,
+    ParameterKind,
     UnfitError,
 )
 from pubqueue.app.management.words import count
@@ -51,24 +51,24 @@ SOURCES: Final = {
     Source.COMMAND: "a command",
 }
 
-SCHEDULE: Final = Parameter("schedule", Kind.TEXT, "Schedule", required=True)
+SCHEDULE: Final = Parameter("schedule", ParameterKind.TEXT, "Schedule", required=True)
 
-NAME: Final = Parameter("name", Kind.TEXT, "Name of the schedule", required=True)
+NAME: Final = Parameter("name", ParameterKind.TEXT, "Name of the schedule", required=True)
 
 DEFINING: Final = (
-    Parameter("cron", Kind.TEXT, "Times, as a cron line", required=True),
-    Parameter("zone", Kind.TEXT, "Time zone", required=True, usual="UTC"),
+    Parameter("cron", ParameterKind.TEXT, "Times, as a cron line", required=True),
+    Parameter("zone", ParameterKind.TEXT, "Time zone", required=True, usual="UTC"),
     NODE,
-    Parameter("payload", Kind.PAYLOAD, "Payload", required=True),
+    Parameter("payload", ParameterKind.PAYLOAD, "Payload", required=True),
     Parameter(
-        *("missed", Kind.CHOICE, "For times that were missed"),
+        *("missed", ParameterKind.CHOICE, "For times that were missed"),
         choices=MISSED,
         usual=Missed.ONCE.value,
     ),
-    Parameter("priority", Kind.NUMBER, "Priority", usual="0"),
-    Parameter("ttl", Kind.NUMBER, "Seconds that an item may wait"),
-    Parameter("headers", Kind.LINES, "Headers"),
-    Parameter("group", Kind.TEXT, "Group"),
+    Parameter("priority", ParameterKind.NUMBER, "Priority", usual="0"),
+    Parameter("ttl", ParameterKind.NUMBER, "Seconds that an item may wait"),
+    Parameter("headers", ParameterKind.LINES, "Headers"),
+    Parameter("group", ParameterKind.TEXT, "Group"),
 )
 """What a schedule is made of, beside its name."""
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from pubqueue.app.management.cells import Cell
-from pubqueue.app.management.model import AFTER, NODE, Answer, Column, Kind, Operation, Parameter
+from pubqueue.app.management.model import (
+    AFTER,
+    NODE,
+    Answer,
+    Column,
+    Operation,
+    Parameter,
+    ParameterKind,
+)
 from pubqueue.app.management.nodes import node_of
 from pubqueue.app.management.words import count
 from pubqueue.core.limits.budgets import MIB
@@ -84,9 +92,13 @@ END_SUBSCRIPTION: Final = Operation(
     Power.NODES,
     (
         NODE,
-        Parameter("worker", Kind.JID, "Worker", required=True),
+        Parameter("worker", ParameterKind.JID, "Worker", required=True),
         Parameter(
-            *("release", Kind.FLAG, "Take away what it holds, so that others get it at once"),
+            *(
+                "release",
+                ParameterKind.FLAG,
+                "Take away what it holds, so that others get it at once",
+            ),
             usual="1",
         ),
     ),

@@ -38,7 +38,7 @@ def noun(number: int, one: str, many: str = "") -> str:
     return one if number == 1 else many or f"{one}s"
 
 
-def told(cell: Cell, value: Value, now: int | None) -> str:
+def cell_text(cell: Cell, value: Value, now: int | None) -> str:
     """Return a cell as people read it; what was long ago is told as of `now`."""
     if value is None:
         return ""

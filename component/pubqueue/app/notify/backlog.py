@@ -27,12 +27,12 @@ class Backlog:
     ) -> None:
         self._nodes, self._on_change = nodes, on_change
         self._is_over = False
-        self.octets = 0
+        self.byte_count = 0
 
-    def count(self, octets: int) -> None:
+    def count(self, byte_count: int) -> None:
         """Take note that so many more bytes wait; fewer, if it is below 0."""
-        self.octets += octets
-        is_over = self.octets > MAX_BYTES
+        self.byte_count += byte_count
+        is_over = self.byte_count > MAX_BYTES
         if is_over is not self._is_over:
             self._is_over = is_over
             self._on_change(self._nodes if is_over else None)

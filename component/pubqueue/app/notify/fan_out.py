@@ -16,8 +16,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.notify.backlog import Backlog
-from pubqueue.core.decision import SubscriberPage, Untold
-from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers, TellFormer
+from pubqueue.core.decision import SubscriberPage, Unnotified
+from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers, NotifyFormer
 from pubqueue.core.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid, NodeName
     from pubqueue.core.notices import News, Notice
 
-    Ask = ListUntold | NextSubscribers | TellFormer
+    Ask = ListUnnotified | NextSubscribers | NotifyFormer
     Waiting = News | Callable[[], None]
 
 EACH: Final = 1024
@@ -55,9 +55,9 @@ class FanOut:
         self._has_looked = False
 
     @property
-    def octets(self) -> int:
+    def byte_count(self) -> int:
         """How many bytes wait to be told to crowds."""
-        return self._backlog.octets
+        return self._backlog.byte_count
 
     def keep(self, notices: Sequence[Notice | News]) -> Sequence[Notice | ToEach]:
         """Return what can be said at once, and keep what has to wait for its turn."""
@@ -77,23 +77,23 @@ class FanOut:
             self._go_on(node)
         return now
 
-    def when_told(self, nodes: Iterable[NodeName], call: Callable[[], None]) -> None:
+    def when_sent(self, nodes: Iterable[NodeName], call: Callable[[], None]) -> None:
         """Call when all that has been said of these nodes by now has left, or can be told to nobody."""
         left = set(nodes)
         if not left:
             call()
             return
 
-        def told(node: NodeName) -> None:
+        def done(node: NodeName) -> None:
             left.remove(node)
             if not left:
                 call()
 
         for node in tuple(left):
             if node in self._queues:
-                self._add(node, partial(told, node))
+                self._add(node, partial(done, node))
             else:
-                self._outbox.when_told(node, partial(told, node))
+                self._outbox.when_sent(node, partial(done, node))
 
     def resume(self) -> None:
         """Tell the end of nodes of which not everybody has been told: a process ended, or nobody could be reached."""
@@ -105,10 +105,10 @@ class FanOut:
             self._look()
 
     def _look(self, after: int = 0) -> None:
-        self._ask(ListUntold(after), partial(self._found, after))
+        self._ask(ListUnnotified(after), partial(self._found, after))
 
     def _found(self, after: int, reply: Reply) -> None:
-        if not isinstance(reply, Untold):
+        if not isinstance(reply, Unnotified):
             asyncio.get_running_loop().call_later(RETRY, partial(self._look, after))
             return
         for node in reply.nodes:
@@ -144,8 +144,8 @@ class FanOut:
             first = queue[0]
             if isinstance(first, ToAll) and (self._outbox.is_open or not _is_end(first)):
                 is_end = _is_end(first)
-                asked = TellFormer(node, after) if is_end else NextSubscribers(node, after)
-                self._ask(asked, partial(self._tell, node, after, run or _run(queue)))
+                asked = NotifyFormer(node, after) if is_end else NextSubscribers(node, after)
+                self._ask(asked, partial(self._notify_page, node, after, run or _run(queue)))
                 return
             queue.popleft()
             self._backlog.count(-_size(first))
@@ -154,10 +154,10 @@ class FanOut:
             elif isinstance(first, ToAll):
                 self._put_off.append(first)
             else:
-                self._outbox.when_told(node, first)
+                self._outbox.when_sent(node, first)
         del self._queues[node]
 
-    def _tell(self, node: NodeName, after: Jid | None, run: int, reply: Reply) -> None:
+    def _notify_page(self, node: NodeName, after: Jid | None, run: int, reply: Reply) -> None:
         """Tell a page all of the run, and go on when that has left."""
         if not isinstance(reply, SubscriberPage):
             loop = asyncio.get_running_loop()
@@ -171,7 +171,7 @@ class FanOut:
             for _ in range(run):
                 self._backlog.count(-_size(queue.popleft()))
             run = 0
-        self._outbox.when_told(node, partial(self._go_on, node, reply.after, run))
+        self._outbox.when_sent(node, partial(self._go_on, node, reply.after, run))
 
 
 def _run(queue: Iterable[Waiting]) -> int:
@@ -179,12 +179,12 @@ def _run(queue: Iterable[Waiting]) -> int:
 
     The end of a node goes alone, for it has an audience of its own.
     """
-    count = octets = 0
+    count = byte_count = 0
     for one in queue:
         if not isinstance(one, ToAll) or (count and _is_end(one)):
             break
-        count, octets = count + 1, octets + _size(one)
-        if _is_end(one) or count >= MAX_RUN_NEWS or octets >= MAX_RUN_BYTES:
+        count, byte_count = count + 1, byte_count + _size(one)
+        if _is_end(one) or count >= MAX_RUN_NEWS or byte_count >= MAX_RUN_BYTES:
             break
     return count
 

@@ -28,7 +28,7 @@ class Newcomers:
 
     def __init__(self) -> None:
         self._of: dict[Jid, dict[Jid, None]] = {}
-        self.octets = 0
+        self.byte_count = 0
         """What all of them take, about."""
 
     def came(self, jid: Jid) -> None:
@@ -38,10 +38,10 @@ class Newcomers:
         if jid in of or jid == account:
             return
         of[jid] = None
-        self.octets += _weight(jid)
+        self.byte_count += _weight(jid)
         if len(of) > MAX_RESOURCES:
             self.left(next(iter(of)))
-        while self.octets > MAX_BYTES:
+        while self.byte_count > MAX_BYTES:
             self.left(next(iter(next(iter(self._of.values())))))
 
     def left(self, jid: Jid) -> None:
@@ -51,7 +51,7 @@ class Newcomers:
         if jid not in of:
             return
         del of[jid]
-        self.octets -= _weight(jid)
+        self.byte_count -= _weight(jid)
         if not of:
             del self._of[account]
 

@@ -60,14 +60,14 @@ class Outbox:
         face = self._face_of(address)
         return face is not None and any(face is one for one in self._up)
 
-    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when each face has said what it has to say of the node by now, or cannot say it to anybody."""
         left = len(self._faces)
         if not left:
             call()
             return
 
-        def told() -> None:
+        def done() -> None:
             nonlocal left
             left -= 1
             if not left:
@@ -75,10 +75,10 @@ class Outbox:
 
         for face in self._faces:
             try:
-                face.when_told(node, told)
+                face.when_sent(node, done)
             except Exception:  # a face that cannot say when does not keep the others from going on
                 log.exception("face.failed", node=node)
-                told()
+                done()
 
     def set_behind(self, who: object, nodes: Container[NodeName] | None) -> None:
         """Take note that `who` has too much to tell, and of which nodes at any moment; None: there is room again."""

@@ -94,7 +94,7 @@ class _Room:
     def __init__(self, most: int) -> None:
         self.of: dict[Jid, list[Word]] = {}
         self.count = 0
-        self._octets = 0
+        self._byte_count = 0
         self._most = most
 
     def put(self, address: Jid, words: list[Word]) -> int:
@@ -102,9 +102,9 @@ class _Room:
         if words:
             self.of[address] = words
             self.count += len(words)
-            self._octets += _weight(address, words)
+            self._byte_count += _weight(address, words)
         given_up = 0
-        while self._octets > self._most:
+        while self._byte_count > self._most:
             given_up += len(self.take(next(iter(self.of))))
         return given_up
 
@@ -112,7 +112,7 @@ class _Room:
         """Take out what is kept of the address."""
         words = self.of.pop(address, [])
         self.count -= len(words)
-        self._octets -= _weight(address, words)
+        self._byte_count -= _weight(address, words)
         return words
 
 
@@ -142,7 +142,7 @@ class PresenceRetry:
         room = self._people if self._acquaintances.knows(address) else self._strangers
         if room.put(address, words) and not self._has_given_up:
             self._has_given_up = True  # once: they may be thousands
-            log.error("unrepeated.given_up", strangers=room is self._strangers)
+            log.error("presence.given_up", strangers=room is self._strangers)
 
     def some(self, most: int) -> list[Taken]:
         """Return words about so many items or a few more, to be tried now; those that fail are to be kept again."""

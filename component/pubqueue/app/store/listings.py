@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from pubqueue.app.store.rows import AffiliationRow, Contest
+from pubqueue.app.store.rows import AffiliationRow, Conflict
 from pubqueue.core.limits.quotas import Holding
 from pubqueue.core.model import (
     AccessModel,
@@ -193,7 +193,7 @@ class FormerSubscribers(Listing[Jid], frozen=True, gc=False):
     node: NodeName
 
 
-class UntoldNodes(Listing[tuple[int, NodeName]], frozen=True, gc=False):
+class UnnotifiedNodes(Listing[tuple[int, NodeName]], frozen=True, gc=False):
     """Deleted nodes of whose end not everybody has been told, the first one first; `after` is a number."""
 
 
@@ -403,7 +403,7 @@ class Winners(Listing[NodeWinners], frozen=True, gc=False):
     parts: tuple[tuple[int, int], ...]
 
 
-class Contests(Listing[Contest], frozen=True, gc=False):
+class Conflicts(Listing[Conflict], frozen=True, gc=False):
     """Winners of a node of which it is open whether they mean the same as what is there; no `after`.
 
     With `absorbing`, finished work that still absorbs at that moment is there too.

@@ -68,7 +68,7 @@ class Transaction(Protocol):
         """Return the rows that are there, in a handful of statements whatever their number."""
 
     def ready(
-        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+        self, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach = FAR
     ) -> Ready:
         """Return for each node so many items that are queued, the first by priority and then by age.
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import (
         BeginReview,
         BeginTrim,
+        DropFormer,
         EndReview,
         EndSubscriptions,
         EndTrim,
         Forget,
         ForgetEvents,
         NoteSamples,
-        PartWith,
         PurgeNode,
     )
     from pubqueue.core.events import LogEntry
@@ -179,7 +179,7 @@ class StagedRow(Struct, frozen=True, gc=False):
     row: StagedItem
 
 
-class Contest(Struct, frozen=True, gc=False):
+class Conflict(Struct, frozen=True, gc=False):
     """A winner of a commit and what is there under its id: a payload, or of finished work a digest."""
 
     key: tuple[int, int]
@@ -191,11 +191,11 @@ class Contest(Struct, frozen=True, gc=False):
 class Judged(Struct, frozen=True, gc=False):
     """Whether these winners mean the same as what is there; finished work that does not counts no longer."""
 
-    verdicts: tuple[tuple[Contest, bool], ...]
+    verdicts: tuple[tuple[Conflict, bool], ...]
 
 
 if TYPE_CHECKING:
-    BulkOfPeople = PartWith | BeginReview | EndReview | EndSubscriptions
+    BulkOfPeople = DropFormer | BeginReview | EndReview | EndSubscriptions
     BulkOfItems = PurgeNode | BeginTrim | EndTrim | SetAside | Commit | Moved | Abort | Sweep
     BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents | NoteSamples
     Bulk = BulkChange | Judged
@@ -215,7 +215,7 @@ class Writes(Struct):
 
     at: Millis
     nodes: list[Write[Node]] = field(default_factory=list)
-    telling: list[NodeName] = field(default_factory=list)
+    announce: list[NodeName] = field(default_factory=list)
     """Of the nodes that go, those whose subscribers have to be told before their subscriptions go."""
     moved: dict[NodeName, str] = field(default_factory=dict)
     """Of the nodes that go, the URIs of what takes their place; a node that is made has not moved any more."""

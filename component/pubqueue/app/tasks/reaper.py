@@ -105,20 +105,20 @@ class Reaper:
         await self._trim_log(broker)
         while True:
             self._changed.clear()
-            told = False
+            reported = False
             with contextlib.suppress(TimeoutError):
                 # not wait_for: what has happened when it is cancelled makes it forget the cancel
                 async with asyncio.timeout(self._pause()):
                     await self._changed.wait()
-                told = True
+                reported = True
             before, seen = seen, self._clock()
             if seen < before:
                 log.warning("clock.set_back", seconds=round((before - seen) / 1000, 1))
                 await _do(Recover(), broker)
             # Ids of finished work are forgotten in passing: whatever news there is, that is not put off for longer.
-            if not told:
+            if not reported:
                 self._resume_moves(broker)
-            if not told or self._is_due():
+            if not reported or self._is_due():
                 await self._expire(broker)
                 if self._is_long_ago(self._trimmed):
                     await self._trim_log(broker)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-TOLD: Final[frozenset[type]] = frozenset(
+LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
     {
         *(Arrive, Leave, FreeLeft, Bounce, Expire),
         *(Subscribe, Unsubscribe),
@@ -82,10 +82,10 @@ class OperatorLog(Observer):
         took: Took,  # noqa: ARG002
     ) -> None:
         """Log what has been done to people and dead items."""
-        tell(requests, decisions)
+        log_decisions(requests, decisions)
 
 
-def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
+def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
     """Log what these decisions have done; they are committed."""
     deaths: list[GiveUp] = []
     for request, decision in zip(requests, decisions, strict=True):
@@ -93,15 +93,15 @@ def tell(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
             locks = request.freed + _freed(decision)
             log.info("worker.freed", jid=request.jid, locks=locks)
         kinds = set(map(type, decision.changes)) - {HearOf}
-        if kinds and type(request) in TOLD:
-            _tell_of_people(request, decision)
-        if GiveUp in kinds and (type(request) in TOLD or type(request) is Settle):
+        if kinds and type(request) in LOGGED_REQUESTS:
+            _log_people(request, decision)
+        if GiveUp in kinds and (type(request) in LOGGED_REQUESTS or type(request) is Settle):
             deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
     if deaths:
-        _tell_of_deaths(deaths)
+        _log_deaths(deaths)
 
 
-def _tell_of_people(request: Request, decision: Decision) -> None:
+def _log_people(request: Request, decision: Decision) -> None:
     match request:
         case FreeLeft():
             return
@@ -139,7 +139,7 @@ def _is_of_a_queue(decision: Decision) -> bool:
     return isinstance(decision.reply, Subscribed) and decision.reply.queueing
 
 
-def _tell_of_deaths(deaths: Iterable[GiveUp]) -> None:
+def _log_deaths(deaths: Iterable[GiveUp]) -> None:
     alike: dict[tuple[str, str, str], list[GiveUp]] = {}
     for death in deaths:
         alike.setdefault((death.item.node, death.reason, death.to or ""), []).append(death)

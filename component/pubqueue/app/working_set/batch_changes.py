@@ -226,7 +226,9 @@ class BatchChanges:
             row = self._cache.nodes[name]
         return row is not None and row.config.event_log
 
-    def _tell(self, asked: object, change: Change, before: Item | None, now: Item | None) -> None:
+    def _note_event(
+        self, asked: object, change: Change, before: Item | None, now: Item | None
+    ) -> None:
         """Keep what the change means for the logs of the nodes it is about."""
         here = now or before
         moved = before is not None and now is not None and before.node != now.node

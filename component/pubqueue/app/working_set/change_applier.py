@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Node
 
 
-_OF_PEOPLE = c.PartWith | c.BeginReview | c.EndReview
+_OF_PEOPLE = c.DropFormer | c.BeginReview | c.EndReview
 _UNKNOWN = c.ForgetEvents | c.NoteSamples | _OF_PEOPLE | c.BeginTrim | c.EndTrim | t.Moved
 """Bulk changes of rows that are not kept between batches."""
 
@@ -64,7 +64,7 @@ class ChangeApplier(ItemChanges):
         before = self._cache.nodes.get(name)
         if (before is None) != isinstance(change, c.CreateNode):
             raise StaleError(f"node {name} is there, or not, against what was believed")
-        self._tell(asked, change, None, None)
+        self._note_event(asked, change, None, None)
         now = node_after(change, before)
         if isinstance(change, c.DeleteNode):
             self.flush()
@@ -72,8 +72,8 @@ class ChangeApplier(ItemChanges):
         self._pay(before, now)
         self.touched[name] = None
         if isinstance(change, c.DeleteNode):
-            if change.telling:
-                self._pending.telling.append(name)
+            if change.announce:
+                self._pending.announce.append(name)
             if change.uri:
                 self._pending.moved[name] = change.uri
             self._write()
@@ -187,7 +187,7 @@ class ChangeApplier(ItemChanges):
 
     def _bulk(self, asked: object, change: BulkChange) -> None:
         self.flush()
-        self._tell(asked, change, None, None)
+        self._note_event(asked, change, None, None)
         self._write(change)
         self.unsure = True
         if isinstance(change, c.Forget):
@@ -212,7 +212,7 @@ class ChangeApplier(ItemChanges):
         self._put_node(
             change.node, replace(row, subscriptions=row.subscriptions - len(change.jids))
         )
-        self._tell(asked, change, None, None)
+        self._note_event(asked, change, None, None)
         self._write(change)
         self.touched[change.node] = None
 
@@ -225,7 +225,7 @@ class ChangeApplier(ItemChanges):
         c.ConfigureNode:   _node,
         c.DeleteNode:      _node,
         c.PurgeNode:       _bulk,
-        c.PartWith:        _bulk,
+        c.DropFormer:        _bulk,
         c.BeginReview:     _bulk,
         c.EndReview:       _bulk,
         c.BeginTrim:       _bulk,

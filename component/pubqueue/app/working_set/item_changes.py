@@ -85,7 +85,7 @@ class ItemChanges(BatchChanges):
 
     def _put_item(self, asked: object, change: ItemChange, before: Item | None) -> None:
         now = after(change)
-        self._tell(asked, change, before, now)
+        self._note_event(asked, change, before, now)
         row = now or before
         assert row is not None
         if row.group:

@@ -24,7 +24,7 @@ class PendingWrites:
 
     def __init__(self) -> None:
         self.nodes: dict[NodeName, Node | None] = {}
-        self.telling: list[NodeName] = []
+        self.announce: list[NodeName] = []
         self.moved: dict[NodeName, str] = {}
         self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
@@ -64,7 +64,7 @@ class PendingWrites:
         """Return what is to be written, and take note that it is."""
         writes = Writes(at)
         writes.nodes = _changed(self.nodes, cache.nodes)
-        writes.telling = self.telling
+        writes.announce = self.announce
         writes.moved = self.moved
         writes.subscriptions = [
             Write(before, now)

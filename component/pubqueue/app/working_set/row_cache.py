@@ -88,7 +88,7 @@ class RowCache:
         self.passing: list[tuple[NodeName, ItemId, int]] = []
         """Items met in this batch, which are kept only if they are locked at its end."""
         self.batches = 0
-        self.octets = 0
+        self.byte_count = 0
         """Of the names and addresses that were asked for since everything was forgotten."""
 
     def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
@@ -141,7 +141,7 @@ class RowCache:
 
     def _fill_absent(self, asked: Needs) -> None:
         """Let everything that was asked for be known not to be there, until it is found."""
-        self.octets += _octets(asked)
+        self.byte_count += _byte_count(asked)
         for name in asked.subscribers:
             self.audiences.pop(name, None)
         self.nodes.update(dict.fromkeys(asked.nodes))
@@ -236,7 +236,7 @@ class RowCache:
         self.passing.clear()
         self._let_pass()
         self.batches += 1
-        if self.octets > MAX_BYTES:
+        if self.byte_count > MAX_BYTES:
             self.forget()
         elif self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
             self._bound()
@@ -282,7 +282,7 @@ class RowCache:
         self.__init__()  # type: ignore[misc]  # the tables are all there is
 
 
-def _octets(asked: Needs) -> int:
+def _byte_count(asked: Needs) -> int:
     """Return the bytes, about, of the names and addresses under which is kept what was found, and what was not."""
     one_by_one = (asked.nodes, asked.subscribers, asked.accounts, asked.jids, asked.resources)
     size = sum(len(name) for names in (*one_by_one, asked.held, asked.holdings) for name in names)

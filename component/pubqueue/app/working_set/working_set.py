@@ -26,9 +26,9 @@ from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from pubqueue.app.store.listings import Contests, Listing, NodeWinners, Winners
+    from pubqueue.app.store.listings import Conflicts, Listing, NodeWinners, Winners
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.app.store.rows import Contest, Writes
+    from pubqueue.app.store.rows import Conflict, Writes
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
     from pubqueue.core.schedules.model import Schedule
     from pubqueue.core.transactions.model import App, Mark
@@ -402,7 +402,7 @@ class WorkingSet:
             self._of_one.winners = found
         return self._of_one.winners
 
-    def compare(self, which: Contests, judge: Callable[[list[Contest]], Writes]) -> None:
+    def compare(self, which: Conflicts, judge: Callable[[list[Conflict]], Writes]) -> None:
         """Have what the winners of a node have met compared before anything is read of it; not while gathering.
 
         What `judge` raises is raised when it is asked for again: it is the fault of whoever asks.
@@ -421,8 +421,8 @@ class _OfOneRequest:
         self.numbers: dict[str, int] = {}
         self.numbers_wanted: set[str] = set()
         self.winners: list[NodeWinners] | None = None
-        self.compared: set[Contests] = set()
-        self.to_compare: dict[Contests, Callable[[list[Contest]], Writes]] = {}
+        self.compared: set[Conflicts] = set()
+        self.to_compare: dict[Conflicts, Callable[[list[Conflict]], Writes]] = {}
         self.fault: Exception | None = None
 
     def load(self, tx: Transaction) -> None:
@@ -431,16 +431,16 @@ class _OfOneRequest:
             self.numbers[sequence] = tx.number(sequence, 0)
         self.numbers_wanted.clear()
         for which, judge in self.to_compare.items():
-            while self.fault is None and (contests := tx.page(which, None, COMPARED)):
-                self._judge(tx, contests, judge)
+            while self.fault is None and (conflicts := tx.page(which, None, COMPARED)):
+                self._judge(tx, conflicts, judge)
             self.compared.add(which)
         self.to_compare.clear()
 
     def _judge(
-        self, tx: Transaction, contests: list[Contest], judge: Callable[[list[Contest]], Writes]
+        self, tx: Transaction, conflicts: list[Conflict], judge: Callable[[list[Conflict]], Writes]
     ) -> None:
         try:
-            writes = judge(contests)
+            writes = judge(conflicts)
         except Exception as problem:  # raised where it is asked for
             self.fault = problem
         else:

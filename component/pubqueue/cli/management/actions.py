@@ -190,8 +190,8 @@ def _take_out(
         )
         answer = operation.answer(reply, Given())
         if as_json:
-            told = {"done": operation.name, **sums, "missing": missing, "note": answer.note}
-            output.write_json(told)
+            result = {"done": operation.name, **sums, "missing": missing, "note": answer.note}
+            output.write_json(result)
         else:
             click.echo(output.plain(answer.note))
 

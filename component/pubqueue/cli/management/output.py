@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pubqueue.app.management.cells import MOMENTS, Cell, stamp
-from pubqueue.app.management.words import told
+from pubqueue.app.management.words import cell_text
 from pubqueue.cli.management.table_width import fitted
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def table(
     Where names are so long that they do not fit beside each other, each row becomes lines of its own.
     """
     shown = [column for column in columns if not column.more]
-    cells = [[plain(told(one.cell, row[one.name], now)) for one in shown] for row in found]
+    cells = [[plain(cell_text(one.cell, row[one.name], now)) for one in shown] for row in found]
     kept = fitted(shown, cells, room)
     if kept is None:
         return _lines(shown, cells)
@@ -113,7 +113,7 @@ def facts(operation: Operation, page: Page, *, for_programs: bool) -> None:
         return
     made = Table.grid(padding=(0, 2))
     for column in operation.columns:
-        text = told(column.cell, row[column.name], page.now)
+        text = cell_text(column.cell, row[column.name], page.now)
         if text:
             made.add_row(Text(column.label, style="bold"), Text(plain(text), overflow="fold"))
     console().print(made)

@@ -31,7 +31,7 @@ def store_options(command: Callable[P, R]) -> Callable[P, R]:
     return file(config(store(command)))
 
 
-def told(work: Callable[[str], list[str]], config: Path | None, store: str | None) -> None:
+def run_and_print(work: Callable[[str], list[str]], config: Path | None, store: str | None) -> None:
     """Do this with the store's address, and print what there is to say; a refusal is one sentence."""
     try:
         for line in work(store_address(config, store)):
@@ -51,4 +51,4 @@ def backup(file: Path, config: Path | None, store: str | None) -> None:
     that is a file or in PostgreSQL; each table is read back and compared. Nobody waits for it. FILE appears
     once it is complete and on the disk; if the backup ends before, nothing is there. Only its owner can read it.
     """
-    told(lambda address: progress.backup(address, file), config, store)
+    run_and_print(lambda address: progress.backup(address, file), config, store)

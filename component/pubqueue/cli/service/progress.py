@@ -27,7 +27,7 @@ def migrate(source: str, target: str) -> list[str]:
 
     """
     with _Bar() as bar:
-        return _told(copy(source, target, bar), "copied and compared")
+        return _summary(copy(source, target, bar), "copied and compared")
 
 
 def backup(store: str, file: Path) -> list[str]:
@@ -39,7 +39,7 @@ def backup(store: str, file: Path) -> list[str]:
 
     """
     with _Bar() as bar:
-        return _told(backups.backup(store, file, bar), "written and compared")
+        return _summary(backups.backup(store, file, bar), "written and compared")
 
 
 def restore(file: Path, store: str) -> list[str]:
@@ -51,10 +51,10 @@ def restore(file: Path, store: str) -> list[str]:
 
     """
     with _Bar() as bar:
-        return _told(backups.restore(file, store, bar), "restored and compared")
+        return _summary(backups.restore(file, store, bar), "restored and compared")
 
 
-def _told(copied: Sequence[Copied], done: str) -> list[str]:
+def _summary(copied: Sequence[Copied], done: str) -> list[str]:
     width = max(len(one.table) for one in copied)
     lines = [
         f"{one.table:{width}} {one.rows:>12,} rows, SHA-256 {one.digest[:16]}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pubqueue.cli.service import progress
-from pubqueue.cli.service.backup import store_options, told
+from pubqueue.cli.service.backup import run_and_print, store_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,4 +23,4 @@ def restore(file: Path, config: Path | None, store: str | None) -> None:
     compared. A restore that was interrupted is begun again by the same command; until it is complete nobody
     serves from the store.
     """
-    told(lambda address: progress.restore(file, address), config, store)
+    run_and_print(lambda address: progress.restore(file, address), config, store)

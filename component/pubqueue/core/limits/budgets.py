@@ -23,7 +23,7 @@ class Budget(Struct, frozen=True, gc=False):
     """
 
     requests: int
-    octets: int
+    byte_count: int
     items: int
     reads: int
     refused: float
@@ -44,7 +44,7 @@ class Used(Struct, gc=False):
     """What one of them has under way. `since` is when the cost of refusals was worked out, in seconds."""
 
     requests: int = 0
-    octets: int = 0
+    byte_count: int = 0
     items: int = 0
     reads: int = 0
     refused: float = 0.0
@@ -63,8 +63,8 @@ class Used(Struct, gc=False):
                 return "refused requests have taken too much processor time"
         if self.requests >= budget.requests:
             return f"{budget.requests} requests are under way"
-        if self.octets >= budget.octets:
-            return f"{budget.octets} bytes are under way"
+        if self.byte_count >= budget.byte_count:
+            return f"{budget.byte_count} bytes are under way"
         if self.items >= budget.items:
             return f"{budget.items} items are under way"
         return ""

@@ -85,7 +85,7 @@ def _quotas(quota: Quota) -> Iterator[Limit]:
 def _under_way(whose: Whose, budget: Budget) -> Iterator[Limit]:
     """Yield what a budget bounds; nobody is held to a time of 0."""
     yield Limit(whose, "requests under way", budget.requests)
-    yield Limit(whose, "bytes under way", budget.octets, Unit.BYTES)
+    yield Limit(whose, "bytes under way", budget.byte_count, Unit.BYTES)
     yield Limit(whose, "items under way", budget.items)
     yield Limit(whose, "reads under way", budget.reads)
     if budget.refused:

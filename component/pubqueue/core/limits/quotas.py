@@ -21,11 +21,11 @@ def weight(payload: bytes, headers: Headers) -> int:
     """Return how many bytes an item counts for: its payload, and the names and values of its headers."""
     if not headers:
         return len(payload)
-    said = sum(_octets(name) + _octets(value) for name, value in headers)
+    said = sum(_byte_count(name) + _byte_count(value) for name, value in headers)
     return len(payload) + said
 
 
-def _octets(text: str) -> int:
+def _byte_count(text: str) -> int:
     """Return its bytes; what no store can encode is refused there and not here."""
     return len(text.encode(errors="surrogatepass"))
 

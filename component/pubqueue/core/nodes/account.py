@@ -53,8 +53,8 @@ def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -
     if request.node is not None and not facts.entries:
         return refuse(Refusal.NODE_NOT_FOUND)
     entries = ((node, access.standing(request.by, found)) for node, found in facts.entries)
-    told = tuple(entry for entry in entries if entry[1] is not Affiliation.NONE)
-    return Decision(MyAffiliations(told, request.node, facts.part))
+    own = tuple(entry for entry in entries if entry[1] is not Affiliation.NONE)
+    return Decision(MyAffiliations(own, request.node, facts.part))
 
 
 def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts) -> Decision:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.changes import PartWith
-from pubqueue.core.decision import Decision, SubscriberPage, Untold
+from pubqueue.core.changes import DropFormer
+from pubqueue.core.decision import Decision, SubscriberPage, Unnotified
 from pubqueue.core.model import Jid, Principal
 
 if TYPE_CHECKING:
@@ -37,21 +37,21 @@ class NextSubscribers(Struct, frozen=True, gc=False):
     by: Principal = SERVICE
 
 
-class TellFormer(Struct, frozen=True, gc=False):
-    """Part with those who subscribed to deleted nodes of this name, up to `told`, and read who is to be told next."""
+class NotifyFormer(Struct, frozen=True, gc=False):
+    """Part with those who subscribed to deleted nodes of this name, up to `notified`, and read who is to be told next."""
 
     node: NodeName
-    told: Jid | None = None
+    notified: Jid | None = None
 
 
-class ListUntold(Struct, frozen=True, gc=False):
+class ListUnnotified(Struct, frozen=True, gc=False):
     """Read which deleted nodes there are of whose end not everybody has been told, numbered behind `after`."""
 
     after: int = 0
     by: Principal = SERVICE
 
 
-class UntoldFacts(Struct, frozen=True, gc=False):
+class UnnotifiedFacts(Struct, frozen=True, gc=False):
     """The next of them, with their numbers."""
 
     nodes: tuple[tuple[int, NodeName], ...]
@@ -60,34 +60,34 @@ class UntoldFacts(Struct, frozen=True, gc=False):
 class PageFacts(Struct, frozen=True, gc=False):
     """The next of them; `again` are those who subscribe to a new node of the same name.
 
-    `told` are those who are to be told of the page, where these are not all. `subids` are the ids of those who subscribe
+    `notified` are those who are to be told of the page, where these are not all. `subids` are the ids of those who subscribe
     several times.
     """
 
     page: tuple[Jid, ...]
     again: frozenset[Jid] = frozenset()
-    told: tuple[Jid, ...] | None = None
+    notified: tuple[Jid, ...] | None = None
     subids: Mapping[Jid, tuple[str, ...]] = {}
 
 
 def next_subscribers(_request: NextSubscribers, facts: PageFacts) -> Decision:
     """Name the next subscribers, and where there may be more."""
     more = len(facts.page) >= PAGE
-    told = facts.page if facts.told is None else facts.told
-    return Decision(SubscriberPage(told, facts.page[-1] if more else None, facts.subids))
+    notified = facts.page if facts.notified is None else facts.notified
+    return Decision(SubscriberPage(notified, facts.page[-1] if more else None, facts.subids))
 
 
-def tell_former(request: TellFormer, facts: PageFacts) -> Decision:
+def notify_former(request: NotifyFormer, facts: PageFacts) -> Decision:
     """Name who is to be told next. Whoever subscribes to a new node of that name would take it for the end of that."""
     page = tuple(jid for jid in facts.page if jid not in facts.again)
     if not facts.page:
-        return Decision(SubscriberPage((), None), (PartWith(request.node, None),))
-    parted = () if request.told is None else (PartWith(request.node, request.told),)
+        return Decision(SubscriberPage((), None), (DropFormer(request.node, None),))
+    parted = () if request.notified is None else (DropFormer(request.node, request.notified),)
     return Decision(SubscriberPage(page, facts.page[-1]), parted)
 
 
-def list_untold(_request: ListUntold, facts: UntoldFacts) -> Decision:
+def list_unnotified(_request: ListUnnotified, facts: UnnotifiedFacts) -> Decision:
     """Name them."""
     more = len(facts.nodes) >= PAGE
     names = tuple(name for _, name in facts.nodes)
-    return Decision(Untold(names, facts.nodes[-1][0] if more else None))
+    return Decision(Unnotified(names, facts.nodes[-1][0] if more else None))

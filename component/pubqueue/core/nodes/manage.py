@@ -35,7 +35,7 @@ from pubqueue.core.model import Affiliation, Jid, Millis, Node, NodeConfig, Node
 from pubqueue.core.nodes import access, names
 from pubqueue.core.nodes.access import Action, CreationPolicy
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit
-from pubqueue.core.nodes.notifications import tell, tells
+from pubqueue.core.nodes.notifications import notifies, notify
 from pubqueue.core.nodes.references import NOTHING_NAMED, Others, bind
 from pubqueue.core.nodes.subscriptions.pending import reconsidered
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
@@ -246,16 +246,16 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
     after = replace(node, config=config)
     subscriptions = facts.subscriptions if newly else ()
     done = reviewed(after, Done(), changes, subscriptions, dict(facts.affiliations))
-    told = _configured(node, after, facts.audience)
-    return replace(done, notices=(*done.notices, *told))
+    announced = _configured(node, after, facts.audience)
+    return replace(done, notices=(*done.notices, *announced))
 
 
 def _configured(before: Node, after: Node, audience: Audience) -> tuple[News, ...]:
     """Tell of other settings (XEP-0060 8.2.5.3), if that is what the node does."""
     if not after.config.notify_config or after.config == before.config:
         return ()
-    told = after.config if after.config.deliver_payloads else None
-    return tell(after, audience, Configured(NOBODY, after.name, told))
+    announced = after.config if after.config.deliver_payloads else None
+    return notify(after, audience, Configured(NOBODY, after.name, announced))
 
 
 def trimmed(node: Node, config: NodeConfig) -> tuple[Change, ...]:
@@ -268,9 +268,9 @@ def delete(request: Delete, facts: NodeFacts) -> Decision:
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
-    told = facts.audience if node.config.notify_delete and tells(node) else ()
-    notices = tell(node, told, Deleted(NOBODY, node.name, request.uri))
-    gone = DeleteNode(node.name, told is EVERYBODY, request.uri)
+    announced = facts.audience if node.config.notify_delete and notifies(node) else ()
+    notices = notify(node, announced, Deleted(NOBODY, node.name, request.uri))
+    gone = DeleteNode(node.name, announced is EVERYBODY, request.uri)
     return Decision(Done(), (gone,), notices)
 
 
@@ -281,7 +281,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
         return node
     if not node.config.persists:  # XEP-0060 8.5.3.3
         return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
-    notices = tell(node, facts.audience, Purged(NOBODY, node.name))
+    notices = notify(node, facts.audience, Purged(NOBODY, node.name))
     gone = PurgeNode(node.name, node.items)
     return Decision(Emptied(node.name, node.items), (gone,), notices)
 
@@ -323,7 +323,7 @@ def _affiliated(
     named = dict(wanted)
     subscriptions = () if isinstance(facts.subscriptions, Everybody) else facts.subscriptions
     mine = [one for one in subscriptions if account_of(one.jid) in named]
-    changes, told = reconsidered(node, mine, {**before, **named})
+    changes, announced = reconsidered(node, mine, {**before, **named})
     joined: tuple[Change, ...] = tuple(SetAffiliation(node.name, *entry) for entry in wanted)
     new = [
         jid
@@ -332,7 +332,7 @@ def _affiliated(
     ]
     left = [one for one in facts.waiting if one not in mine]
     asked = tuple(ask for one in left for ask in approvals(one, new))
-    return Decision(reply, joined + changes, (*told, *asked))
+    return Decision(reply, joined + changes, (*announced, *asked))
 
 
 def reviewed(
@@ -347,7 +347,7 @@ def reviewed(
     If items are to be trimmed, or a crowd looked through, whoever asked is answered behind that.
     """
     crowd = isinstance(subscriptions, Everybody)
-    begun, told = reconsidered(
+    begun, announced = reconsidered(
         node, () if isinstance(subscriptions, Everybody) else subscriptions, affiliations
     )
     if crowd:
@@ -357,7 +357,7 @@ def reviewed(
         then = TrimItems(node.name, reply, review=crowd)
     elif crowd:
         then = ReviewSubscribers(node.name, reply)
-    return Decision(reply, changes + begun, told, then=then)
+    return Decision(reply, changes + begun, announced, then=then)
 
 
 def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:

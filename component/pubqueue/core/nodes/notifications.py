@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from pubqueue.core.notices import Audience, ForMany, News
 
 
-def tells(node: Node) -> bool:
+def notifies(node: Node) -> bool:
     """Say whether anybody is told anything of the node (XEP-0060 16.4.4, deliver_notifications)."""
     return node.config.queueing or node.config.deliver_notifications
 
 
-def tell(node: Node, audience: Audience, what: ForMany) -> tuple[News, ...]:
+def notify(node: Node, audience: Audience, what: ForMany) -> tuple[News, ...]:
     """Return the notice for each of the audience."""
     config = node.config
-    if not tells(node):
+    if not notifies(node):
         return ()
     fleeting = not config.queueing and config.notification_type is NotificationType.HEADLINE
     return to_each(audience, what, fleeting=fleeting)
@@ -32,7 +32,7 @@ def announce(
     node: Node, audience: Audience, draft: Draft | None, publisher: Jid
 ) -> tuple[News, ...]:
     """Tell the audience of an item of a plain node."""
-    return tell(node, audience, announcement(node, draft, publisher)) if audience else ()
+    return notify(node, audience, announcement(node, draft, publisher)) if audience else ()
 
 
 def announcement(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pubqueue.core.changes import AddItem, RemoveItem
 from pubqueue.core.decision import Decision, Published
 from pubqueue.core.model import NodeFull
-from pubqueue.core.nodes.notifications import announce, tell
+from pubqueue.core.nodes.notifications import announce, notify
 from pubqueue.core.notices import NOBODY, Retracted
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def publish(request: Publish, facts: PublishFacts, node: Node, adds: Sequence[Ad
     changes, dropped = _changes(facts, node, adds)
     ids = tuple([draft.id for draft in request.drafts])
     by, heard = request.by.account, facts.audience
-    told = [news for draft in request.drafts for news in announce(node, heard, draft, by)]
+    announced = [news for draft in request.drafts for news in announce(node, heard, draft, by)]
     if not request.drafts:
-        told += announce(node, heard, None, by)
+        announced += announce(node, heard, None, by)
     if dropped and drops_loudly(node):
         gone = tuple(item.id for item in dropped)
-        told += tell(node, heard, Retracted(NOBODY, node.name, gone))
-    return Decision(Published(node.name, ids), tuple(changes), tuple(told))
+        announced += notify(node, heard, Retracted(NOBODY, node.name, gone))
+    return Decision(Published(node.name, ids), tuple(changes), tuple(announced))
 
 
 def _changes(

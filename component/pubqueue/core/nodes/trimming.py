@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pubqueue.core.changes import CallGroups, EndTrim, RemoveItem, SetLife
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import State, later, seconds
-from pubqueue.core.nodes.notifications import tell
+from pubqueue.core.nodes.notifications import notify
 from pubqueue.core.nodes.plain_publish import drops_loudly, room_for
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.notices import NOBODY, Retracted
@@ -113,7 +113,7 @@ def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
         gone = facts.items[:many]
         loudly = node.config.persist_items and drops_loudly(node)
         what = Retracted(NOBODY, node.name, tuple(item.id for item in gone))
-        notices = tell(node, facts.audience, what) if loudly and gone else ()
+        notices = notify(node, facts.audience, what) if loudly and gone else ()
         return Decision(Done(), tuple(map(RemoveItem, gone)), notices, then=request)
     changes = _cut_lives(node, facts.items)
     if len(facts.items) == SLICE and node.config.item_expire is not None:

@@ -246,9 +246,9 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
         Unlocked(item.holder, item.node, (item.id,)) for item in items if item.holder is not None
     ]
     for row in facts.leases:
-        for change, told in _of_leases(row, facts.now):
+        for change, notice in _of_leases(row, facts.now):
             changes.append(change)
-            notices.append(told)
+            notices.append(notice)
     then = request if facts.more_to_forget else None
     reply = Unread(facts.unread) if facts.unread else Done()
     return Decision(reply, tuple(changes), tuple(notices), then=then)

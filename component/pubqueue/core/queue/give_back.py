@@ -110,8 +110,8 @@ def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[C
             yield end
             continue
         place, size = (end.to, end.item.id), end.item.size
-        room, octets = rooms.get(end.to), left.get(end.to)
-        full = (room is not None and room <= 0) or (octets is not None and octets < size)
+        room, byte_count = rooms.get(end.to), left.get(end.to)
+        full = (room is not None and room <= 0) or (byte_count is not None and byte_count < size)
         if place in taken or full:
             obstacle = "it has this id" if place in taken else "it is full"
             yield replace(end, to=None, reason=_stays(end.reason, end.to, obstacle))
@@ -119,8 +119,8 @@ def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[C
         taken.add(place)
         if room is not None:
             rooms[end.to] = room - 1
-        if octets is not None:
-            left[end.to] = octets - size
+        if byte_count is not None:
+            left[end.to] = byte_count - size
         yield end
 
 
@@ -138,6 +138,6 @@ def room_for(place: Node, node: Node, allowance: Allowance | None) -> tuple[int 
     room = room_in(place)
     if allowance is None or place.creator == node.creator:
         return room, None
-    items, octets = allowance.left()
+    items, byte_count = allowance.left()
     known = [one for one in (room, items) if one is not None]
-    return min(known, default=None), octets
+    return min(known, default=None), byte_count

@@ -32,7 +32,7 @@ from pubqueue.core.model import (
 )
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.nodes.notifications import tell
+from pubqueue.core.nodes.notifications import notify
 from pubqueue.core.notices import NOBODY, Notice, Retracted, Unlocked
 from pubqueue.core.queue.give_back import Case, fail, give_up, in_their_places, release
 
@@ -303,7 +303,7 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
     owner = access.may(affiliation, Action.DELETE_ANY_ITEM, node)
     if not owner and any(item.publisher != request.by.account for item in items):
         return refuse(Refusal.FORBIDDEN)
-    told = facts.audience if request.notify or node.config.notify_retract else ()
+    audience = facts.audience if request.notify or node.config.notify_retract else ()
     ids = tuple(item.id for item in items)
-    notices = tell(node, told, Retracted(NOBODY, node.name, ids))
+    notices = notify(node, audience, Retracted(NOBODY, node.name, ids))
     return Decision(Done(), tuple(RemoveItem(item) for item in items), notices)

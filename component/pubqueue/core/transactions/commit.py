@@ -192,7 +192,7 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
     taken = sum(found.count for winners in facts.nodes for found, _ in _taken(winners))
     changes: list[Change] = []
     if taken:
-        request = _told(request, taken)
+        request = _with_skipped(request, taken)
         aside = _set_aside(request, facts, nodes, taken)
         if isinstance(aside, Decision):
             return aside
@@ -223,7 +223,7 @@ def _node(
         return no
     if winners.behind:
         reason = f"what happened in node {node.name} before is still being told"
-        return refuse(Refusal.STILL_TELLING, reason)
+        return refuse(Refusal.STILL_NOTIFYING, reason)
     places: Counter[Place] = Counter()
     for found in winners.found:
         places[_place(node, found)] += found.count
@@ -258,7 +258,7 @@ def _taken(winners: CommitNodeFacts) -> list[tuple[WinnerCount, Place]]:
     return [(it, place) for it, place in found if place in TAKEN]
 
 
-def _told(request: CommitVersion, taken: int) -> CommitVersion:
+def _with_skipped(request: CommitVersion, taken: int) -> CommitVersion:
     """Add those that are set aside to what the writer tells of its own bad rows."""
     totals = request.totals
     if request.on_taken is OnTaken.SKIP:

@@ -233,8 +233,8 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
             notices.append(Retracted(winner.there.holder, row.node, (row.item.draft.id,)))
         heard = facts.audiences.get(row.node, ())
         notices += announce(winner.node, heard, row.item.draft, facts.owner)
-    told = tuple((*key, row) for key, row in ends.items())
-    changes.append(_moved(request, facts, told, len(aside)))
+    ended = tuple((*key, row) for key, row in ends.items())
+    changes.append(_moved(request, facts, ended, len(aside)))
     then = replace(request, reply=_with(request.reply, aside))
     return Decision(then.reply or Done(), tuple(changes), tuple(notices), then=then)
 

@@ -29,12 +29,12 @@ class Answers:
         """Answer with this, and return how many bytes were said."""
         rest = b">" + inner + b"</iq>" if inner else b"/>"
         answer = b'<iq type="result"' + asked.address + rest
-        octets = len(answer)
-        if octets > MAX_ANSWER_BYTES:
+        byte_count = len(answer)
+        if byte_count > MAX_ANSWER_BYTES:
             self.refuse(asked, TOO_LARGE)
         else:
             self._write(answer)
-        return octets
+        return byte_count
 
     def refuse(self, asked: Stanza | Single, error: StanzaError, echo: bytes | None = None) -> None:
         """Answer with an error that repeats the request's child (RFC 6120 8.3.1), or has `echo` there."""

@@ -23,7 +23,7 @@ from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
-from pubqueue.faces.xmpp.commands.command_handler import Desk
+from pubqueue.faces.xmpp.commands.command_handler import CommandHandler
 from pubqueue.faces.xmpp.parse import approving
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
@@ -40,7 +40,7 @@ from pubqueue.faces.xmpp.render import answer_sizes, notices
 from pubqueue.faces.xmpp.rosters import Rosters
 from pubqueue.faces.xmpp.stream.component import ENTERING, Component
 from pubqueue.faces.xmpp.stream.faults import fault
-from pubqueue.faces.xmpp.stream.intake import Intake, told_of
+from pubqueue.faces.xmpp.stream.intake import Intake, notified_node
 from pubqueue.faces.xmpp.stream.pace import Pace
 from pubqueue.faces.xmpp.stream.reader import REFUSED
 from pubqueue.faces.xmpp.stream.reads import Reads
@@ -133,7 +133,7 @@ class XmppFace:
         self._reads = Reads(self._may_read)
         self._many = ToMany(jid, self.component, self._pace, broker.outbox)
         self._rosters = Rosters(jid, self.component.write, principals)
-        self._desk = Desk()
+        self._command_handler = CommandHandler()
         self._outside = False
         self._kinds: dict[str, Callable[[Stanza], None]] = {
             f"{ns.COMPONENT} iq": self._take_iq,
@@ -226,7 +226,7 @@ class XmppFace:
             return True  # what we have asked for
         return not self._intake.beyond(self._principal(Jid(sender)))
 
-    def _tell_broker(self, word: Arrive | Leave | Bounce | Answer, stanza: Stanza) -> None:
+    def _submit_presence(self, word: Arrive | Leave | Bounce | Answer, stanza: Stanza) -> None:
         """Say what nobody waits for an answer to."""
         by = self._principal(Jid(stanza.top.attributes["from"]))
         load = self._intake.take(by, len(stanza.raw))
@@ -286,7 +286,7 @@ class XmppFace:
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
-        iq = Iq(stanza, by, new_id, self._auto_creates, self._desk)
+        iq = Iq(stanza, by, new_id, self._auto_creates, self._command_handler)
         request = verb.read(iq)
         if isinstance(request, StanzaError):
             self._refuse(stanza, request)
@@ -294,7 +294,7 @@ class XmppFace:
             self._write_answer(stanza, request)
         elif isinstance(request, Asked):
             self._submit(stanza, request.request, request.write, request.refused)
-        elif (node := told_of(request)) is not None and self._broker.outbox.is_behind(node):
+        elif (node := notified_node(request)) is not None and self._broker.outbox.is_behind(node):
             self._refuse(stanza, _BEHIND)
         else:
             wanted = answer_wanted(iq) if verb.briefly else ""
@@ -369,7 +369,7 @@ class XmppFace:
         if (back := bounces.bounce(top)) is None:
             return
         log.info("delivery.bounced", to=sender, gone=back.gone)
-        self._tell_broker(back, stanza)
+        self._submit_presence(back, stanza)
 
     def _take_answer(self, stanza: Stanza, sender: Jid) -> None:
         """Take an owner's answer to who wants to subscribe. It is not answered: a message asks for nothing."""
@@ -379,7 +379,7 @@ class XmppFace:
             return
         answer = approving.answer(stanza, self._principal(sender))
         if answer is not None:
-            self._tell_broker(answer, stanza)
+            self._submit_presence(answer, stanza)
 
     def _take_presence(self, stanza: Stanza) -> None:
         """Say who comes and goes; answer a subscription request and a probe with our own presence."""
@@ -389,9 +389,9 @@ class XmppFace:
         jid = Jid(sender)
         match kind:
             case None:
-                self._tell_broker(Arrive(jid), stanza)
+                self._submit_presence(Arrive(jid), stanza)
             case "unavailable":
-                self._tell_broker(Leave(jid), stanza)
+                self._submit_presence(Leave(jid), stanza)
             case "subscribe":
                 self._send_presence(account_of(jid), "subscribed")
                 self._send_presence(account_of(jid))
@@ -421,7 +421,7 @@ class XmppFace:
         for what in notices:
             try:
                 if type(what) is ToEach:
-                    self._many.tell(what)
+                    self._many.notify(what)
                 elif not self._say(what):
                     unsent.append(what)
             except (
@@ -431,9 +431,9 @@ class XmppFace:
                 log.error("notice.failed", notice=kind, **fault(problem))  # noqa: TRY400  # no payload
         return unsent
 
-    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when the server has taken what is told to many of the node by now, or the stream is lost."""
-        self._many.when_told(node, call)
+        self._many.when_sent(node, call)
 
     def _say(self, what: Notice) -> bool:
         message = notices.notice(what, self._jid, new_id)
@@ -461,9 +461,9 @@ class XmppFace:
             if type(reply) is Refused:
                 self._refuse(asked, words(reply), instead(reply) if instead else None)
             else:
-                octets = self._write_answer(asked, write(reply, self._jid))
+                byte_count = self._write_answer(asked, write(reply, self._jid))
                 if load.reads:
-                    self._pace.wrote(octets)
+                    self._pace.wrote(byte_count)
         except (
             Exception
         ) as problem:  # what is done is done: who asked learns that the answer failed

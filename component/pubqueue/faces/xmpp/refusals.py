@@ -109,7 +109,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.TOO_MUCH_KEPT:            StanzaError("wait",   "resource-constraint"),
     Refusal.TOO_MANY_NODES:           StanzaError("wait",   "policy-violation"),
     Refusal.TOO_MUCH_STAGED:          StanzaError("wait",   "resource-constraint"),
-    Refusal.STILL_TELLING:            StanzaError("wait",   "resource-constraint"),
+    Refusal.STILL_NOTIFYING:            StanzaError("wait",   "resource-constraint"),
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
     Refusal.PRECONDITION_NOT_MET:     StanzaError("cancel", "conflict",                "precondition-not-met"),
     Refusal.ITEM_REQUIRED:            ITEM_REQUIRED,

@@ -24,7 +24,7 @@ class Remembered(Generic[P, R]):
         self._read = read
         self._most = most
         self._known: dict[tuple[object, ...], R] = {}
-        self.octets = 0
+        self.byte_count = 0
 
     def __call__(self, *words: P.args, **none: P.kwargs) -> R:
         """Return what the words mean."""
@@ -35,17 +35,17 @@ class Remembered(Generic[P, R]):
 
     def _keep(self, words: tuple[object, ...], meaning: R) -> R:
         self._known[words] = meaning
-        self.octets += _octets(words)
-        while self.octets > self._most:
+        self.byte_count += _byte_count(words)
+        while self.byte_count > self._most:
             oldest = next(iter(self._known))
             del self._known[oldest]
-            self.octets -= _octets(oldest)
+            self.byte_count -= _byte_count(oldest)
         return meaning
 
     def forget(self) -> None:
         """Remember nothing."""
         self._known.clear()
-        self.octets = 0
+        self.byte_count = 0
 
 
 def remembered(most: int) -> Callable[[Callable[P, R]], Remembered[P, R]]:
@@ -53,5 +53,5 @@ def remembered(most: int) -> Callable[[Callable[P, R]], Remembered[P, R]]:
     return lambda read: Remembered(read, most)
 
 
-def _octets(words: tuple[object, ...]) -> int:
+def _byte_count(words: tuple[object, ...]) -> int:
     return ENTRY + COPIES * sum(len(part) for part in words if isinstance(part, bytes))

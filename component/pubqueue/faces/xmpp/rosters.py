@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.xmpp.xml.stanza import Element
 
-    Told = Callable[[tuple[Contact, ...]], None]
+    OnContacts = Callable[[tuple[Contact, ...]], None]
 
 log = structlog.get_logger(__name__)
 
@@ -49,12 +49,12 @@ _MARK: Final = "roster-"
 class _Question:
     """What is asked of the rosters of some owners about one account."""
 
-    def __init__(self, by: Principal, names: set[str], tell: Told) -> None:
+    def __init__(self, by: Principal, names: set[str], answer: OnContacts) -> None:
         self.account = by.account
         self.payers = _payers(by)
         self.names = names
         self.found: list[Contact] = []
-        self.tell = tell
+        self.answer = answer
 
 
 class Rosters:
@@ -80,8 +80,8 @@ class Rosters:
 
     def hear_grant(self, sender: str | None, message: Element) -> bool:
         """Take note of what a server grants, if that is what the message says."""
-        told = [message.find(ns.tag(space, "privilege")) for space in ns.PRIVILEGE]
-        grants = [one for one in told if one is not None]
+        privileges = [message.find(ns.tag(space, "privilege")) for space in ns.PRIVILEGE]
+        grants = [one for one in privileges if one is not None]
         if not grants or sender is None or "@" in sender or "/" in sender:
             return bool(grants)
         reads = any(
@@ -98,7 +98,11 @@ class Rosters:
         return True
 
     def ask(
-        self, by: Principal, owners: tuple[Jid, ...], tell: Told, loop: asyncio.AbstractEventLoop
+        self,
+        by: Principal,
+        owners: tuple[Jid, ...],
+        answer: OnContacts,
+        loop: asyncio.AbstractEventLoop,
     ) -> bool:
         """Ask what the owners' rosters say of the account, and tell it once, when all have answered or after a while.
 
@@ -107,9 +111,9 @@ class Rosters:
         asked = [owner for owner in owners if owner.rpartition("@")[2] in self._granted]
         asked = asked[:MAX_OF_ONE]
         if not asked:
-            tell(())
+            answer(())
             return True
-        question = _Question(by, set(), tell)
+        question = _Question(by, set(), answer)
         busy = any(self._of[who] + len(asked) > most for who, most in question.payers.items())
         if busy or len(self._open) + len(asked) > MAX_OPEN:
             return False
@@ -154,7 +158,7 @@ class Rosters:
         question.found += [_contact(item) for item in items]
         question.names.discard(name)
         if not question.names:
-            question.tell(tuple(question.found))
+            question.answer(tuple(question.found))
 
 
 def _payers(by: Principal) -> dict[str, int]:

@@ -59,7 +59,7 @@ class Tokens(Struct, frozen=True):
         return self.change if role is Role.CHANGE else self.look
 
 
-class Session(Struct, frozen=True):
+class Login(Struct, frozen=True):
     """Somebody who is logged in. `form` has to be in every form that changes something."""
 
     role: Role
@@ -73,7 +73,7 @@ class Session(Struct, frozen=True):
         return self.role is Role.CHANGE
 
 
-class Sessions:
+class Logins:
     """Makes cookies and reads them."""
 
     def __init__(self, tokens: Tokens, clock: Callable[[], float]) -> None:
@@ -81,7 +81,7 @@ class Sessions:
         self._clock = clock
         self._ended: dict[str, None] = {}
 
-    def begin(self, token: str) -> tuple[Session, str] | None:
+    def begin(self, token: str) -> tuple[Login, str] | None:
         """Return a session of whoever has the token, and its cookie; None: it is no token of ours."""
         role = self._tokens.role_of(token)
         if role is None:
@@ -89,7 +89,7 @@ class Sessions:
         until, name = int(self._clock()) + HELD, secrets.token_urlsafe(18)
         return self._session(role, until, name), self._cookie(role, until, name)
 
-    def read(self, cookie: str | None) -> Session | None:
+    def read(self, cookie: str | None) -> Login | None:
         """Return whose cookie that is, if it holds."""
         role, _, rest = (cookie or "").partition(".")
         until, _, name = rest.partition(".")
@@ -107,22 +107,22 @@ class Sessions:
             return None
         return self._session(Role(role), int(until[:20]), name)
 
-    def end(self, session: Session) -> None:
+    def end(self, session: Login) -> None:
         """Let its cookie hold no longer, on this instance."""
         self._ended[session.name] = None
         while len(self._ended) > MAX_ENDED:
             del self._ended[next(iter(self._ended))]
 
-    def sign(self, session: Session, text: str) -> str:
+    def sign(self, session: Login, text: str) -> str:
         """Return what only this session can have been given for a text."""
         return self._mac(session.role, f"said.{session.name}.{text}")
 
-    def signed(self, session: Session, text: str, mark: str) -> bool:
+    def signed(self, session: Login, text: str, mark: str) -> bool:
         """Say whether `sign` has made this."""
         return hmac.compare_digest(self.sign(session, text).encode(), mark.encode())
 
-    def _session(self, role: Role, until: int, name: str) -> Session:
-        return Session(role, until, name, self._mac(role, f"form.{name}"))
+    def _session(self, role: Role, until: int, name: str) -> Login:
+        return Login(role, until, name, self._mac(role, f"form.{name}"))
 
     def _cookie(self, role: Role, until: int, name: str) -> str:
         value = f"{role}.{until}.{name}"

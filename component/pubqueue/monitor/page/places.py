@@ -65,8 +65,8 @@ def address_of(request: web.Request) -> str:
     anywhere else the header is anybody's word.
     """
     remote = request.remote or ""
-    told = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    return told if _is_address(told) and _is_loopback(remote) else remote
+    forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    return forwarded if _is_address(forwarded) and _is_loopback(remote) else remote
 
 
 def _is_address(text: str) -> bool:

@@ -50,7 +50,7 @@ class Kind(Struct, frozen=True):
     written: Callable[[float], str] = number
 
 
-class Line(Struct, frozen=True):
+class PlotLine(Struct, frozen=True):
     """A line: the path of an SVG, and its value at the end and at the top, in words; it is drawn in a style of its number."""
 
     label: str
@@ -64,7 +64,7 @@ class Plot(Struct, frozen=True):
     """A picture, with what stands at its edges."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[PlotLine, ...]
     top: str
     begin: str
     middle: str
@@ -153,10 +153,10 @@ def _values(
     return values
 
 
-def _line(kind: Kind, label: str, style: int, values: list[float | None], top: float) -> Line:
+def _line(kind: Kind, label: str, style: int, values: list[float | None], top: float) -> PlotLine:
     known = [value for value in values if value is not None]
     last = kind.written(known[-1]) if known else "none"
-    return Line(label, style, _path(values, top), last, kind.written(max(known, default=0)))
+    return PlotLine(label, style, _path(values, top), last, kind.written(max(known, default=0)))
 
 
 def _path(values: Sequence[float | None], top: float) -> str:

@@ -21,7 +21,7 @@ from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
 from pubqueue.core.reading.samples import MAX_SAMPLED, KeepSamples
-from pubqueue.monitor.event_counters import Kind
+from pubqueue.monitor.event_counters import ItemEvent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -53,9 +53,9 @@ class Counts(Struct, gc=False):
 
 
 COUNTED: Final = {
-    Kind.PUBLISHED: "published",
-    Kind.COMPLETED: "completed",
-    Kind.FAILED: "failed",
+    ItemEvent.PUBLISHED: "published",
+    ItemEvent.COMPLETED: "completed",
+    ItemEvent.FAILED: "failed",
 }
 """Which count a kind of happening adds to; all others only say that something has happened."""
 
@@ -71,7 +71,7 @@ class Sampling:
     def note(
         self,
         asked: Iterable[tuple[Request, Decision]],
-        happened: Mapping[tuple[str, Kind, Why], int],
+        happened: Mapping[tuple[str, ItemEvent, Why], int],
         delivered: Mapping[NodeName, int],
     ) -> None:
         """Count a batch: its requests, the sums of what they did, and how many items were handed out of each node."""

@@ -21,7 +21,7 @@ from pubqueue.monitor.page import formats as words
 from pubqueue.monitor.page import views
 from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
 from pubqueue.monitor.page.attempts import Attempts
-from pubqueue.monitor.page.logins import HELD, Sessions
+from pubqueue.monitor.page.logins import HELD, Logins
 from pubqueue.monitor.page.places import (
     address_of,
     is_from_here,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Principal
     from pubqueue.monitor.page.actions import PageAction
-    from pubqueue.monitor.page.logins import Session, Tokens
+    from pubqueue.monitor.page.logins import Login, Tokens
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -123,7 +123,7 @@ class Site:
         self._tokens = tokens
         self._by = by
         self._broker_of = broker_of
-        self._sessions = Sessions(tokens, time.time)
+        self._sessions = Logins(tokens, time.time)
         self._attempts = Attempts(time.monotonic)
         self._templates = Environment(
             loader=PackageLoader("pubqueue.monitor.page"),
@@ -184,9 +184,7 @@ class Site:
             response.headers.setdefault(name, value)
         return response
 
-    def _open(
-        self, page: Callable[[web.Request, Session], Awaitable[web.StreamResponse]]
-    ) -> Handler:
+    def _open(self, page: Callable[[web.Request, Login], Awaitable[web.StreamResponse]]) -> Handler:
         """Return the page for those who are logged in; others are sent to log in."""
 
         async def shown(request: web.Request) -> web.StreamResponse:
@@ -199,11 +197,11 @@ class Site:
 
         return shown
 
-    def _session(self, request: web.Request) -> Session | None:
+    def _session(self, request: web.Request) -> Login | None:
         return self._sessions.read(request.cookies.get(COOKIE))
 
     def _shown(
-        self, request: web.Request, template: str, session: Session | None, **facts: object
+        self, request: web.Request, template: str, session: Login | None, **facts: object
     ) -> web.Response:
         facts = {"session": session, "said": "", **facts}
         if session is not None:
@@ -304,14 +302,14 @@ class Site:
         response.headers["Retry-After"] = str(seconds)
         return response
 
-    async def _log_out(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _log_out(self, request: web.Request, session: Login) -> web.StreamResponse:
         await self._form(request, session)
         self._sessions.end(session)
         response = web.HTTPSeeOther("login")
         response.del_cookie(COOKIE, path="/")
         raise response
 
-    async def _form(self, request: web.Request, session: Session) -> Any:  # noqa: ANN401  # aiohttp's
+    async def _form(self, request: web.Request, session: Login) -> Any:  # noqa: ANN401  # aiohttp's
         """Return a form that this session was given; any other is refused."""
         form = await request.post()
         if not views.same(str(form.get("form", "")), session.form):
@@ -324,7 +322,7 @@ class Site:
 
     # --- what is shown --------------------------------------------------------------------------
 
-    async def _queues(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _queues(self, request: web.Request, session: Login) -> web.StreamResponse:
         wanted = request.query.get("q", "").strip()[:200]
         plain = request.query.get("plain") == "1"
         sort = request.query.get("sort") or views.usual(plain=plain)
@@ -336,7 +334,7 @@ class Site:
         title = "Plain nodes" if plain else "Queues"
         return self._shown(request, "queues.html", session, title=title, wanted=wanted, page=found)
 
-    async def _queue(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _queue(self, request: web.Request, session: Login) -> web.StreamResponse:
         node, hours = _node(request), 6 if request.query.get("hours") == "6" else 1
         after = request.query.get("after") or None
         page = await views.queue(
@@ -344,7 +342,7 @@ class Site:
         )
         return self._shown(request, "queue.html", session, title=node, page=page, actions=ACTIONS)
 
-    async def _items(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _items(self, request: web.Request, session: Login) -> web.StreamResponse:
         node, state = _node(request), views.state_of(request.query.get("state", ""))
         reason = _reason(request.query) if state is State.DEAD else ""
         after = _number(request, "after")
@@ -358,14 +356,14 @@ class Site:
             states=views.STATES,
         )
 
-    async def _reasons(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _reasons(self, request: web.Request, session: Login) -> web.StreamResponse:
         node = _node(request)
         page = await views.reasons(self.ask, self._by, node, request.query.get("after", ""))
         title = f"Reasons of deaths in {node}"
         words = {"title": title, "page": page, "of_reason": OF_REASON}
         return self._shown(request, "reasons.html", session, **words)
 
-    async def _item(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _item(self, request: web.Request, session: Login) -> web.StreamResponse:
         node, item = _node(request), ItemId(request.query.get("id", ""))
         page = await views.item(self.ask, self._by, node, item, payload=session.may_change)
         actions = OF_STATE[page.item.state] if page.queueing else ()
@@ -374,7 +372,7 @@ class Site:
 
     # --- what is done ---------------------------------------------------------------------------
 
-    async def _ask(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _ask(self, request: web.Request, session: Login) -> web.StreamResponse:
         """Ask whether that is meant, and say what it would do."""
         action, node, ids, reason = _meant(request.query.get("action", ""), request.query, session)
         found = await views.some(self.ask, self._by, (node,))
@@ -393,7 +391,7 @@ class Site:
             row=found[0],
         )
 
-    async def _do(self, request: web.Request, session: Session) -> web.StreamResponse:
+    async def _do(self, request: web.Request, session: Login) -> web.StreamResponse:
         """Do it, write that into the audit log, and say what came of it on the page of the node."""
         form = await self._form(request, session)
         action, node, ids, reason = _meant(str(form.get("action", "")), form, session)
@@ -408,7 +406,7 @@ class Site:
 def _meant(
     name: str,
     form: Any,  # noqa: ANN401  # a query or a form of aiohttp
-    session: Session,
+    session: Login,
 ) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
     """Return what is to be done to what, and of what reason; refuses who may only look, and what cannot be meant."""
     if not session.may_change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pubqueue.stores.copying.copy import Copied, Watch, copy
+from pubqueue.stores.copying.copy import Copied, CopyProgress, copy
 from pubqueue.stores.copying.endpoints import RefusedError
 
-__all__ = ["Copied", "RefusedError", "Watch", "copy"]
+__all__ = ["Copied", "CopyProgress", "RefusedError", "copy"]

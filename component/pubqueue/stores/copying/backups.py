@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pubqueue.stores.copying.copy import Watch
+    from pubqueue.stores.copying.copy import CopyProgress
 
 HEADER: Final = b"SQLite format 3\0"
 APPLICATION: Final = slice(68, 72)
@@ -94,7 +94,7 @@ class _Backup(SqlitePlace):
         """Return the numbers of all processes that there were."""
         return self.facts.died
 
-    def check(self, watch: Watch) -> None:
+    def check(self, watch: CopyProgress) -> None:
         """See that it holds what was written into it.
 
         Raises:
@@ -110,7 +110,7 @@ class _Backup(SqlitePlace):
                 raise StoreError(f"{self.name} is damaged: {written.table} is not what was written")
 
 
-def backup(address: str, file: Path, watch: Watch) -> list[Copied]:
+def backup(address: str, file: Path, watch: CopyProgress) -> list[Copied]:
     """Write a backup of the store at an address to a file, and return what is in it, table by table.
 
     The store may be served from. Whatever ends this, the file is whole, or is not there.
@@ -132,7 +132,7 @@ def backup(address: str, file: Path, watch: Watch) -> list[Copied]:
     return copied
 
 
-def restore(file: Path, address: str, watch: Watch) -> list[Copied]:
+def restore(file: Path, address: str, watch: CopyProgress) -> list[Copied]:
     """Fill the empty store at an address from a backup, and return what was written, table by table.
 
     A store that was filled from it already is compared once more. What an earlier version has written is brought to the
@@ -208,7 +208,7 @@ def _publish(part: Path, descriptor: int, file: Path) -> None:
 
 
 @contextmanager
-def _opened(file: Path, watch: Watch) -> Iterator[_Backup]:
+def _opened(file: Path, watch: CopyProgress) -> Iterator[_Backup]:
     """Open a backup to read, and see that it is whole."""
     _see_that_it_is_one(file)
     try:

@@ -21,7 +21,7 @@ from pubqueue.stores.copying.tables import agreed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.stores.copying.endpoints import Reader, Row, Source, Target
+    from pubqueue.stores.copying.endpoints import Row, Source, StoreReader, Target
     from pubqueue.stores.copying.tables import Table
 
 
@@ -33,7 +33,7 @@ class Copied(Struct, frozen=True):
     digest: str
 
 
-class Watch(Protocol):
+class CopyProgress(Protocol):
     """Who is told how far a copy is: each row is read from the source, and read back from the target."""
 
     def begin(self, rows: int) -> None:
@@ -48,7 +48,7 @@ class _Digest:
 
     STEP = 256
 
-    def __init__(self, watch: Watch, what: str) -> None:
+    def __init__(self, watch: CopyProgress, what: str) -> None:
         self._sha = sha256()
         self._watch = watch
         self._what = what
@@ -69,7 +69,7 @@ class _Digest:
         return Copied(table.name, self.rows, self._sha.hexdigest())
 
 
-def copy(from_address: str, to_address: str, watch: Watch) -> list[Copied]:
+def copy(from_address: str, to_address: str, watch: CopyProgress) -> list[Copied]:
     """Copy the store at one address into that at another, and return what was copied, table by table.
 
     A target that is the complete copy already is compared once more, and nothing is written.
@@ -85,7 +85,7 @@ def copy(from_address: str, to_address: str, watch: Watch) -> list[Copied]:
         return bring(source, target, watch)
 
 
-def bring(source: Source, target: Target, watch: Watch) -> list[Copied]:
+def bring(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
     """Copy one store into the other, or compare them if that has been done; raises as `copy`."""
     begun = target.copied_from()
     if begun is not None and begun not in ("", source.name):
@@ -97,7 +97,7 @@ def bring(source: Source, target: Target, watch: Watch) -> list[Copied]:
     return fill(source, target, watch)
 
 
-def fill(source: Source, target: Target, watch: Watch) -> list[Copied]:
+def fill(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
     """Copy one store into the other, whatever that holds, and read it back.
 
     Raises:
@@ -120,7 +120,7 @@ def fill(source: Source, target: Target, watch: Watch) -> list[Copied]:
     return copied
 
 
-def _compare(source: Source, target: Target, watch: Watch) -> list[Copied]:
+def _compare(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
     """Return what both hold, if it is the same: a copy may have been ended between its last two steps."""
     tables = agreed(source.tables(), target.tables())
     counts = [source.count(table) for table in tables]
@@ -136,7 +136,7 @@ def _compare(source: Source, target: Target, watch: Watch) -> list[Copied]:
     return found
 
 
-def read(place: Reader, table: Table, watch: Watch) -> Copied:
+def read(place: StoreReader, table: Table, watch: CopyProgress) -> Copied:
     """Read a table through, and return what there is of it."""
     digest = _Digest(watch, f"comparing {table.name}")
     with closing(place.rows(table)) as rows:

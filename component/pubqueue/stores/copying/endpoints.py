@@ -27,7 +27,7 @@ class RefusedError(StoreError):
     """Nothing was done: these two stores cannot be copied in this way."""
 
 
-class Reader(Protocol):
+class StoreReader(Protocol):
     """A store whose rows are read. `name` is how it is shown, without who may use it."""
 
     name: str
@@ -48,11 +48,11 @@ class Reader(Protocol):
         """Return the numbers of processes that have ended without leaving."""
 
 
-class Source(Reader, Protocol):
+class Source(StoreReader, Protocol):
     """A store that stands still while it is read."""
 
 
-class Target(Reader, Protocol):
+class Target(StoreReader, Protocol):
     """A store that is empty, or has been filled by a copy."""
 
     def copied_from(self) -> str | None:

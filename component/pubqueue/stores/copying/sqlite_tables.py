@@ -118,9 +118,9 @@ class SqlitePlace:
         statement = f"INSERT INTO {_quoted(table.name)} ({columns}) VALUES ({values})"  # noqa: S608  # names of the schema
         waiting = 0
         self._connection.execute("BEGIN IMMEDIATE")
-        for batch, octets in _batches(rows):
+        for batch, byte_count in _batches(rows):
             self._connection.executemany(statement, batch)
-            waiting += octets
+            waiting += byte_count
             if waiting > BYTES_OF_A_COMMIT:
                 waiting = 0
                 self._connection.execute("COMMIT")
@@ -235,14 +235,14 @@ def _application(connection: sqlite3.Connection) -> int:
 def _batches(rows: Iterable[Row]) -> Iterator[tuple[list[Row], int]]:
     """Cut rows into lists, each with its bytes."""
     batch: list[Row] = []
-    octets = 0
+    byte_count = 0
     for row in rows:
         batch.append(row)
-        octets += sum(len(value) for value in row if isinstance(value, (str, bytes)))
-        if len(batch) == AT_ONCE or octets > BYTES_AT_ONCE:
-            yield batch, octets
-            batch, octets = [], 0
-    yield batch, octets
+        byte_count += sum(len(value) for value in row if isinstance(value, (str, bytes)))
+        if len(batch) == AT_ONCE or byte_count > BYTES_AT_ONCE:
+            yield batch, byte_count
+            batch, byte_count = [], 0
+    yield batch, byte_count
 
 
 def _listed(table: str, columns: Iterable[str]) -> str:

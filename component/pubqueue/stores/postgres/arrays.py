@@ -39,7 +39,7 @@ def _text(value: str) -> bytes:
     return _LENGTH.pack(len(encoded)) + encoded
 
 
-def _octets(value: bytes) -> bytes:
+def _byte_count(value: bytes) -> bytes:
     return _LENGTH.pack(len(value)) + value
 
 
@@ -90,7 +90,7 @@ class _TextsDumper(_ColumnDumper):
 
 
 class _BytesDumper(_ColumnDumper):
-    oid, element, write = 1001, 17, staticmethod(_octets)
+    oid, element, write = 1001, 17, staticmethod(_byte_count)
 
 
 class _FlagsDumper(_ColumnDumper):

@@ -49,7 +49,7 @@ class ServerClock:
         self._machine = machine
         return lambda: Millis(machine() + self.ahead)
 
-    def is_told(self, now: Millis) -> None:
+    def note_time(self, now: Millis) -> None:
         """Take note of the time that the database has just told."""
         if self._machine is None:
             return

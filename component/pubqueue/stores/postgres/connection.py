@@ -46,7 +46,7 @@ PREPARED: Final = 512
 """Prepared statements to keep: more than there are."""
 
 
-class Line:
+class DatabaseConnection:
     """One connection. What is done with it is done on its thread, one after the other."""
 
     def __init__(self, conninfo: str) -> None:

@@ -59,4 +59,4 @@ def _about_standbys(connection: Connection) -> list[str]:
     named, local, connected = row or (False, False, False)
     if not named:
         return [LAGGING] if connected else []
-    return [sentence for sentence, told in ((LOCAL, local), (NOBODY, not connected)) if told]
+    return [sentence for sentence, applies in ((LOCAL, local), (NOBODY, not connected)) if applies]

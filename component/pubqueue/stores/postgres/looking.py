@@ -12,7 +12,7 @@ from pubqueue.stores.postgres.durability_warnings import doubts
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
 from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, newest, version
-from pubqueue.stores.postgres.session import Session
+from pubqueue.stores.postgres.session import PostgresSession
 from pubqueue.stores.postgres.store import READING, PostgresStore
 from pubqueue.stores.postgres.transaction import PostgresTransaction
 from pubqueue.stores.sql.node_ids import NodeIds
@@ -59,7 +59,7 @@ def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
         return Looked(None, [older(done, known)])
     connection.execute(READING, prepare=False)
     try:
-        session = Session(connection, NodeIds(), None)
+        session = PostgresSession(connection, NodeIds(), None)
         return Looked(job(PostgresTransaction(session, foreign=True)), [])
     finally:
         connection.execute("ROLLBACK", prepare=False)

@@ -106,7 +106,7 @@ SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WH
     AND state = 'subscribed' AND left(jid, 500) >= left($2::text, 500) AND jid > $2 AND deliver
 ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
--- untold_nodes: deleted nodes whose subscribers are to be told
+-- unnotified_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
 
 -- nodes_of_account: every node that an account is something to

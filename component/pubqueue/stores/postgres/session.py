@@ -43,7 +43,7 @@ class _Answer:
             return iter(self._cursor.fetchall())
 
 
-class Session(session.Session):
+class PostgresSession(session.SqlSession):
     """Runs statements by name in a pipeline.
 
     `mark` is what a batch is known by: its process, which of its batches, and its number there; a reader has none.

@@ -24,14 +24,14 @@ from pubqueue.app.store.ports import (
 from pubqueue.core.model import Millis
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.clock import ServerClock
-from pubqueue.stores.postgres.connection import Line, completed
+from pubqueue.stores.postgres.connection import DatabaseConnection, completed
 from pubqueue.stores.postgres.errors import words
 from pubqueue.stores.postgres.instances.instances import Instances
 from pubqueue.stores.postgres.instances.stuck_writers import cut_off, cutting_off
 from pubqueue.stores.postgres.instances.writers import sweep
 from pubqueue.stores.postgres.locks import LOCK
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
-from pubqueue.stores.postgres.session import Session
+from pubqueue.stores.postgres.session import PostgresSession
 from pubqueue.stores.postgres.transaction import PostgresTransaction
 from pubqueue.stores.sql.node_ids import NodeIds
 
@@ -78,8 +78,8 @@ class PostgresStore:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = completed(conninfo)
-        self._line: Line | None = None
-        self._reader: Line | None = None
+        self._line: DatabaseConnection | None = None
+        self._reader: DatabaseConnection | None = None
         self._opening = asyncio.Lock()
         self._names = NodeIds()
         self._id = secrets.token_hex(8)
@@ -115,7 +115,7 @@ class PostgresStore:
         """
         if self._line is not None:
             return
-        line = Line(self._conninfo)
+        line = DatabaseConnection(self._conninfo)
         self.instances.forget()
         try:
             await line.run(lambda: see_that_sessions_are_kept(self._conninfo))
@@ -130,7 +130,7 @@ class PostgresStore:
             await line.close()
             raise
         self._batch_seen = None
-        self._reader, self._line = Line(self._conninfo), line
+        self._reader, self._line = DatabaseConnection(self._conninfo), line
 
     async def close(self) -> None:
         """Let go of the connections, in about a second also where nobody answers. Closing twice does no harm."""
@@ -156,7 +156,7 @@ class PostgresStore:
         seen, self._changes_seen = self._changes_seen, changes
         return seen != changes
 
-    def _opened(self, line: Line | None) -> Line:
+    def _opened(self, line: DatabaseConnection | None) -> DatabaseConnection:
         if line is None:
             raise StoreError("the store is closed")
         return line
@@ -171,7 +171,7 @@ class PostgresStore:
         if row is None:
             raise StoreError("the store has lost its count of batches")
         standing = _Standing(*row)
-        self._clock.is_told(Millis(standing.now))
+        self._clock.note_time(Millis(standing.now))
         return standing
 
     def _see_that_it_serves(self, standing: _Standing) -> None:
@@ -181,7 +181,7 @@ class PostgresStore:
 
     # --- on the thread ---
 
-    def _transact(self, line: Line, job: Callable[[Transaction], T]) -> T:
+    def _transact(self, line: DatabaseConnection, job: Callable[[Transaction], T]) -> T:
         """Run a batch.
 
         A connection that turns out to be lost before the job has begun is made anew, once; who hangs with the lock is cut off.
@@ -194,7 +194,9 @@ class PostgresStore:
                 raise
         return self._attempt(line, job, batch)
 
-    def _attempt(self, line: Line, job: Callable[[Transaction], T], batch: _Batch) -> T:
+    def _attempt(
+        self, line: DatabaseConnection, job: Callable[[Transaction], T], batch: _Batch
+    ) -> T:
         connection = line.connection()
         self._batch += 1
         try:
@@ -204,7 +206,7 @@ class PostgresStore:
                 standing = self._standing(connection)
                 self._see_that_it_serves(standing)
                 mark = self._id, self._batch, self.instances.number
-                session = Session(connection, self._names, mark, standing.numbers)
+                session = PostgresSession(connection, self._names, mark, standing.numbers)
                 foreign = self._others_wrote(standing)
                 transaction = Guarded(PostgresTransaction(session, foreign=foreign), words)
                 batch.begun = True
@@ -233,7 +235,7 @@ class PostgresStore:
         seen, self._batch_seen = self._batch_seen, others
         return seen != others
 
-    def _is_committed(self, line: Line, problem: BaseException) -> bool:
+    def _is_committed(self, line: DatabaseConnection, problem: BaseException) -> bool:
         """Find out what became of our last batch, whose commit was not answered; that may take long.
 
         Raises:
@@ -274,13 +276,13 @@ def _check_committed(cursor: psycopg.Cursor[Any], *, warned: bool) -> None:
         raise StoreError("the transaction is lost")
 
 
-def _look(line: Line, job: Callable[[Transaction], T]) -> T:
+def _look(line: DatabaseConnection, job: Callable[[Transaction], T]) -> T:
     """Run a job on one snapshot; it neither waits for the writer nor makes it wait."""
     connection = line.connection()
     try:
         with connection.pipeline():
             connection.execute(READING)
-            session = Session(connection, NodeIds(), None)
+            session = PostgresSession(connection, NodeIds(), None)
             transaction = Guarded(PostgresTransaction(session, foreign=True), words)
             result = job(transaction)
             transaction.check()

@@ -16,7 +16,7 @@ UPDATE node SET spent = v.spent FROM (
     CROSS JOIN LATERAL (SELECT ctid, spent FROM node WHERE id = v.id OFFSET 0) x WHERE x.spent = v.was
 ) v WHERE node.ctid = v.at_row;
 
--- leave_people: those around a node that is about to go are to go, and may have to be told before
+-- keep_former: those around a node that is about to go are to go, and may have to be told before
 INSERT INTO former_node (id, name, telling) SELECT id, name, $2::bigint <> 0 FROM node WHERE id = $1;
 
 -- forget_moved: those of long ago, and the oldest of too many
@@ -29,12 +29,12 @@ DELETE FROM subscription s USING (
     ) x
 ) k WHERE s.ctid = k.at_row;
 
--- part_with: who subscribed to a deleted node has been told, up to a JID
+-- drop_former: who subscribed to a deleted node has been told, up to a JID
 DELETE FROM subscription WHERE left(jid, 500) <= left($2::text, 500) AND jid <= $2 AND node_id = (
     SELECT min(id) FROM former_node WHERE name = $1 AND telling
 );
 
--- all_told: everybody who subscribed to a deleted node has been told
+-- former_notified: everybody who subscribed to a deleted node has been told
 UPDATE former_node SET telling = false WHERE id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling);
 
 -- add_subscription: subscriptions that were not there

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pubqueue.core.model import NodeName
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 _STATES: Final = {state.value: state for state in State}
 _STANDINGS: Final = {state.value: state for state in SubscriptionState}
@@ -110,13 +110,13 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
     )
 
 
-def items_of(session: Session, rows: Sequence[Sequence[Any]]) -> list[Item]:
+def items_of(session: SqlSession, rows: Sequence[Sequence[Any]]) -> list[Item]:
     """Make items of rows; those of a node that was purged or deleted since are not there any more."""
     names = session.holding({row[0] for row in rows})
     return [item_of(names, row) for row in rows if row[0] in names]
 
 
-def with_payloads(session: Session, rows: Iterable[Sequence[Any]]) -> list[tuple[Item, bytes]]:
+def with_payloads(session: SqlSession, rows: Iterable[Sequence[Any]]) -> list[tuple[Item, bytes]]:
     """Make items of rows of which the last column is the payload."""
     found = list(rows)
     return [(item, row[-1]) for item, row in zip(items_of(session, found), found, strict=True)]
@@ -124,6 +124,6 @@ def with_payloads(session: Session, rows: Iterable[Sequence[Any]]) -> list[tuple
 
 def record_of(row: Sequence[Any]) -> Record:
     """Make a transaction's record of its columns."""
-    row_id, app, owner, version, began, committed, items, size, *told, on_taken, place = row
-    totals, choice = Totals(*told), OnTaken(on_taken)
+    row_id, app, owner, version, began, committed, items, size, *counts, on_taken, place = row
+    totals, choice = Totals(*counts), OnTaken(on_taken)
     return Record(row_id, app, owner, version, began, committed, items, size, totals, choice, place)

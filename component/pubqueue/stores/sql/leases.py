@@ -25,7 +25,7 @@ def since_start() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Watch:
+class LeaseWatch:
     """Whether this process has been in touch with the store for so long that it may say of others that they have not."""
 
     def __init__(self, clock: Callable[[], float] = since_start) -> None:

@@ -10,13 +10,13 @@ from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:
     from pubqueue.app.store import listings as li
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 _STATES: Final = {state.value: state for state in State}
 
 
 def rows(
-    session: Session, which: li.WinnerRows, after: tuple[int, int] | None, limit: int
+    session: SqlSession, which: li.WinnerRows, after: tuple[int, int] | None, limit: int
 ) -> list[WinnerRow]:
     """Return rows behind a part and a row of it."""
     first, behind = after or (-1, -1)
@@ -36,7 +36,7 @@ def rows(
     return found
 
 
-def _attempts(session: Session, which: li.WinnerRows) -> list[tuple[int, int, int]]:
+def _attempts(session: SqlSession, which: li.WinnerRows) -> list[tuple[int, int, int]]:
     """Return the attempts that stand for their parts, by part."""
     named = None if which.parts is None else set(which.parts)
     return [
@@ -60,7 +60,7 @@ def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerR
 
 
 def unmoved(
-    session: Session, _which: li.Unmoved, _after: object, limit: int
+    session: SqlSession, _which: li.Unmoved, _after: object, limit: int
 ) -> list[tuple[str, int]]:
     """Return committed versions of which something is still to be moved."""
     return session.rows("unmoved", limit)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.core.changes import NoteSamples
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 
-def note_samples(session: Session, change: NoteSamples) -> None:
+def note_samples(session: SqlSession, change: NoteSamples) -> None:
     """Add samples to those that are there, and drop the oldest."""
     ids = session.ids({sample.node for sample in change.samples})
     rows = [
@@ -30,9 +30,9 @@ def note_samples(session: Session, change: NoteSamples) -> None:
     session.run("drop_samples", change.before, change.limit)
 
 
-def _samples(session: Session, which: li.Samples, _after: object, limit: int) -> list[Sample]:
+def _samples(session: SqlSession, which: li.Samples, _after: object, limit: int) -> list[Sample]:
     rows = session.rows("samples", packed_keys(sorted(set(which.nodes))), which.since, limit)
     return [Sample(*row) for row in rows]
 
 
-PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {li.Samples: _samples}
+PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {li.Samples: _samples}

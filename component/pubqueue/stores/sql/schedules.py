@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pubqueue.app.store.rows import Needs, Rows, Write
-    from pubqueue.stores.sql.session import Session, Values
+    from pubqueue.stores.sql.session import SqlSession, Values
 
 
 @lru_cache(maxsize=256)
@@ -29,14 +29,14 @@ def _schedule_of(row: Sequence[Any]) -> Schedule:
     return Schedule(_definition(definition), Source(source), author, *state)
 
 
-def load_schedules(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def load_schedules(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     """Ask for schedules by name, and on the second step make them."""
     asked = session.ask("schedules", packed_keys(needs.schedules))
     yield
     rows.schedules = [_schedule_of(row) for row in asked]
 
 
-def write_schedules(session: Session, writes: Sequence[Write[Schedule]]) -> None:
+def write_schedules(session: SqlSession, writes: Sequence[Write[Schedule]]) -> None:
     """Write schedules, each guarded by the revision that was believed."""
     for write in writes:
         before, now = write.before, write.after
@@ -55,15 +55,17 @@ def _columns(one: Schedule) -> Values:
     return definition, one.source.value, one.by, *state, one.revision
 
 
-def _all(session: Session, _which: li.Schedules, after: str | None, limit: int) -> list[Schedule]:
+def _all(
+    session: SqlSession, _which: li.Schedules, after: str | None, limit: int
+) -> list[Schedule]:
     return [_schedule_of(row) for row in session.rows("all_schedules", after or "", limit)]
 
 
-def _due(session: Session, which: li.DueSchedules, _after: object, limit: int) -> list[str]:
+def _due(session: SqlSession, which: li.DueSchedules, _after: object, limit: int) -> list[str]:
     return [row[0] for row in session.rows("due_schedules", which.now, limit)]
 
 
-PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
+PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.Schedules: _all,
     li.DueSchedules: _due,
 }

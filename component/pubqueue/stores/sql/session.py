@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Values = tuple[object, ...]
 
 
-class Session(ABC):
+class SqlSession(ABC):
     """Runs statements by name. `met` are the nodes whose winners have met finished work."""
 
     def __init__(self, names: NodeIds) -> None:

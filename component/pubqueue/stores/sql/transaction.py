@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pubqueue.app.store.listings import Listing
     from pubqueue.app.store.rows import Due, Needs, Reach, Ready, Rows, Writes
     from pubqueue.core.model import Millis, NodeName
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 R = TypeVar("R")
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 class RelationalTransaction:
     """Implements `pubqueue.app.store.ports.Transaction` on an open session."""
 
-    def __init__(self, session: Session, *, foreign: bool) -> None:
+    def __init__(self, session: SqlSession, *, foreign: bool) -> None:
         self._session = session
         self._foreign = foreign
 
@@ -36,10 +36,10 @@ class RelationalTransaction:
         return loading.load(self._session, needs)
 
     def ready(
-        self, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach = FAR
+        self, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach = FAR
     ) -> Ready:
         """Return for each node so many items that can be handed out."""
-        return ready.ready(self._session, rooms, now, octets, reach)
+        return ready.ready(self._session, rooms, now, byte_count, reach)
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return what has run out by now."""

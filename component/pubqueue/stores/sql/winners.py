@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.store.listings import UNBOUNDED, NodeWinners, WinnerClass
-from pubqueue.app.store.rows import Contest
+from pubqueue.app.store.rows import Conflict
 from pubqueue.core.model import Draft, NodeName, State
 from pubqueue.core.transactions.model import TakenId
 from pubqueue.stores.sql.columns import unpacked
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pubqueue.app.store import listings as li
     from pubqueue.app.store.rows import Judged
     from pubqueue.core.transactions.model import SetAside
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 ALL = UNBOUNDED
 """No limit, as the statements take it."""
 
 
-def begin(session: Session, which: li.Winners, _after: object, limit: int) -> list[NodeWinners]:
+def begin(session: SqlSession, which: li.Winners, _after: object, limit: int) -> list[NodeWinners]:
     """Begin a commit of these (part, attempt): return each node with its rows and ids."""
     _choose(session, which)
     (transaction,) = session.row("open_version", which.app, which.version) or (0,)
@@ -31,7 +31,7 @@ def begin(session: Session, which: li.Winners, _after: object, limit: int) -> li
     return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in found[:limit]]
 
 
-def _choose(session: Session, which: li.Winners) -> None:
+def _choose(session: SqlSession, which: li.Winners) -> None:
     session.met.clear()
     session.run("forget_winners")
     session.run("forget_met")
@@ -41,7 +41,9 @@ def _choose(session: Session, which: li.Winners) -> None:
     session.many("add_winner", chosen)
 
 
-def contests(session: Session, which: li.Contests, _after: object, limit: int) -> list[Contest]:
+def conflicts(
+    session: SqlSession, which: li.Conflicts, _after: object, limit: int
+) -> list[Conflict]:
     """Return winners of which it is open whether they mean the same as what is there.
 
     Finished work is met once: what was judged to be other work is not to be met again.
@@ -50,25 +52,25 @@ def contests(session: Session, which: li.Contests, _after: object, limit: int) -
         session.met.add(which.node)
         session.run("meet_finished", session.id(which.node), which.absorbing, which.node)
     return [
-        Contest((attempt, row), finished != 0, there, offered)
+        Conflict((attempt, row), finished != 0, there, offered)
         for attempt, row, finished, there, offered in session.rows("contested", which.node, limit)
     ]
 
 
-def judge(session: Session, change: Judged) -> None:
+def judge(session: SqlSession, change: Judged) -> None:
     """Keep whether these mean the same; finished work that does not counts no longer."""
     kept, gone = [], []
-    for contest, same in change.verdicts:
-        if same or not contest.finished:
-            kept.append((same, *contest.key))
+    for conflict, same in change.verdicts:
+        if same or not conflict.finished:
+            kept.append((same, *conflict.key))
         else:
-            gone.append(contest.key)
+            gone.append(conflict.key)
     session.each("judge", kept)
     session.each("unmeet", gone)
 
 
 def classes(
-    session: Session, which: li.WinnerClasses, _after: object, limit: int
+    session: SqlSession, which: li.WinnerClasses, _after: object, limit: int
 ) -> list[WinnerClass]:
     """Return what the winners of a node have met."""
     return [
@@ -77,13 +79,13 @@ def classes(
     ]
 
 
-def taken(session: Session, which: li.TakenWinners, _after: object, limit: int) -> list[TakenId]:
+def taken(session: SqlSession, which: li.TakenWinners, _after: object, limit: int) -> list[TakenId]:
     """Return the winners of a node that cannot have their ids."""
     rows = session.rows("taken", which.node, limit)
     return [TakenId(which.node, name, State(state)) for name, state in rows]
 
 
-def set_aside(session: Session, change: SetAside) -> None:
+def set_aside(session: SqlSession, change: SetAside) -> None:
     """Let winners that cannot have their ids win no longer, or in another node."""
     if change.to is None:
         session.run("leave_out")
@@ -92,7 +94,7 @@ def set_aside(session: Session, change: SetAside) -> None:
         session.run("meet_nothing")
 
 
-def drafts(session: Session, which: li.WinningDrafts, _after: object, limit: int) -> list[Draft]:
+def drafts(session: SqlSession, which: li.WinningDrafts, _after: object, limit: int) -> list[Draft]:
     """Return the winners of a node, in their order."""
     rows = session.rows("winning_drafts", which.node, limit)
     return [

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pubqueue.app.store.ports import FencedError, Instance, StoreError
-from pubqueue.stores.sql.leases import LEASE, Watch, since_start
+from pubqueue.stores.sql.leases import LEASE, LeaseWatch, since_start
 from pubqueue.stores.sqlite.exclusive_access import number_file, numbered, see_that_it_is_nobodys
 from pubqueue.stores.sqlite.file_mode import MINE
 
@@ -67,7 +67,7 @@ class Instances:
         self._held: dict[int, _Held] = {}
         self._number: int | None = None
         self._own: _Held | None = None
-        self._watch = Watch()
+        self._watch = LeaseWatch()
 
     async def enter(self) -> Instance:
         """Take the first number that no living process has.

@@ -95,7 +95,7 @@ SELECT n.name FROM review r CROSS JOIN node n ON n.id = r.node_id WHERE n.name >
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1)
     AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
 
--- untold_nodes: deleted nodes whose subscribers are to be told
+-- unnotified_nodes: deleted nodes whose subscribers are to be told
 SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
 
 -- nodes_of_account: every node that an account is something to

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pubqueue.stores.sql.session import Values
 
 
-class Session(session.Session):
+class SqliteSession(session.SqlSession):
     """Runs statements by name, each at once."""
 
     def __init__(self, connection: sqlite3.Connection, names: NodeIds) -> None:
@@ -80,8 +80,8 @@ class Session(session.Session):
             raise StaleError(query)
 
 
-def _text_or_bytes(octets: bytes) -> str | bytes:
+def _text_or_bytes(byte_count: bytes) -> str | bytes:
     try:
-        return octets.decode()
+        return byte_count.decode()
     except UnicodeDecodeError:
-        return octets
+        return byte_count

@@ -8,7 +8,7 @@ from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sql.transaction import RelationalTransaction
 from pubqueue.stores.sqlite.errors import translated, words
-from pubqueue.stores.sqlite.session import Session
+from pubqueue.stores.sqlite.session import SqliteSession
 
 if TYPE_CHECKING:
     import sqlite3
@@ -23,10 +23,10 @@ T = TypeVar("T")
 class SqliteTransaction(RelationalTransaction):
     """Implements `pubqueue.app.store.ports.Transaction` on an open SQLite transaction."""
 
-    _session: Session
+    _session: SqliteSession
 
     def __init__(self, connection: sqlite3.Connection, names: NodeIds, *, foreign: bool) -> None:
-        super().__init__(Session(connection, names), foreign=foreign)
+        super().__init__(SqliteSession(connection, names), foreign=foreign)
 
     def number(self, sequence: str, count: int) -> int:
         """Reserve so many numbers of a sequence and return the first."""

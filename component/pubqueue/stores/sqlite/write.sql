@@ -7,7 +7,7 @@ UPDATE node SET items = items + ?, bytes = bytes + ?, subscriptions = subscripti
 -- spend_rate: until when the rate of a node is used up
 UPDATE node SET spent = ? WHERE id = ? AND spent = ?;
 
--- leave_people: those around a node that is about to go are to go, and may have to be told before
+-- keep_former: those around a node that is about to go are to go, and may have to be told before
 INSERT INTO former_node (id, name, telling) SELECT id, name, ?2 FROM node WHERE id = ?1;
 
 -- forget_moved: those of long ago, and the oldest of too many
@@ -16,12 +16,12 @@ DELETE FROM moved_node WHERE at < ? OR name IN (SELECT name FROM moved_node ORDE
 -- end_subscriptions: those of these JIDs to a node
 DELETE FROM subscription WHERE node_id = ? AND jid IN (SELECT value FROM json_each(?));
 
--- part_with: who subscribed to a deleted node has been told, up to a JID
+-- drop_former: who subscribed to a deleted node has been told, up to a JID
 DELETE FROM subscription WHERE jid <= ?2 AND node_id = (
     SELECT min(id) FROM former_node WHERE name = ?1 AND telling = 1
 );
 
--- all_told: everybody who subscribed to a deleted node has been told
+-- former_notified: everybody who subscribed to a deleted node has been told
 UPDATE former_node SET telling = 0 WHERE id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1);
 
 -- add_subscription: a subscription that was not there

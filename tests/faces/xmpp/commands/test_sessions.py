@@ -1,10 +1,10 @@
-"""Sessions are few, short, and of one resource."""
+"""CommandSessions are few, short, and of one resource."""
 
 import pytest
 
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp.commands import sessions
-from pubqueue.faces.xmpp.commands.sessions import AGE, MAX_OF_ACCOUNT, Sessions
+from pubqueue.faces.xmpp.commands.sessions import AGE, MAX_OF_ACCOUNT, CommandSessions
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 
 PAUSE = COMMANDS["urn:x-pubqueue:0#pause"]
@@ -25,7 +25,7 @@ def time():
 
 @pytest.fixture
 def kept(time):
-    return Sessions(time)
+    return CommandSessions(time)
 
 
 def begun(kept, jid=DESK):
@@ -84,5 +84,5 @@ def test_what_was_never_a_session_is_told_apart(kept, name):
 
 
 def test_a_session_of_another_process_has_ended_as_far_as_this_one_knows(kept, time):
-    assert kept.was(begun(Sessions(time)).name)
+    assert kept.was(begun(CommandSessions(time)).name)
     assert not kept.was(begun(kept).name.replace("-1", "-2")), "one that is still to come"

@@ -9,7 +9,7 @@ from pubqueue.app.management.given import Given
 from pubqueue.app.management.words import count, span
 from pubqueue.core.model import Jid, Node, NodeConfig, NodeName, Principal
 from pubqueue.core.reading.summaries import Power, Powers
-from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Table
+from pubqueue.faces.xmpp.commands.command_steps import CommandTable, Field, Form, Result
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import choose_node, node_of
 from pubqueue.faces.xmpp.commands.write import command
@@ -91,7 +91,7 @@ def test_everything_that_is_shown_is_escaped():
     bad = "<&\"'>"
     shown = [
         Form(bad, bad, (Field("v", "list-single", bad, (bad,), ((bad, bad),), hint=bad),)),
-        Result(bad, title=bad, table=Table((("v", bad),), ((bad,),))),
+        Result(bad, title=bad, table=CommandTable((("v", bad),), ((bad,),))),
         Result(bad, facts=(Field("v", "text-single", bad, (bad,)),)),
     ]
     for each in shown:

@@ -212,8 +212,8 @@ async def test_what_no_handler_knows_is_given_back_ever_more_slowly_and_dead_at_
     app.handler("other")(takes_all)
     async with working(app) as worker:
         service.deliver(worker.jid, "i1", "<job xmlns='x'/>", attempt=attempt)
-        told = {"reason": "no handler for {x}job"}
-        assert outcome(await service.next("unlock")) == expected | told
+        reported = {"reason": "no handler for {x}job"}
+        assert outcome(await service.next("unlock")) == expected | reported
     (said,) = [it.pubqueue for it in caplog.records if it.pubqueue["event"] == "item.no_handler"]
     assert (said["kind"], said["id"], said["attempt"]) == ("{x}job", "i1", attempt)
 

@@ -81,11 +81,11 @@ async def test_a_plain_coroutine_function_is_a_middleware():
     ],
 )
 async def test_times_are_told_with_what_became_of_the_item(error, outcome):
-    told = []
+    reported = []
     clock = iter([10.0, 12.5])
     with pytest.raises(type(error)):
-        await wrapped([Timing(told.append, clock=clock.__next__)], raising(error))(ITEM)
-    assert told == [Timed(FACTS, 2.5, outcome)]
+        await wrapped([Timing(reported.append, clock=clock.__next__)], raising(error))(ITEM)
+    assert reported == [Timed(FACTS, 2.5, outcome)]
 
 
 async def test_by_default_times_are_logged(caplog):
@@ -97,21 +97,21 @@ async def test_by_default_times_are_logged(caplog):
 
 
 async def test_errors_are_told_with_the_facts_and_go_on_their_way():
-    told, error = [], ValueError("text")
+    reported, error = [], ValueError("text")
     with pytest.raises(ValueError, match="text"):
-        await wrapped([ErrorReporting(lambda *it: told.append(it))], raising(error))(ITEM)
-    assert told == [(error, FACTS)]
-    assert "secret" not in repr(told)
+        await wrapped([ErrorReporting(lambda *it: reported.append(it))], raising(error))(ITEM)
+    assert reported == [(error, FACTS)]
+    assert "secret" not in repr(reported)
 
 
 @pytest.mark.parametrize(
     ("error", "count"), [(Release(), 0), (Failed("x"), 0), (Reject("x"), 0), (DecodeError("x"), 1)]
 )
 async def test_what_a_handler_means_to_say_is_no_error(error, count):
-    told = []
+    reported = []
     with pytest.raises(type(error)):
-        await wrapped([ErrorReporting(lambda *it: told.append(it))], raising(error))(ITEM)
-    assert len(told) == count
+        await wrapped([ErrorReporting(lambda *it: reported.append(it))], raising(error))(ITEM)
+    assert len(reported) == count
 
 
 async def test_a_report_that_fails_changes_nothing(caplog):

@@ -125,7 +125,7 @@ class Timing:
             outcome = outcome_of(error).type
             raise
         finally:
-            _tell(self._report, Timed(facts_of(item), self._clock() - began, outcome))
+            _call_report(self._report, Timed(facts_of(item), self._clock() - began, outcome))
 
 
 class ErrorReporting:
@@ -145,7 +145,7 @@ class ErrorReporting:
             return await call_next(item)
         except Exception as error:
             if isinstance(error, DecodeError) or not isinstance(error, Verdict):
-                _tell(self._report, error, facts_of(item))
+                _call_report(self._report, error, facts_of(item))
             raise
 
 
@@ -156,7 +156,7 @@ def facts_of(item: Item) -> Facts:
     )
 
 
-def _tell(report: Callable[..., object], *words: object) -> None:
+def _call_report(report: Callable[..., object], *words: object) -> None:
     try:
         report(*words)
     except Exception as error:  # the report's, from which no item shall suffer

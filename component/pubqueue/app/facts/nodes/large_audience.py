@@ -11,16 +11,16 @@ from pubqueue.app.store.listings import (
     SeveralOf,
     SubscriberRoles,
     Subscribers,
-    UntoldNodes,
+    UnnotifiedNodes,
 )
 from pubqueue.core.multi_subscription import subids_of
-from pubqueue.core.nodes.large_audience import PAGE, PageFacts, UntoldFacts
+from pubqueue.core.nodes.large_audience import PAGE, PageFacts, UnnotifiedFacts
 from pubqueue.core.nodes.subscriptions.pending import stands_now
 from pubqueue.core.nodes.subscriptions.review import ResumeReviewFacts, ReviewFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.nodes.large_audience import ListUntold, NextSubscribers, TellFormer
+    from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers, NotifyFormer
     from pubqueue.core.nodes.subscriptions.review import ResumeReviews, ReviewSubscribers
 
 
@@ -32,15 +32,15 @@ def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFact
     if node is None or not page:
         return PageFacts(page)
     several = rows.page(SeveralOf(request.node, page[-1]), request.after, PAGE)
-    told = here(rows, page) if by_presence(node) else None
-    return PageFacts(page, told=told, subids=subids_of(several))
+    notified = here(rows, page) if by_presence(node) else None
+    return PageFacts(page, notified=notified, subids=subids_of(several))
 
 
-def for_former(context: Context, request: TellFormer) -> PageFacts:
+def for_former(context: Context, request: NotifyFormer) -> PageFacts:
     """Return who subscribed to the deleted node, and who of them subscribes to one of that name again."""
     rows = context.rows
     there = rows.node(request.node) is not None
-    page = tuple(rows.page(FormerSubscribers(request.node), request.told, PAGE))
+    page = tuple(rows.page(FormerSubscribers(request.node), request.notified, PAGE))
     again = [jid for jid in page if there and rows.subscription(request.node, jid) is not None]
     return PageFacts(page, frozenset(again))
 
@@ -60,6 +60,6 @@ def for_resume(context: Context, _request: ResumeReviews) -> ResumeReviewFacts:
     return ResumeReviewFacts(next(iter(context.rows.page(Reviews())), None))
 
 
-def for_untold(context: Context, request: ListUntold) -> UntoldFacts:
+def for_unnotified(context: Context, request: ListUnnotified) -> UnnotifiedFacts:
     """Return the next deleted nodes of whose end not everybody has been told."""
-    return UntoldFacts(tuple(context.rows.page(UntoldNodes(), request.after, PAGE)))
+    return UnnotifiedFacts(tuple(context.rows.page(UnnotifiedNodes(), request.after, PAGE)))

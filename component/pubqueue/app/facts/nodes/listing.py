@@ -47,7 +47,7 @@ def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
     rows, page = context.rows, request.page
     room, back = room_of(page), page is not None and page.before is not None
     found, more = _seen(rows, request, room) if room else ([], True)
-    part = part_with(page, len(found), more=more, total=lambda: _all_seen(rows, request))
+    part = drop_former(page, len(found), more=more, total=lambda: _all_seen(rows, request))
     if back:
         part = backward(part, more=more)
     return NodeListFacts(tuple(reversed(found) if back else found), part)
@@ -206,7 +206,7 @@ def _subscriptions(
     for row in rows.page(Backward(listing) if back else listing, after, room + 1) if room else ():
         found += listed(row, backward=back)
     more = len(found) > room or not room
-    part = part_with(page, len(found[:room]), more=more, total=lambda: total_of(rows, listing))
+    part = drop_former(page, len(found[:room]), more=more, total=lambda: total_of(rows, listing))
     if back:
         return found[:room][::-1], backward(part, more=more)
     return found[:room], part
@@ -229,7 +229,7 @@ def _part(
     which = Backward(listing) if back else listing
     found = rows.page(which, after, room + 1) if room else []
     more = len(found) > room or not room
-    part = part_with(page, len(found[:room]), more=more, total=total)
+    part = drop_former(page, len(found[:room]), more=more, total=total)
     if back:
         return found[:room][::-1], backward(part, more=more)
     return found[:room], part
@@ -247,7 +247,7 @@ def next_part(
     return _part(rows, listing, _name(page), page, total)
 
 
-def part_with(page: Page | None, shown: int, *, more: bool, total: Callable[[], int]) -> Part:
+def drop_former(page: Page | None, shown: int, *, more: bool, total: Callable[[], int]) -> Part:
     """Return what is told of a part; it is counted only where it is not seen at a glance."""
     part = part_of(page, more=more, total=None)
     if not more and part.begins:

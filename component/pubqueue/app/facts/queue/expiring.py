@@ -26,7 +26,7 @@ from pubqueue.core.queue.expire import (
     of_version,
 )
 from pubqueue.core.queue.give_back import Case
-from pubqueue.core.queue.resend import LOOKED_AT, MAX_BYTES, ResendFacts, untold
+from pubqueue.core.queue.resend import LOOKED_AT, MAX_BYTES, ResendFacts, is_undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +75,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     subids: dict[int, str] = {}
     size = 0
     for at, item in enumerate(locks):
-        if untold(item, span, now):
+        if is_undelivered(item, span, now):
             payloads[item.seq] = rows.payload(item)
             size += len(payloads[item.seq])
             its = None if item.holder is None else rows.subscription(item.node, item.holder)

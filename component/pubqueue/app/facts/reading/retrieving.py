@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.nodes.listing import backward, part_with, place_of
+from pubqueue.app.facts.nodes.listing import backward, drop_former, place_of
 from pubqueue.app.facts.nodes.managing import owners_who_hear
 from pubqueue.app.store.listings import DeadItems, Items, PlaceOf, Places
 from pubqueue.core.queue import redrive
@@ -133,7 +133,9 @@ def _page(
     found = rows.page(listing, after, limit + 1) if limit else []
     shown = found[:limit]
     more = not limit or len(found) > limit or _goes_on(rows, listing, shown)
-    part = part_with(request.page, len(shown), more=more, total=lambda: _seen(rows, node, holders))
+    part = drop_former(
+        request.page, len(shown), more=more, total=lambda: _seen(rows, node, holders)
+    )
     return shown, part
 
 
@@ -150,7 +152,7 @@ def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tu
     more = not limit or len(places) > len(found)
     if page is None and len(found) == request.newest:
         more = False  # that is all that was asked for
-    part = part_with(page, len(found), more=more, total=lambda: node.items)
+    part = drop_former(page, len(found), more=more, total=lambda: node.items)
     if back:
         return found[::-1], backward(part, more=more)
     return found, part

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pubqueue.app.facts.queue.publishing import audience
 from pubqueue.app.store.listings import (
     AttemptsOf,
-    Contests,
+    Conflicts,
     NodeWinners,
     RecordOf,
     Records,
@@ -34,7 +34,7 @@ from pubqueue.core.transactions.staging import AppFacts, RecordFacts, seen_by
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.store.listings import WinnerClass
-    from pubqueue.app.store.rows import Contest
+    from pubqueue.app.store.rows import Conflict
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.transactions.commit import CommitVersion
     from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
@@ -119,18 +119,18 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
 
 def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
     """Have every winner whose id is known to the node compared with what is there, by meaning."""
-    context.rows.compare(Contests(node, absorbing), partial(_judged, context))
+    context.rows.compare(Conflicts(node, absorbing), partial(_judged, context))
 
 
-def _judged(context: Context, contests: list[Contest]) -> Writes:
-    verdicts = tuple((contest, _same(context, contest)) for contest in contests)
+def _judged(context: Context, conflicts: list[Conflict]) -> Writes:
+    verdicts = tuple((conflict, _same(context, conflict)) for conflict in conflicts)
     return Writes(context.now, bulk=[Judged(verdicts)])
 
 
-def _same(context: Context, contest: Contest) -> bool:
-    if contest.finished:
-        return contest.there == context.fingerprint(contest.offered)
-    return context.same_payload(contest.there, contest.offered)
+def _same(context: Context, conflict: Conflict) -> bool:
+    if conflict.finished:
+        return conflict.there == context.fingerprint(conflict.offered)
+    return context.same_payload(conflict.there, conflict.offered)
 
 
 def _found(met: WinnerClass) -> WinnerCount:

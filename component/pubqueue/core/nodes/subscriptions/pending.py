@@ -14,7 +14,7 @@ from pubqueue.core.model import Affiliation, Item, Jid, Node, NodeName, Principa
 from pubqueue.core.multi_subscription import apart
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.nodes.subscriptions.subscribe import last_item, told_owners
+from pubqueue.core.nodes.subscriptions.subscribe import last_item, notify_owners
 from pubqueue.core.notices import ApprovalWanted, SubscriptionChanged
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
@@ -86,10 +86,10 @@ def answer(request: Answer, facts: AnswerFacts) -> Decision:
         return Decision(Done())
     if not request.allow:
         return Decision(Done(), *settled(node, [], [waiting]))
-    changes, told = settled(node, [waiting], [])
+    changes, announced = settled(node, [waiting], [])
     stands = replace(waiting, state=SubscriptionState.SUBSCRIBED)
-    others = told_owners(node, waiting, facts.owners)
-    return Decision(Done(), changes, (*told, *others, *last_item(node, stands, facts.last)))
+    others = notify_owners(node, waiting, facts.owners)
+    return Decision(Done(), changes, (*announced, *others, *last_item(node, stands, facts.last)))
 
 
 def settled(
@@ -99,9 +99,9 @@ def settled(
     stand, end = tuple(approved), tuple(ended)
     changes: tuple[Change, ...] = tuple(Approve(node.name, one.jid) for one in stand)
     changes += tuple(EndSubscription(node.name, one.jid) for one in end)
-    told = [changed(one, SubscriptionState.SUBSCRIBED) for row in stand for one in apart(row)]
-    told += [changed(one, SubscriptionState.NONE) for row in end for one in apart(row)]
-    return changes, tuple(told)
+    announced = [changed(one, SubscriptionState.SUBSCRIBED) for row in stand for one in apart(row)]
+    announced += [changed(one, SubscriptionState.NONE) for row in end for one in apart(row)]
+    return changes, tuple(announced)
 
 
 def changed(one: Subscription, state: SubscriptionState) -> SubscriptionChanged:

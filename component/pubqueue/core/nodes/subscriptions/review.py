@@ -67,14 +67,14 @@ def review(request: ReviewSubscribers, facts: ReviewFacts) -> Decision:
     )
     changes: tuple[Change, ...] = tuple(Approve(node.name, jid) for jid in stand)
     changes += (EndSubscriptions(node.name, ended),) if ended else ()
-    told = _told(node, ended, SubscriptionState.NONE)
-    told += _told(node, stand, SubscriptionState.SUBSCRIBED)
+    announced = _announcements(node, ended, SubscriptionState.NONE)
+    announced += _announcements(node, stand, SubscriptionState.SUBSCRIBED)
     if len(facts.page) < PAGE:
-        return Decision(reply, (*changes, EndReview(node.name)), told)
-    return Decision(reply, changes, told, then=replace(request, after=facts.page[-1][0]))
+        return Decision(reply, (*changes, EndReview(node.name)), announced)
+    return Decision(reply, changes, announced, then=replace(request, after=facts.page[-1][0]))
 
 
-def _told(node: Node, jids: tuple[Jid, ...], state: SubscriptionState) -> tuple[News, ...]:
+def _announcements(node: Node, jids: tuple[Jid, ...], state: SubscriptionState) -> tuple[News, ...]:
     return to_each(jids, SubscriptionChanged(NOBODY, node.name, state))
 
 

@@ -37,7 +37,7 @@ from pubqueue.core.model import (
 from pubqueue.core.multi_subscription import MAX_OF_JID, apart, find, named, terms_of, together
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
-from pubqueue.core.nodes.notifications import announcement, tell
+from pubqueue.core.nodes.notifications import announcement, notify
 from pubqueue.core.nodes.subscriptions.options import Granted, Options, grant
 from pubqueue.core.notices import ApprovalWanted, Several, SubscriptionChanged
 from pubqueue.core.queue.expire import note_here, shows_itself
@@ -210,8 +210,8 @@ def _anew(
     reply = Subscribed(new, node.config.queueing, granted.configured)
     if waits:
         return Decision(reply, (AddSubscription(new),), tuple(wanted(new, facts.owners)))
-    told = (*told_owners(node, new, facts.owners), *last_item(node, new, facts.last))
-    return Decision(reply, (AddSubscription(new),), told)
+    announced = (*notify_owners(node, new, facts.owners), *last_item(node, new, facts.last))
+    return Decision(reply, (AddSubscription(new),), announced)
 
 
 def _has_further(node: Node, before: Subscription | None) -> bool:
@@ -232,8 +232,8 @@ def _another(
     terms = Terms(request.subid, granted.deliver, granted.expire, granted.remind, granted.temporary)
     new = apart(together(before, (*terms_of(before), terms)))[-1]
     reply = Subscribed(new, queueing=False, configured=granted.configured)
-    told = (*told_owners(node, new, facts.owners), *last_item(node, new, facts.last))
-    return Decision(reply, (AddAnother(node.name, request.jid, terms),), told)
+    announced = (*notify_owners(node, new, facts.owners), *last_item(node, new, facts.last))
+    return Decision(reply, (AddAnother(node.name, request.jid, terms),), announced)
 
 
 def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) -> tuple[News, ...]:
@@ -246,10 +246,10 @@ def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) ->
         return ()
     item, payload = last
     draft = Draft(item.id, payload, headers=item.headers)
-    told = announcement(node, draft, item.publisher, item.published)
+    announced = announcement(node, draft, item.publisher, item.published)
     if new.several:
-        return tell(node, Several((new.jid,), {new.jid: (new.subid,)}), told)
-    return tell(node, (new.jid,), told)
+        return notify(node, Several((new.jid,), {new.jid: (new.subid,)}), announced)
+    return notify(node, (new.jid,), announced)
 
 
 def wanted(pending: Subscription, owners: Iterable[Jid]) -> Iterator[ApprovalWanted]:
@@ -257,7 +257,7 @@ def wanted(pending: Subscription, owners: Iterable[Jid]) -> Iterator[ApprovalWan
     return (ApprovalWanted(owner, pending.node, pending.jid, pending.subid) for owner in owners)
 
 
-def told_owners(
+def notify_owners(
     node: Node,
     one: Subscription,
     owners: Iterable[Jid],
@@ -280,7 +280,7 @@ def _again(node: Node, held: Subscription, granted: Granted, owners: tuple[Jid, 
     if held.state is SubscriptionState.PENDING:
         changes.append(Approve(node.name, held.jid))
         held = replace(held, state=SubscriptionState.SUBSCRIBED, available=held.deliver)
-        notices = tuple(told_owners(node, held, owners))
+        notices = tuple(notify_owners(node, held, owners))
     after, others = _with(node, held, granted)
     if node.config.queueing and not after.available and after.listens:
         after = replace(after, available=True)
@@ -302,8 +302,8 @@ def _with(node: Node, held: Subscription, granted: Granted) -> tuple[Subscriptio
     if terms != (held.deliver, held.expire, held.remind, held.temporary):
         changes.append(SetTerms(node.name, held.jid, *terms, named(held)))
         deliver, expire, remind, temporary = terms
-        told = {"expire": expire, "remind": remind, "temporary": temporary}
-        after = replace(after, deliver=deliver, **told)
+        announced = {"expire": expire, "remind": remind, "temporary": temporary}
+        after = replace(after, deliver=deliver, **announced)
         if after.listens != held.listens:
             after = replace(after, available=after.listens)
     return after, changes
@@ -344,10 +344,10 @@ def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
     if isinstance(found, Decision):
         return found
     node, subscription = found
-    told = told_owners(node, subscription, facts.owners, SubscriptionState.NONE)
+    announced = notify_owners(node, subscription, facts.owners, SubscriptionState.NONE)
     pending = subscription.state is SubscriptionState.PENDING
     change = EndSubscription(subscription.node, subscription.jid, named(subscription))
-    return Decision(Unsubscribed(subscription), (change,), () if pending else tuple(told))
+    return Decision(Unsubscribed(subscription), (change,), () if pending else tuple(announced))
 
 
 def _own(

@@ -22,7 +22,7 @@ from pubqueue.core.multi_subscription import apart, find, named
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.subscriptions.pending import changed
-from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS, told_owners
+from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS, notify_owners
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Dec
             changes.append(change)
             for one in apart(row):
                 notices.append(changed(one, state))
-                notices += told_owners(node, one, facts.owners, state)
+                notices += notify_owners(node, one, facts.owners, state)
     reply = Refused(Refusal.NOT_ALL_CHANGED, standing=tuple(failed)) if failed else Done()
     return Decision(reply, tuple(changes), tuple(notices))
 

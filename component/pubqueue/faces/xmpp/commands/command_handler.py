@@ -17,7 +17,7 @@ from pubqueue.app.management.given import Given
 from pubqueue.app.management.model import UnfitError, fit
 from pubqueue.faces.xmpp.commands import operation_forms, program, write
 from pubqueue.faces.xmpp.commands.command_steps import Form, Result
-from pubqueue.faces.xmpp.commands.sessions import Sessions
+from pubqueue.faces.xmpp.commands.sessions import CommandSessions
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import unfit
 from pubqueue.faces.xmpp.parse.iq import Asked
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Operation
     from pubqueue.core.decision import Refused, Reply
     from pubqueue.core.model import Principal
-    from pubqueue.faces.xmpp.commands.sessions import Session
+    from pubqueue.faces.xmpp.commands.sessions import CommandSession
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
 
@@ -71,11 +71,11 @@ class Step:
     """What kind of form that says to be."""
 
 
-class Desk:
+class CommandHandler:
     """Serves the commands of one face."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.sessions = Sessions(clock)
+        self.sessions = CommandSessions(clock)
 
     def take(self, iq: Iq) -> Asked | StanzaError | bytes:
         """Read one step, and return what is to be asked for it, or the answer."""
@@ -96,7 +96,7 @@ class Desk:
         return self._ask(iq, session, 0, [])
 
     def _perform(
-        self, iq: Iq, session: Session, operation: Operation, given: Given
+        self, iq: Iq, session: CommandSession, operation: Operation, given: Given
     ) -> Asked | StanzaError:
         """Do in one step what a program wants done, and answer as programs read it."""
         try:
@@ -137,7 +137,7 @@ class Desk:
         return self._act(iq, session, action, step.given)
 
     def _act(
-        self, iq: Iq, session: Session, action: str, given: Given | None
+        self, iq: Iq, session: CommandSession, action: str, given: Given | None
     ) -> Asked | StanzaError | bytes:
         if action == "prev":
             return self._ask(iq, session, session.at - 1, session.given[:-1])
@@ -153,7 +153,7 @@ class Desk:
         return self._ask(iq, session, session.at + 1, [*session.given, given])
 
     def _ask(
-        self, iq: Iq, session: Session, at: int, given: list[Given]
+        self, iq: Iq, session: CommandSession, at: int, given: list[Given]
     ) -> Asked | StanzaError | bytes:
         """Go to a stage: ask the core what is needed there."""
         stage, together = session.command.stages[at], _together(given)
@@ -170,7 +170,13 @@ class Desk:
         )
 
     def _write(
-        self, by: Principal, session: Session, at: int, given: list[Given], reply: Reply, _: str
+        self,
+        by: Principal,
+        session: CommandSession,
+        at: int,
+        given: list[Given],
+        reply: Reply,
+        _: str,
     ) -> bytes:
         """Show what came of a stage; it ends the session if nothing is left to do."""
         session.busy = False
@@ -180,7 +186,9 @@ class Desk:
         shown = session.command.stages[at].show(reply, _together(given))
         return self._show(session, at, given, shown)
 
-    def _show(self, session: Session, at: int, given: list[Given], shown: Form | Result) -> bytes:
+    def _show(
+        self, session: CommandSession, at: int, given: list[Given], shown: Form | Result
+    ) -> bytes:
         node, name = session.command.node, session.name
         if isinstance(shown, Result) and not shown.more:
             self.sessions.end(session)
@@ -189,7 +197,7 @@ class Desk:
         self.sessions.keep(session)
         return write.command(node, name, "executing", shown, actions=_allowed(session))
 
-    def _stay(self, session: Session, _refused: Refused) -> bytes | None:
+    def _stay(self, session: CommandSession, _refused: Refused) -> bytes | None:
         """Leave the session where it was: the core has refused the step."""
         session.busy = False
         return None
@@ -200,7 +208,7 @@ def _together(given: list[Given]) -> Given:
     return Given({var: values for each in given for var, values in each.items()})
 
 
-def _allowed(session: Session) -> tuple[str, ...]:
+def _allowed(session: CommandSession) -> tuple[str, ...]:
     """Return what one can do at the stage that is shown, beside to cancel."""
     if isinstance(session.shown, Result):  # a part of a long table
         return ("next", "complete")

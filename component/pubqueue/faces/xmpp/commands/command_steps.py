@@ -47,7 +47,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CommandTable:
     """Rows under columns; a column is a name and a label."""
 
     columns: tuple[tuple[str, str], ...]
@@ -62,7 +62,7 @@ class Result:
     kind: str = INFO
     title: str = ""
     facts: tuple[Field, ...] = ()
-    table: Table | None = None
+    table: CommandTable | None = None
     more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -70,7 +70,7 @@ Shown = Form | Result
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class CommandStep:
     """What is asked of the core with what was filled in so far, and what is shown of the reply.
 
     `ask` may show something without asking, or find what was filled in unfit.
@@ -90,11 +90,11 @@ class Command:
     node: str
     label: str
     power: Power
-    stages: tuple[Stage, ...]
+    stages: tuple[CommandStep, ...]
     operation: Operation | None = None
 
 
-def of(operation: Operation, *stages: Stage) -> Command:
+def of(operation: Operation, *stages: CommandStep) -> Command:
     """Return the command that is an operation, asked for in these stages."""
     node = own(operation.name)
     return Command(node, operation.label, operation.power, stages, operation)

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.given import Given
-from pubqueue.app.management.model import AFTER, MAX_ROWS, Kind, Readers, UnfitError, fit
-from pubqueue.app.management.words import count, told
+from pubqueue.app.management.model import AFTER, MAX_ROWS, ParameterKind, Readers, UnfitError, fit
+from pubqueue.app.management.words import cell_text, count
 from pubqueue.core.nodes.manage import Describe
-from pubqueue.faces.xmpp.commands.command_steps import WARN, Field, Form, Result, Stage, Table, of
+from pubqueue.faces.xmpp.commands.command_steps import (
+    WARN,
+    CommandStep,
+    CommandTable,
+    Field,
+    Form,
+    Result,
+    of,
+)
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, fact, node_of, unfit
 from pubqueue.faces.xmpp.xml.jids import jid_of
 from pubqueue.faces.xmpp.xml.payload_text import from_text
@@ -39,16 +47,16 @@ OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
 """Parameters that nobody fills in: a long table goes on by itself."""
 
 _KINDS: Final = {
-    Kind.NODE: "text-single",
-    Kind.ITEM: "text-single",
-    Kind.JID: "text-single",
-    Kind.TEXT: "text-single",
-    Kind.LINES: "text-multi",
-    Kind.COUNT: "text-single",
-    Kind.NUMBER: "text-single",
-    Kind.PAYLOAD: "text-multi",
-    Kind.FLAG: "boolean",
-    Kind.CHOICE: "list-single",
+    ParameterKind.NODE: "text-single",
+    ParameterKind.ITEM: "text-single",
+    ParameterKind.JID: "text-single",
+    ParameterKind.TEXT: "text-single",
+    ParameterKind.LINES: "text-multi",
+    ParameterKind.COUNT: "text-single",
+    ParameterKind.NUMBER: "text-single",
+    ParameterKind.PAYLOAD: "text-multi",
+    ParameterKind.FLAG: "boolean",
+    ParameterKind.CHOICE: "list-single",
 }
 
 
@@ -59,9 +67,9 @@ def meant(operation: Operation, given: Given) -> Given:
 
 def _meant(one: Parameter, given: Given) -> tuple[str, ...]:
     other = given.lines(OTHER + one.name)
-    if one.kind is Kind.LINES:
+    if one.kind is ParameterKind.LINES:
         return (*given.lines(one.name), *other)
-    if one.kind is Kind.PAYLOAD:
+    if one.kind is ParameterKind.PAYLOAD:
         return given.get(one.name, ())
     return other[:1] or given.get(one.name, ())[:1]
 
@@ -81,7 +89,7 @@ def fields_of(operation: Operation) -> tuple[Field, ...]:
     return tuple(field_of(one) for one in operation.parameters[1:] if one.name not in OF_PAGES)
 
 
-def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> Stage:
+def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> CommandStep:
     """Return the stage that does it; what comes of it is shown by `show`, or as the operation answers."""
 
     def ask(by: Principal, given: Given) -> Request | StanzaError:
@@ -93,7 +101,7 @@ def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = No
     def answer(reply: Any, given: Given) -> Result:  # noqa: ANN401  # of the type that the request has
         return shown(operation, operation.answer(reply, meant(operation, given)))
 
-    return Stage(ask, show or answer)
+    return CommandStep(ask, show or answer)
 
 
 def shown(operation: Operation, answer: Answer) -> Result:
@@ -125,18 +133,18 @@ def facts_of(operation: Operation, answer: Answer) -> tuple[Field, ...]:
 
 def _lines(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
     """Return a cell that has room for several lines."""
-    return "\n".join(value) if column.cell is Cell.NAMES else _told(column, value, answer)
+    return "\n".join(value) if column.cell is Cell.NAMES else _cell_text(column, value, answer)
 
 
-def table_of(operation: Operation, answer: Answer) -> Table:
+def table_of(operation: Operation, answer: Answer) -> CommandTable:
     """Return the rows of an answer under the columns that people are shown."""
     at = [place for place, column in enumerate(operation.columns) if not column.more]
     columns = tuple((operation.columns[place].name, operation.columns[place].label) for place in at)
     rows = tuple(
-        tuple(_told(operation.columns[place], row[place], answer) for place in at)
+        tuple(_cell_text(operation.columns[place], row[place], answer) for place in at)
         for row in answer.rows
     )
-    return Table(columns, rows)
+    return CommandTable(columns, rows)
 
 
 def rows_in_words(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
@@ -148,13 +156,15 @@ def rows_in_words(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
 def _in_words(operation: Operation, row: tuple[Any, ...], answer: Answer) -> str:
     cells = list(zip(operation.columns, row, strict=True))[1:]
     said = (
-        (column.label, _told(column, value, answer)) for column, value in cells if not column.more
+        (column.label, _cell_text(column, value, answer))
+        for column, value in cells
+        if not column.more
     )
     return ", ".join(f"{label}: {text}" for label, text in said if text)
 
 
-def _told(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
-    return told(column.cell, value, answer.now)
+def _cell_text(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
+    return cell_text(column.cell, value, answer.now)
 
 
 # --- whole commands -----------------------------------------------------------------------------
@@ -169,13 +179,13 @@ def choosing(
     """Return the command of an operation on a node: choose it, fill in the rest, be asked once more where that is due."""
     more = fields_of(operation)
     choose = choose_node(operation.label, operation.about, fits=fits, none=none, more=more)
-    first = Stage(ask_powers(operation.power), choose)
+    first = CommandStep(ask_powers(operation.power), choose)
     if not operation.sure:
         return of(operation, first, doing(operation))
     return of(operation, first, confirming(operation), sure(operation))
 
 
-def confirming(operation: Operation) -> Stage:
+def confirming(operation: Operation) -> CommandStep:
     """Return the stage that says what will be gone, and asks whether that is meant."""
 
     def ask(by: Principal, given: Given) -> Request:
@@ -188,10 +198,10 @@ def confirming(operation: Operation) -> Stage:
         yes = Field(SURE, "boolean", label, ("0",), required=True)
         return Form(operation.label.replace("a node", node.name), words, (yes,))
 
-    return Stage(ask, confirm)
+    return CommandStep(ask, confirm)
 
 
-def sure(operation: Operation) -> Stage:
+def sure(operation: Operation) -> CommandStep:
     """Return the stage that does it if that was confirmed."""
     stage = doing(operation)
 
@@ -200,4 +210,4 @@ def sure(operation: Operation) -> Stage:
             return Result("Nothing was deleted, for it was not confirmed.", WARN)
         return stage.ask(by, given)
 
-    return Stage(ask, stage.show)
+    return CommandStep(ask, stage.show)

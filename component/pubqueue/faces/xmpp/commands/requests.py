@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def step(iq: Iq) -> Asked | StanzaError | bytes:
     """XEP-0050 2.4: a command is begun, or goes on."""
-    return NO_SUCH_COMMAND if iq.desk is None else iq.desk.take(iq)
+    return NO_SUCH_COMMAND if iq.command_handler is None else iq.command_handler.take(iq)
 
 
 def disco_info(iq: Iq) -> Request | Asked | StanzaError | bytes:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
 
 MAX_SESSIONS: Final = 1_000
-"""Sessions in all: one more, and that which was unused longest has expired."""
+"""CommandSessions in all: one more, and that which was unused longest has expired."""
 
 MAX_OF_ACCOUNT: Final = 20
 """Of the JIDs of one account, likewise."""
@@ -31,7 +31,7 @@ _NAME: Final = re.compile(r"([0-9a-f]{32})-(\d{1,18})", re.ASCII)
 
 
 @dataclass(slots=True)
-class Session:
+class CommandSession:
     """One execution: whose, of what, and how far. `shown` waits for an answer at the stage `at`."""
 
     name: str
@@ -55,25 +55,25 @@ class Session:
         return self.shown if isinstance(self.shown, Form) else None
 
 
-class Sessions:
+class CommandSessions:
     """Those that wait for a next step, the one that was unused longest first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._process = uuid.uuid4().hex
         self._count = 0
-        self._kept: OrderedDict[str, Session] = OrderedDict()
+        self._kept: OrderedDict[str, CommandSession] = OrderedDict()
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._kept)
 
-    def begin(self, jid: Jid, command: Command) -> Session:
+    def begin(self, jid: Jid, command: Command) -> CommandSession:
         """Return a new session, which is kept only once it is `keep`t."""
         self._count += 1
-        return Session(f"{self._process}-{self._count}", jid, command)
+        return CommandSession(f"{self._process}-{self._count}", jid, command)
 
-    def keep(self, session: Session) -> None:
+    def keep(self, session: CommandSession) -> None:
         """Keep it for its next step; others go that are too old, or too many."""
         session.used = self._clock()
         self._kept[session.name] = session
@@ -87,11 +87,11 @@ class Sessions:
         while len(self._kept) > MAX_SESSIONS:
             self._kept.popitem(last=False)
 
-    def end(self, session: Session) -> None:
+    def end(self, session: CommandSession) -> None:
         """Let go of it."""
         self._kept.pop(session.name, None)
 
-    def find(self, jid: Jid, name: str) -> Session | None:
+    def find(self, jid: Jid, name: str) -> CommandSession | None:
         """Return the session of exactly this JID."""
         self._forget_old()
         session = self._kept.get(name)

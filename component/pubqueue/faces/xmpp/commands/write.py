@@ -11,7 +11,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.faces.xmpp.commands.command_steps import Field, Shown, Table
+    from pubqueue.faces.xmpp.commands.command_steps import CommandTable, Field, Shown
 
 ACTIONS: Final = ("prev", "next", "complete")
 
@@ -70,7 +70,7 @@ def _result(result: Result) -> str:
     return f'<x xmlns="{ns.DATA}" type="result">{inner}</x>{note}'
 
 
-def _table(table: Table) -> str:
+def _table(table: CommandTable) -> str:
     heads = "".join(
         f'<field var="{var}" type="text-single" label="{quoted(label)}"/>'
         for var, label in table.columns
@@ -79,7 +79,7 @@ def _table(table: Table) -> str:
     return f"<reported>{heads}</reported>{rows}"
 
 
-def _row(table: Table, row: tuple[str, ...]) -> str:
+def _row(table: CommandTable, row: tuple[str, ...]) -> str:
     cells = "".join(
         f'<field var="{var}"><value>{escape(cell)}</value></field>'
         for (var, _), cell in zip(table.columns, row, strict=True)

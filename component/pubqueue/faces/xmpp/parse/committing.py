@@ -85,7 +85,7 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
     try:
         parts = _parts(words)
         totals = Totals(
-            _told(words, "skipped"), _told(words, "dead-lettered"), _seconds(words.get("seconds"))
+            _count(words, "skipped"), _count(words, "dead-lettered"), _seconds(words.get("seconds"))
         )
         version = number(words.get("version"), "version")
         taken = _on_taken(words.get("on-taken"))
@@ -128,7 +128,7 @@ def _part(n: str | None, attempt: str | None, items: str | None, size: str | Non
     return Part(number(n, "n"), number(attempt or "0", "attempt"), number(items, "items"))
 
 
-def _told(words: Element, name: str) -> int | None:
+def _count(words: Element, name: str) -> int | None:
     given = words.get(name)
     return None if given is None else number(given, name)
 

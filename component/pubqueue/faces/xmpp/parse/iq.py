@@ -23,7 +23,7 @@ BEYOND_SPANS: Final = 1e12
 """Seconds that are no span, as infinity and NaN are none: what is below fits into whole milliseconds."""
 
 
-class Desk(Protocol):
+class CommandHandler(Protocol):
     """Where the commands of the face are served."""
 
     def take(self, iq: Iq) -> Asked | StanzaError | bytes:
@@ -41,7 +41,7 @@ class Iq:
     by: Principal
     new_id: Callable[[], str]
     auto_creates: bool = True
-    desk: Desk | None = None
+    command_handler: CommandHandler | None = None
     """Where the commands of the face are served."""
 
     @property

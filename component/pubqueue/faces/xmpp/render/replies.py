@@ -53,8 +53,8 @@ def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
     """Say which of the items were locked to somebody else, and are deleted all the same."""
     ids = reply.locked if isinstance(reply, Withdrawn) else ()
     locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
-    told = f'<retracted xmlns="{ns.PUBQUEUE}">{locked}</retracted>'
-    return f'<pubsub xmlns="{ns.PUBSUB}">{told}</pubsub>'.encode()
+    child = f'<retracted xmlns="{ns.PUBQUEUE}">{locked}</retracted>'
+    return f'<pubsub xmlns="{ns.PUBSUB}">{child}</pubsub>'.encode()
 
 
 def software_version() -> str:
@@ -86,13 +86,13 @@ def _published(reply: Published | Skipped, beside: str = "") -> bytes:
 
 def _deaths_within(room: int, dead: Sequence[Item]) -> str:
     """Return what is told of dead items, of as many as there is room for beside the ids; of the first in any case."""
-    told = _death(dead[0])
+    child = _death(dead[0])
     for item in dead[1:]:
         one = _death(item)
-        if len(told) + len(one) > room:
+        if len(child) + len(one) > room:
             break
-        told += one
-    return told
+        child += one
+    return child
 
 
 def published_briefly(reply: Published | Skipped, service: str) -> bytes:

@@ -63,7 +63,7 @@ def transactions(reply: Transactions, _service: str) -> bytes:
 
 
 def _record(record: Record, now: int) -> str:
-    told = record.totals
+    totals = record.totals
     words = {
         "id": record.id,
         "app": attribute(name_of(record.app)),
@@ -74,9 +74,9 @@ def _record(record: Record, now: int) -> str:
         "began": stamp(record.began),
         "committed": None if record.committed is None else stamp(record.committed),
         "age": max(0, (now - record.began) // 1000) if record.committed is None else None,
-        "skipped": told.skipped,
-        "dead-lettered": told.dead_lettered,
-        "seconds": told.seconds,
+        "skipped": totals.skipped,
+        "dead-lettered": totals.dead_lettered,
+        "seconds": totals.seconds,
     }
     said = "".join(f' {name}="{value}"' for name, value in words.items() if value is not None)
     return f"<transaction{said}/>"

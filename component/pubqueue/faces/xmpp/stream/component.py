@@ -47,7 +47,7 @@ ASKED: Final = "asked"
 STALLED: Final = "stalled"
 """Why nothing is read: nobody is there yet to take it; somebody has asked for it; the server does not read."""
 
-TOLD: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("message", "presence"))
+SPOKEN_KINDS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("message", "presence"))
 """What nobody says twice, nor waits for an answer to."""
 
 STANZAS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("iq", "message", "presence"))
@@ -239,7 +239,7 @@ class Component(PlainComponent):
         """Hand on what is told only once; requests that were not taken cannot be answered any more."""
         left, self._stanzas = self._stanzas, deque()
         for stanza in left:
-            if not isinstance(stanza, Single) and stanza.top.tag in TOLD:
+            if not isinstance(stanza, Single) and stanza.top.tag in SPOKEN_KINDS:
                 with contextlib.suppress(Exception):  # `on_stanza` has a boundary of its own
                     self._on_stanza(stanza)
 

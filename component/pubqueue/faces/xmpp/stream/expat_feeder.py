@@ -73,7 +73,7 @@ def _attempts(size: int) -> list[int]:
     return [*_attempts(half), *range(half + CHUNK, size, CHUNK), size]
 
 
-class Feeder:
+class ExpatFeeder:
     """Feeds one parser."""
 
     def __init__(self, parser: XMLParserType) -> None:

@@ -19,7 +19,7 @@ AHEAD: Final = 131_072
 _NAME: Final = re.compile(r"told-(\d{1,18})")
 
 
-class Echo:
+class FlowProbe:
     """Counts the bytes of news on one stream; a server proves by its first echo that it sends any."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class Echo:
         """Whether so much is under way that an echo should come first."""
         return self._heard is not None and self._written - self._heard > AHEAD
 
-    def wrote(self, octets: int) -> str | None:
+    def wrote(self, byte_count: int) -> str | None:
         """Count what was written; return the name of an echo that should follow it."""
-        self._written += octets
+        self._written += byte_count
         if self._written - self._marked < EVERY:
             return None
         self._marked = self._written

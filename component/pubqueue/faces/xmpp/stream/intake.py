@@ -33,13 +33,13 @@ REMEMBERED: Final = 10_000
 class Load(Struct, frozen=True):
     """What one request counts, and in whose budgets."""
 
-    octets: int
+    byte_count: int
     items: int
     reads: int
     used: tuple[Used, ...]
 
 
-def told_of(request: object) -> NodeName | None:
+def notified_node(request: object) -> NodeName | None:
     """Return the node whose subscribers may hear of the request as soon as it is done."""
     if isinstance(request, StagePublish):
         return request.publish.node if request.mark.immediate else None
@@ -59,7 +59,7 @@ class Intake:
         self._used: dict[Jid, Used] = {}
         self._payers = lru_cache(maxsize=4096)(payers)
         self.count = 0
-        self.octets = 0
+        self.byte_count = 0
         self.reads = 0
         self.is_full = False
 
@@ -90,21 +90,21 @@ class Intake:
         for who, budget in self._payers(by):
             self._of(who).charge(seconds, budget, now)
 
-    def take(self, by: Principal, octets: int, request: Request | None = None) -> Load:
+    def take(self, by: Principal, byte_count: int, request: Request | None = None) -> Load:
         """Count a request that has been taken; without one it is about a single item."""
         used = tuple([self._of(who) for who, _ in self._payers(by)])
         items = 1 if request is None else size_of(request)
-        load = Load(octets, items, int(type(request) in READS), used)
+        load = Load(byte_count, items, int(type(request) in READS), used)
         for one in used:
             one.requests += 1
-            one.octets += octets
+            one.byte_count += byte_count
             one.items += items
             one.reads += load.reads
         self.reads += load.reads
         if not load.reads:  # they wait in a line of their own, and stop nobody
             self.count += 1
-            self.octets += octets
-            enough = self.count >= EVERYBODY.requests or self.octets >= EVERYBODY.octets
+            self.byte_count += byte_count
+            enough = self.count >= EVERYBODY.requests or self.byte_count >= EVERYBODY.byte_count
             if enough and not self.is_full:
                 self.is_full = True
                 self._on_full()
@@ -114,15 +114,17 @@ class Intake:
         """Count it as answered."""
         for one in load.used:
             one.requests -= 1
-            one.octets -= load.octets
+            one.byte_count -= load.byte_count
             one.items -= load.items
             one.reads -= load.reads
         self.reads -= load.reads
         if load.reads:
             return
         self.count -= 1
-        self.octets -= load.octets
-        half = self.count <= EVERYBODY.requests // 2 and self.octets <= EVERYBODY.octets // 2
+        self.byte_count -= load.byte_count
+        half = (
+            self.count <= EVERYBODY.requests // 2 and self.byte_count <= EVERYBODY.byte_count // 2
+        )
         if self.is_full and half:
             self.is_full = False
             self._on_room()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.faces.xmpp.stream.flow_probe import Echo
+from pubqueue.faces.xmpp.stream.flow_probe import FlowProbe
 from pubqueue.faces.xmpp.xml.text import attribute
 
 if TYPE_CHECKING:
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
     from pubqueue.faces.xmpp.stream.component import Component
 
-ECHO_TIMEOUT: Final = 5.0
+PROBE_TIMEOUT: Final = 5.0
 """Seconds until an echo is not waited for any more."""
 
 
 class Pace:
-    """Counts what is written; `on_echo` is called when more may be."""
+    """Counts what is written; `on_probe` is called when more may be."""
 
-    def __init__(self, jid: str, component: Component, on_echo: Callable[[], None]) -> None:
-        self._jid, self._component, self._on_echo = jid, component, on_echo
-        self._echo = Echo()
+    def __init__(self, jid: str, component: Component, on_probe: Callable[[], None]) -> None:
+        self._jid, self._component, self._on_probe = jid, component, on_probe
+        self._probe = FlowProbe()
         self._patience: asyncio.TimerHandle | None = None
 
     @property
     def has_room(self) -> bool:
         """Whether more may be said by now."""
-        return self._component.has_room and not self._echo.is_awaited
+        return self._component.has_room and not self._probe.is_awaited
 
     def clear(self) -> None:
         """Begin anew: the stream is lost."""
-        self._echo = Echo()
+        self._probe = FlowProbe()
 
-    def wrote(self, octets: int) -> None:
+    def wrote(self, byte_count: int) -> None:
         """Count what was written, and send ourselves what nobody answers now and then."""
-        if (name := self._echo.wrote(octets)) is None:
+        if (name := self._probe.wrote(byte_count)) is None:
             return
         me = attribute(self._jid)
         self._component.write(f'<iq type="result" id="{name}" from="{me}" to="{me}"/>'.encode())
@@ -50,17 +50,17 @@ class Pace:
         """Wait for the next echo for a while, from now on."""
         if self._patience is not None:
             self._patience.cancel()
-        self._patience = self._component.loop.call_later(ECHO_TIMEOUT, self._hear_none)
+        self._patience = self._component.loop.call_later(PROBE_TIMEOUT, self._hear_none)
 
     def hear(self, name: str) -> None:
         """Take note of how far the server is."""
-        self._echo.heard(name)
+        self._probe.heard(name)
         if (
-            self._echo.is_awaited
+            self._probe.is_awaited
         ):  # one that came late, when it had been given up: nobody waits for ever
             self._wait()
-        self._on_echo()
+        self._on_probe()
 
     def _hear_none(self) -> None:
-        self._echo.give_up()
-        self._on_echo()
+        self._probe.give_up()
+        self._on_probe()

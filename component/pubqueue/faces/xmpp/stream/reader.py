@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
-from pubqueue.faces.xmpp.stream.expat_feeder import Feeder
+from pubqueue.faces.xmpp.stream.expat_feeder import ExpatFeeder
 from pubqueue.faces.xmpp.stream.passed_over import (
     MAX_BENEATH,
     MAX_NAMESPACE_LENGTH,
@@ -119,10 +119,10 @@ class StreamParser:
 
     def _note_cost(self, done: list[Stanza | Single]) -> None:
         """Note what it took to read these, each by its bytes; what is under way gets its part with its end."""
-        octets = sum(len(stanza.raw) for stanza in done)
+        byte_count = sum(len(stanza.raw) for stanza in done)
         for stanza in done:
             if isinstance(stanza, Stanza):
-                stanza.cost = self._spent * len(stanza.raw) / octets
+                stanza.cost = self._spent * len(stanza.raw) / byte_count
         if done:
             self._spent = 0.0
 
@@ -166,11 +166,11 @@ class StreamParser:
 
     def _begin(self) -> None:
         self._expat = _expat(self)
-        self._feeder = Feeder(self._expat)
+        self._expat_feeder = ExpatFeeder(self._expat)
 
     def _parse(self, data: bytes) -> None:
         try:
-            self._feeder.feed(data)
+            self._expat_feeder.feed(data)
         except LongNamespaceError as problem:
             if self._depth < 1:
                 raise ParseError(TOO_LONG) from problem

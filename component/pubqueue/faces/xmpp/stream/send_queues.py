@@ -25,10 +25,10 @@ Own = Callable[["Jid"], "tuple[bytes, int] | None"]
 """Makes the text, with its white space, for an addressee who is not told the same as the others."""
 
 
-class _Told:
+class _Notice:
     """One notice and its audience, of which those before `at` have been told."""
 
-    __slots__ = ("at", "calls", "octets", "own", "text", "to", "white")
+    __slots__ = ("at", "byte_count", "calls", "own", "text", "to", "white")
 
     def __init__(self, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None) -> None:
         self.to = to
@@ -37,65 +37,65 @@ class _Told:
         self.own = own
         self.at = 0
         self.calls: list[Callable[[], None]] = []
-        self.octets = len(text) + _ADDRESS * len(to)
+        self.byte_count = len(text) + _ADDRESS * len(to)
 
 
-class Lanes:
+class SendQueues:
     """What waits, by node, in its order. `on_change` is that of its `Backlog`."""
 
     def __init__(self, on_change: Callable[[Container[NodeName] | None], None]) -> None:
-        self._lanes: dict[NodeName, deque[_Told]] = {}
-        self._backlog = Backlog(self._lanes.keys(), on_change)
+        self._queues: dict[NodeName, deque[_Notice]] = {}
+        self._backlog = Backlog(self._queues.keys(), on_change)
 
     def __bool__(self) -> bool:
         """Say whether anything waits."""
-        return bool(self._lanes)
+        return bool(self._queues)
 
     @property
-    def octets(self) -> int:
+    def byte_count(self) -> int:
         """How many bytes wait."""
-        return self._backlog.octets
+        return self._backlog.byte_count
 
     def add(
         self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None = None
     ) -> None:
         """Have the text told to each of these who has none of its `own`; so much white space follows it."""
-        told = _Told(to, text, white, own)
-        self._lanes.setdefault(node, deque()).append(told)
-        self._backlog.count(told.octets)
+        entry = _Notice(to, text, white, own)
+        self._queues.setdefault(node, deque()).append(entry)
+        self._backlog.count(entry.byte_count)
 
     def has(self, node: NodeName) -> bool:
         """Say whether anything waits for the node."""
-        return node in self._lanes
+        return node in self._queues
 
-    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when what waits for the node by now, which is something, is told or forgotten."""
-        self._lanes[node][-1].calls.append(call)
+        self._queues[node][-1].calls.append(call)
 
     def next(self) -> tuple[Jid, bytes, int]:
         """Return the next addressee, with the text and its white space; the node's next turn comes last."""
-        node = next(iter(self._lanes))
-        lane = self._lanes.pop(node)
-        told = lane[0]
-        to = told.to[told.at]
-        told.at += 1
-        if told.at == len(told.to):
-            lane.popleft()
-            self._backlog.count(-told.octets)
-        if lane:
-            self._lanes[node] = lane
-        if told.at == len(told.to):
-            for call in told.calls:
+        node = next(iter(self._queues))
+        queue = self._queues.pop(node)
+        entry = queue[0]
+        to = entry.to[entry.at]
+        entry.at += 1
+        if entry.at == len(entry.to):
+            queue.popleft()
+            self._backlog.count(-entry.byte_count)
+        if queue:
+            self._queues[node] = queue
+        if entry.at == len(entry.to):
+            for call in entry.calls:
                 call()
-        text, white = (told.own(to) if told.own else None) or (told.text, told.white)
+        text, white = (entry.own(to) if entry.own else None) or (entry.text, entry.white)
         return to, text, white
 
     def clear(self) -> None:
         """Forget what waits: there is nobody to tell it to."""
-        lanes = list(self._lanes.values())
-        self._lanes.clear()
-        self._backlog.count(-self.octets)
-        for lane in lanes:
-            for told in lane:
-                for call in told.calls:
+        queues = list(self._queues.values())
+        self._queues.clear()
+        self._backlog.count(-self.byte_count)
+        for queue in queues:
+            for entry in queue:
+                for call in entry.calls:
                     call()

@@ -1,4 +1,4 @@
-"""What is told to many: it waits in lanes, and becomes messages as the server takes them (`lanes`, `pace`)."""
+"""What is told to many: it waits in lanes, and becomes messages as the server takes them (`queues`, `pace`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pubqueue.core.notices import Retracted, ToEach, for_subids
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.expat_feeder import padding
 from pubqueue.faces.xmpp.stream.faults import fault
-from pubqueue.faces.xmpp.stream.send_queues import Lanes
+from pubqueue.faces.xmpp.stream.send_queues import SendQueues
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue.faces.xmpp.xml.size_limits import MAX_STANZA_BYTES
 
@@ -39,26 +39,26 @@ class ToMany:
 
     def __init__(self, jid: str, component: Component, pace: Pace, outbox: Outbox) -> None:
         self._jid, self._component = jid, component
-        self._lanes = Lanes(partial(outbox.set_behind, self))
+        self._queues = SendQueues(partial(outbox.set_behind, self))
         self._pace = pace
         self._going = False
 
     def clear(self) -> None:
         """Forget what waits: the stream is lost."""
-        self._lanes.clear()
+        self._queues.clear()
 
-    def when_told(self, node: NodeName, call: Callable[[], None]) -> None:
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when the server has taken what is told to many of the node by now, or the stream is lost.
 
         What is called may have more to tell, so it is not called while that is being written.
         """
-        if self._lanes.has(node):
-            self._lanes.when_told(node, partial(self._call_soon, call))
+        if self._queues.has(node):
+            self._queues.when_sent(node, partial(self._call_soon, call))
         else:
             self._component.flush()  # what was said before has left when we say so
             call()
 
-    def tell(self, many: ToEach) -> None:
+    def notify(self, many: ToEach) -> None:
         """Have many told, of which those first whom there is room for."""
         text, what = notices.rest(many.what, self._jid, fleeting=many.fleeting), many.what
         if (
@@ -68,10 +68,10 @@ class ToMany:
         ):
             half = len(what.ids) // 2
             for ids in (what.ids[:half], what.ids[half:]):
-                self.tell(replace(many, what=replace(what, ids=ids)))
+                self.notify(replace(many, what=replace(what, ids=ids)))
         elif self._component.ready:
             own = partial(self._own, many) if many.subids else None
-            self._lanes.add(what.node, many.to, text, padding(text), own)
+            self._queues.add(what.node, many.to, text, padding(text), own)
             self.go_on()
 
     def _own(self, many: ToEach, to: Jid) -> tuple[bytes, int] | None:
@@ -86,9 +86,9 @@ class ToMany:
     def go_on(self) -> None:
         """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
         if not self._going:
-            self._tell_some()
+            self._send_some()
 
-    def _tell_some(self) -> None:
+    def _send_some(self) -> None:
         """Write a slice; then rest for as long as that took.
 
         The store works in a thread of its own, and gets hardly any of the interpreter's time from one that never rests.
@@ -96,28 +96,28 @@ class ToMany:
         self._going = False
         loop = self._component.loop
         left, began = SLICE, loop.time()
-        while left > 0 and self._may_tell():
+        while left > 0 and self._may_send():
             left -= EACH
             try:
-                left -= self._tell_one(*self._lanes.next())
+                left -= self._send_one(*self._queues.next())
             except Exception as problem:  # one misses it, the others do not
                 log.error("notice.failed", notice="ToEach", **fault(problem))  # noqa: TRY400  # no payload
-        if self._may_tell():
+        if self._may_send():
             self._going = True
-            loop.call_later(loop.time() - began, self._tell_some)
+            loop.call_later(loop.time() - began, self._send_some)
 
-    def _tell_one(self, to: Jid, shared: bytes, white: int) -> int:
+    def _send_one(self, to: Jid, shared: bytes, white: int) -> int:
         """Write one message, and return its bytes."""
         text = notices.to_one(shared, to)
         head = notices.head(self._jid, to, new_id())
         self._component.write(head + text, max(white, padding(head + b'">')))
-        octets = len(head) + len(text)
-        self._pace.wrote(octets)
-        return octets
+        byte_count = len(head) + len(text)
+        self._pace.wrote(byte_count)
+        return byte_count
 
-    def _may_tell(self) -> bool:
+    def _may_send(self) -> bool:
         """Say whether there are news, and room for them between us and the server."""
-        return bool(self._lanes) and self._pace.has_room
+        return bool(self._queues) and self._pace.has_room
 
     def _call_soon(self, call: Callable[[], None]) -> None:
         self._component.loop.call_soon(call)

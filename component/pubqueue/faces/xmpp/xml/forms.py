@@ -195,7 +195,7 @@ def authorization(wanted: ApprovalWanted) -> str:
     return _form("form", ns.SUBSCRIBE_AUTHORIZATION, fields, head)
 
 
-TOLD: Final = (
+SHOWN_FIELDS: Final = (
     "pubsub#title",
     "pubsub#description",
     "pubsub#type",
@@ -222,7 +222,9 @@ def meta_data(described: Described) -> str:
     node = described.node
     now = shown(node.config)
     fields = [
-        _meta(f.var, values_of(f, now[f.var])) for f in FIELDS if f.var in TOLD and now[f.var]
+        _meta(f.var, values_of(f, now[f.var]))
+        for f in FIELDS
+        if f.var in SHOWN_FIELDS and now[f.var]
     ]
     fields += [
         _meta(var, now[var])

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from pubqueue.app.store.ports import FencedError, Instance, StoreError
-from pubqueue.stores.postgres.connection import Line
+from pubqueue.stores.postgres.connection import DatabaseConnection
 from pubqueue.stores.postgres.instances.exclusive_access import see_that_it_is_nobodys
 from pubqueue.stores.postgres.locks import LOCK
-from pubqueue.stores.sql.leases import LEASE, Watch
+from pubqueue.stores.sql.leases import LEASE, LeaseWatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,11 +75,11 @@ class Instances:
         self.number = NOBODY
         self._conninfo = conninfo
         self._name = name
-        self._line: Line | None = None
+        self._line: DatabaseConnection | None = None
         self._listens_on: Connection | None = None
         self._held: dict[int, int] = {}
         self._mine: tuple[int, int] | None = None
-        self._watch = Watch()
+        self._watch = LeaseWatch()
 
     @property
     def epoch(self) -> int | None:
@@ -94,7 +94,7 @@ class Instances:
             StoreError: all are taken, somebody copies the store, or the database cannot be reached.
 
         """
-        line = self._line = self._line or Line(self._conninfo)
+        line = self._line = self._line or DatabaseConnection(self._conninfo)
         found = await line.run(lambda: line.tried(lambda: self._enter(self._ready(line))))
         self.number = found.number
         self._mine = found.number, self._held[found.number]
@@ -113,7 +113,7 @@ class Instances:
 
     async def abandoned(self) -> list[int]:
         """Take the numbers of processes that died."""
-        line = self._line = self._line or Line(self._conninfo)
+        line = self._line = self._line or DatabaseConnection(self._conninfo)
         return await line.run(lambda: line.tried(lambda: self._abandoned(self._ready(line))))
 
     async def leave(self, number: int) -> None:
@@ -128,7 +128,7 @@ class Instances:
         """Return when another process has said that it wrote, or may have said so, or so many seconds later."""
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
-        line = self._line = self._line or Line(self._conninfo)
+        line = self._line = self._line or DatabaseConnection(self._conninfo)
         try:
             while (
                 socket := await line.run(lambda: line.tried(lambda: self._quiet(line)))
@@ -159,7 +159,7 @@ class Instances:
 
     # --- on the thread ---
 
-    def _ready(self, line: Line) -> Connection:
+    def _ready(self, line: DatabaseConnection) -> Connection:
         """Return the connection; a new one listens, and has the locks of what is held."""
         connection = line.connection()
         if connection is not self._listens_on:
@@ -170,7 +170,7 @@ class Instances:
             self._listens_on = connection
         return connection
 
-    def _quiet(self, line: Line) -> int | None:
+    def _quiet(self, line: DatabaseConnection) -> int | None:
         """Return the socket to wait at, None if another process has spoken; before the connection was made it may have."""
         before = self._listens_on
         connection = self._ready(line)
@@ -253,7 +253,7 @@ class Instances:
         del self._held[number]
 
 
-def _end_leases(line: Line, held: Mapping[int, int]) -> None:
+def _end_leases(line: DatabaseConnection, held: Mapping[int, int]) -> None:
     """Have nobody wait for the end of these leases, if the database is there."""
     if not line.is_new:
         with suppress(psycopg.Error):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.core.model import NodeName
-    from pubqueue.stores.sql.session import Session, Values
+    from pubqueue.stores.sql.session import SqlSession, Values
 
 
 LAST_OF_ALL: Final = (1 << 62, 0)
@@ -34,7 +34,7 @@ BACK: Final = "_back"
 
 
 def item_ids(
-    session: Session, which: li.ItemIds, after: int | None, limit: int, back: str = ""
+    session: SqlSession, which: li.ItemIds, after: int | None, limit: int, back: str = ""
 ) -> list[ItemId]:
     """Return ids of items, in the order of their publication or backward."""
     rows = session.rows(f"item_ids{back}", session.contents_of(which.node), after or 0, limit)
@@ -42,7 +42,7 @@ def item_ids(
 
 
 def _places(
-    session: Session, which: li.Places, after: int | None, limit: int
+    session: SqlSession, which: li.Places, after: int | None, limit: int
 ) -> list[tuple[int, int]]:
     query = "created" if which.created else "modified"
     edge = BEHIND_ALL if which.backward else 0
@@ -50,12 +50,12 @@ def _places(
     return session.rows(f"{query}{BACK}" if which.backward else query, *values)
 
 
-def _place_of(session: Session, which: li.PlaceOf, _after: object, limit: int) -> list[int]:
+def _place_of(session: SqlSession, which: li.PlaceOf, _after: object, limit: int) -> list[int]:
     return [row[0] for row in session.rows("place_of", which.number)][:limit]
 
 
 def _items(
-    session: Session, which: li.Items, after: int | None, limit: int
+    session: SqlSession, which: li.Items, after: int | None, limit: int
 ) -> list[tuple[Item, bytes]]:
     numbers, place = which.numbers, after or (BEHIND_ALL if which.newest else 0)
     if which.holders is not None:
@@ -69,7 +69,7 @@ def _items(
     return with_payloads(session, reversed(rows) if which.newest else rows)
 
 
-def _held(session: Session, which: li.Items, place: int) -> tuple[int, ...]:
+def _held(session: SqlSession, which: li.Items, place: int) -> tuple[int, ...]:
     """Return the numbers of what the holders hold, the newest first if these are wanted."""
     rows = session.rows("held_numbers", session.contents_of(which.node), packed_keys(which.holders))
     if which.newest:
@@ -77,7 +77,7 @@ def _held(session: Session, which: li.Items, place: int) -> tuple[int, ...]:
     return tuple(sorted(row[0] for row in rows if row[0] > place))
 
 
-def _fitting(session: Session, query: str, values: Values, room: int) -> list[Any]:
+def _fitting(session: SqlSession, query: str, values: Values, room: int) -> list[Any]:
     """Return rows as long as there is room for what is in their last column, one at least."""
     rows: list[Any] = []
     for row in session.stream(query, room, *values):
@@ -88,31 +88,31 @@ def _fitting(session: Session, query: str, values: Values, room: int) -> list[An
     return rows
 
 
-def _dead(session: Session, which: li.DeadItems, after: int | None, limit: int) -> list[Item]:
+def _dead(session: SqlSession, which: li.DeadItems, after: int | None, limit: int) -> list[Item]:
     return items_of(
         session, session.rows("dead", session.contents_of(which.node), after or 0, limit)
     )
 
 
 def _locks_from_last(
-    session: Session, _which: li.LocksFromLast, after: tuple[int, int] | None, limit: int
+    session: SqlSession, _which: li.LocksFromLast, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
     return items_of(session, session.rows("locks_from_last", *(after or LAST_OF_ALL), limit))
 
 
 def _locks(
-    session: Session, _which: li.Locks, after: tuple[int, int] | None, limit: int
+    session: SqlSession, _which: li.Locks, after: tuple[int, int] | None, limit: int
 ) -> list[Item]:
     return items_of(session, session.rows("locks", *(after or (0, 0)), limit))
 
 
-def _held_by(session: Session, which: li.HeldBy, after: int | None, limit: int) -> list[Item]:
+def _held_by(session: SqlSession, which: li.HeldBy, after: int | None, limit: int) -> list[Item]:
     contents = None if which.node is None else session.contents_of(which.node)
     return items_of(session, session.rows("held_by", which.holder, after or 0, contents, limit))
 
 
 def _shown(
-    session: Session, which: li.ItemEntries, after: int | None, limit: int
+    session: SqlSession, which: li.ItemEntries, after: int | None, limit: int
 ) -> list[ItemEntry]:
     query = "shown_dead" if which.state is State.DEAD else "shown"
     state = None if which.state is None else which.state.value
@@ -123,22 +123,28 @@ def _shown(
     return [ItemEntry(item, *row[-2:]) for item, row in zip(items, rows, strict=True)]
 
 
-def _stride(session: Session, which: li.Stride, after: int | None, limit: int) -> list[int]:
+def _stride(session: SqlSession, which: li.Stride, after: int | None, limit: int) -> list[int]:
     rows = session.rows("stride", session.contents_of(which.node), after or 0, limit)
     return [row[0] for row in rows]
 
 
-def _group_turns(session: Session, which: li.GroupTurns, _after: object, limit: int) -> list[int]:
+def _group_turns(
+    session: SqlSession, which: li.GroupTurns, _after: object, limit: int
+) -> list[int]:
     keys = _group_keys(session, which.groups[:limit])
     return [int(row[0]) for row in session.rows("group_turns", packed_keys(keys))]
 
 
-def _group_lines(session: Session, which: li.GroupLines, _after: object, limit: int) -> list[Item]:
+def _group_lines(
+    session: SqlSession, which: li.GroupLines, _after: object, limit: int
+) -> list[Item]:
     keys = _group_keys(session, which.groups)
     return items_of(session, session.rows("group_lines", packed_keys(keys), limit))
 
 
-def _group_keys(session: Session, groups: Iterable[tuple[NodeName, str]]) -> list[tuple[int, str]]:
+def _group_keys(
+    session: SqlSession, groups: Iterable[tuple[NodeName, str]]
+) -> list[tuple[int, str]]:
     """Return groups by the contents of their nodes; nothing is in those of a node that is not there."""
     wanted = tuple(groups)
     ids = session.contents({node for node, _ in wanted})
@@ -146,19 +152,19 @@ def _group_keys(session: Session, groups: Iterable[tuple[NodeName, str]]) -> lis
 
 
 def _waiting_groups(
-    session: Session, which: li.WaitingGroups, after: str | None, limit: int
+    session: SqlSession, which: li.WaitingGroups, after: str | None, limit: int
 ) -> list[str]:
     rows = session.rows("waiting_groups", session.contents_of(which.node), after or "", limit)
     return [row[0] for row in rows]
 
 
-def _newest(session: Session, which: li.NewestItem, _after: object, limit: int) -> list[int]:
+def _newest(session: SqlSession, which: li.NewestItem, _after: object, limit: int) -> list[int]:
     query = "newest_death" if which.dead else "newest_item"
     return [int(session.row(query, session.contents_of(which.node))[0])][:limit]
 
 
 # fmt: off
-PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
+PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.ItemIds:               item_ids,
     li.Places:                _places,
     li.PlaceOf:               _place_of,

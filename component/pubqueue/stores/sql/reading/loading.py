@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.rows import Needs
     from pubqueue.core.model import NodeName
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 
-def load(session: Session, needs: Needs) -> Rows:
+def load(session: SqlSession, needs: Needs) -> Rows:
     """Return the rows that are there. All that is needed is asked for before the first answer is looked at.
 
     But nodes whose ids are not known come first: that makes them known to the others.
@@ -48,11 +48,13 @@ def load(session: Session, needs: Needs) -> Rows:
     return rows
 
 
-def _keyed(session: Session, query: str, keys: object) -> Iterable[Any]:
+def _keyed(session: SqlSession, query: str, keys: object) -> Iterable[Any]:
     return session.ask(query, packed_keys(keys))
 
 
-def _by_node(session: Session, query: str, pairs: Iterable[tuple[NodeName, str]]) -> Iterable[Any]:
+def _by_node(
+    session: SqlSession, query: str, pairs: Iterable[tuple[NodeName, str]]
+) -> Iterable[Any]:
     """Run a statement whose keys are lists by node; of nodes that are not there there are no rows."""
     lists: dict[NodeName, list[str]] = {}
     for node, key in pairs:
@@ -62,7 +64,7 @@ def _by_node(session: Session, query: str, pairs: Iterable[tuple[NodeName, str]]
     return _keyed(session, query, keys) if keys else ()
 
 
-def _nodes(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _nodes(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "nodes", needs.nodes)
     yield
     for row in asked:
@@ -71,7 +73,7 @@ def _nodes(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
         rows.nodes.append(node_of(row[:9]))
 
 
-def _affiliations(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _affiliations(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _by_node(session, "affiliations", needs.affiliations)
     yield
     found = list(asked)
@@ -81,7 +83,7 @@ def _affiliations(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     ]
 
 
-def _subscriptions(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _subscriptions(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked: list[Iterable[Any]] = []
     if needs.subscriptions:
         asked.append(_by_node(session, "subscriptions", needs.subscriptions))
@@ -99,7 +101,7 @@ def _subscriptions(session: Session, needs: Needs, rows: Rows) -> Iterator[None]
     rows.subscriptions = [subscription_of(names, row) for row in sorted(found, key=itemgetter(0))]
 
 
-def _items(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _items(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked: list[Iterable[Any]] = []
     if needs.items:
         asked.append(_by_node(session, "items", needs.items))
@@ -115,19 +117,19 @@ def _items(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
         rows.items = items_of(session, list(found.values()))
 
 
-def _payloads(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _payloads(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "payloads", needs.payloads)
     yield
     rows.payloads = list(asked)
 
 
-def _receipts(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _receipts(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "receipts", needs.receipts)
     yield
     rows.receipts = list(asked)
 
 
-def _finished(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _finished(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _by_node(session, "finished", needs.finished)
     yield
     found = list(asked)
@@ -135,7 +137,7 @@ def _finished(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     rows.finished = [Finished(names[node], *facts) for node, *facts in found]
 
 
-def _resources(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _resources(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "resources", needs.resources)
     yield
     found = [(Jid(row[0]), row[1]) for row in asked]
@@ -143,37 +145,37 @@ def _resources(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     rows.heard = {jid: since for jid, since in found if since}
 
 
-def _people(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _people(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "people", needs.people)
     yield
     rows.people = [Jid(row[0]) for row in asked]
 
 
-def _apps(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _apps(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "apps", needs.apps)
     yield
     rows.apps = [App(*row) for row in asked]
 
 
-def _versions(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _versions(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "versions", needs.versions)
     yield
     rows.versions = [_version(row) for row in asked]
 
 
-def _attempts(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _attempts(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "attempts", needs.attempts)
     yield
     rows.attempts = [Attempt(*row) for row in asked]
 
 
-def _waiting(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _waiting(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "waiting", needs.waiting)
     yield
     rows.waiting = [StagedTotals(*row) for row in asked]
 
 
-def _holdings(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _holdings(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = _keyed(session, "holdings", needs.holdings)
     yield
     rows.holdings = [Holding(*row) for row in asked]
@@ -184,7 +186,7 @@ def _version(row: tuple[Any, ...]) -> Version:
     return Version(app, number, owner, immediate != 0, *facts)
 
 
-def _staged(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _staged(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     lists: dict[tuple[object, ...], dict[str, list[str]]] = {}
     for key in needs.staged:
         nodes = lists.setdefault((key.app, key.version, key.part, key.attempt), {})
@@ -194,7 +196,7 @@ def _staged(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
     rows.staged = [(StagedKey(*row[:-1]), row[-1]) for row in asked]
 
 
-def _noted(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
+def _noted(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     """Take one of the attempts that have noted an id: they noted the same."""
     lists: dict[tuple[object, ...], dict[str, list[str]]] = {}
     for key in needs.noted:
@@ -208,7 +210,7 @@ def _noted(session: Session, needs: Needs, rows: Rows) -> Iterator[None]:
 
 
 # fmt: off
-LOADERS: Final[dict[str, Callable[[Session, Needs, Rows], Iterator[None]]]] = {
+LOADERS: Final[dict[str, Callable[[SqlSession, Needs, Rows], Iterator[None]]]] = {
     "affiliations": _affiliations,
     "payloads":     _payloads,
     "receipts":     _receipts,

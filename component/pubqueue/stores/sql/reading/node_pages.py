@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.core.model import Jid, NodeName, Subscription
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 
-def _nodes(session: Session, which: li.Nodes, after: str | None, limit: int) -> list[Node]:
+def _nodes(session: SqlSession, which: li.Nodes, after: str | None, limit: int) -> list[Node]:
     return found_nodes(session, which, after or "", limit)
 
 
 def found_nodes(
-    session: Session, which: li.Nodes, place: str, limit: int, back: str = ""
+    session: SqlSession, which: li.Nodes, place: str, limit: int, back: str = ""
 ) -> list[Node]:
     """Return those nodes that the listing is about behind a place, or in front of it."""
     access = () if which.access is None else (which.access.value,)
@@ -44,20 +44,20 @@ def found_nodes(
     return [_node(session, row) for row in session.rows(f"{query}{back}", *values)]
 
 
-def _node(session: Session, row: Any) -> Node:  # noqa: ANN401  # a node's columns
+def _node(session: SqlSession, row: Any) -> Node:  # noqa: ANN401  # a node's columns
     session.nodes.note(row[1], row[0])
     return node_of(row)
 
 
 def _ready_nodes(
-    session: Session, _which: li.ReadyNodes, after: int | None, limit: int
+    session: SqlSession, _which: li.ReadyNodes, after: int | None, limit: int
 ) -> list[li.Look]:
     rows = session.rows("ready_nodes", after or 0, limit)
     return [li.Look(*row) for row in rows]
 
 
 def _free_subscriptions(
-    session: Session, which: li.FreeSubscriptions, after: tuple[Any, ...] | None, limit: int
+    session: SqlSession, which: li.FreeSubscriptions, after: tuple[Any, ...] | None, limit: int
 ) -> list[Subscription]:
     node = session.id(which.node)
     rows = session.rows("free_subscriptions", node, *(after or (-1.0, 0, "")), limit)
@@ -65,7 +65,7 @@ def _free_subscriptions(
 
 
 def _subscribers(
-    session: Session, which: li.Subscribers, after: Jid | None, limit: int
+    session: SqlSession, which: li.Subscribers, after: Jid | None, limit: int
 ) -> list[Jid]:
     return [
         row[0] for row in session.rows("subscribers_of", session.id(which.node), after or "", limit)
@@ -73,7 +73,7 @@ def _subscribers(
 
 
 def _several_of(
-    session: Session, which: li.SeveralOf, after: Jid | None, limit: int
+    session: SqlSession, which: li.SeveralOf, after: Jid | None, limit: int
 ) -> list[Subscription]:
     values = session.id(which.node), after or "", which.through, limit
     return [
@@ -82,7 +82,7 @@ def _several_of(
 
 
 def subscriptions_of(
-    session: Session, which: li.SubscriptionsOf, after: str | None, limit: int, back: str = ""
+    session: SqlSession, which: li.SubscriptionsOf, after: str | None, limit: int, back: str = ""
 ) -> list[Subscription]:
     """Return subscriptions to a node, by JID or backward."""
     node = session.id(which.node)
@@ -91,49 +91,49 @@ def subscriptions_of(
 
 
 def _subscriber_roles(
-    session: Session, which: li.SubscriberRoles, after: Jid | None, limit: int
+    session: SqlSession, which: li.SubscriberRoles, after: Jid | None, limit: int
 ) -> list[tuple[Jid, Affiliation, SubscriptionState]]:
     rows = session.rows("subscriber_roles", session.id(which.node), after or "", limit)
     return [(jid, Affiliation(word), SubscriptionState(state)) for jid, word, state in rows]
 
 
 def _reviews(
-    session: Session, _which: li.Reviews, after: NodeName | None, limit: int
+    session: SqlSession, _which: li.Reviews, after: NodeName | None, limit: int
 ) -> list[NodeName]:
     return [row[0] for row in session.rows("reviews", after or "", limit)]
 
 
 def _node_sums(
-    session: Session, _which: li.NodeSums, after: tuple[Jid, int] | None, limit: int
+    session: SqlSession, _which: li.NodeSums, after: tuple[Jid, int] | None, limit: int
 ) -> list[tuple[int, Holding]]:
     rows = session.rows("node_sums", *(after or ("", 0)), limit)
     return [(last, Holding(*facts)) for *facts, last in rows]
 
 
 def _trims(
-    session: Session, _which: li.Trims, after: NodeName | None, limit: int
+    session: SqlSession, _which: li.Trims, after: NodeName | None, limit: int
 ) -> list[NodeName]:
     return [row[0] for row in session.rows("trims", after or "", limit)]
 
 
-def _moved_to(session: Session, which: li.MovedTo, _after: object, limit: int) -> list[str]:
+def _moved_to(session: SqlSession, which: li.MovedTo, _after: object, limit: int) -> list[str]:
     return [row[0] for row in session.rows("moved_to", which.node)][:limit]
 
 
 def _former_subscribers(
-    session: Session, which: li.FormerSubscribers, after: Jid | None, limit: int
+    session: SqlSession, which: li.FormerSubscribers, after: Jid | None, limit: int
 ) -> list[Jid]:
     return [row[0] for row in session.rows("former_subscribers", which.node, after or "", limit)]
 
 
-def _untold_nodes(
-    session: Session, _which: li.UntoldNodes, after: int | None, limit: int
+def _unnotified_nodes(
+    session: SqlSession, _which: li.UnnotifiedNodes, after: int | None, limit: int
 ) -> list[tuple[int, NodeName]]:
-    return session.rows("untold_nodes", after or 0, limit)
+    return session.rows("unnotified_nodes", after or 0, limit)
 
 
 def affiliations_of(
-    session: Session, which: li.AffiliationsOf, after: str | None, limit: int, back: str = ""
+    session: SqlSession, which: li.AffiliationsOf, after: str | None, limit: int, back: str = ""
 ) -> list[AffiliationRow]:
     """Return affiliations with a node, by account or backward."""
     node, roles = session.id(which.node), packed(which.roles)
@@ -142,7 +142,7 @@ def affiliations_of(
 
 
 def nodes_of_account(
-    session: Session, which: li.NodesOfAccount, after: str | None, limit: int, back: str = ""
+    session: SqlSession, which: li.NodesOfAccount, after: str | None, limit: int, back: str = ""
 ) -> list[tuple[Node, Affiliation]]:
     """Return nodes with what an account is to them, by name or backward."""
     filters = packed(which.roles), packed(which.access)
@@ -153,7 +153,7 @@ def nodes_of_account(
 
 
 def subscriptions_of_account(
-    session: Session,
+    session: SqlSession,
     which: li.SubscriptionsOfAccount,
     after: tuple[str, str] | None,
     limit: int,
@@ -167,7 +167,7 @@ def subscriptions_of_account(
 
 
 def _tallies(
-    session: Session, which: li.NodeEntries, after: str | None, limit: int
+    session: SqlSession, which: li.NodeEntries, after: str | None, limit: int
 ) -> list[NodeEntry]:
     counted = which.counted or (None, None)
     rows = session.rows("node_entries", packed_keys(which.nodes), after or "", limit, *counted)
@@ -181,7 +181,7 @@ def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
 
 
 def _counted(
-    session: Session, which: li.Counted, after: tuple[int, int] | int | None, limit: int
+    session: SqlSession, which: li.Counted, after: tuple[int, int] | int | None, limit: int
 ) -> list[tuple[int, object]]:
     contents = session.contents_of(which.node)
     if which.state is State.DEAD:
@@ -204,7 +204,7 @@ def packed(words: tuple[str, ...] | None) -> str | None:
 
 
 # fmt: off
-PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
+PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.Nodes:                 _nodes,
     li.ReadyNodes:            _ready_nodes,
     li.FreeSubscriptions:     _free_subscriptions,
@@ -217,7 +217,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.NodeSums:              _node_sums,
     li.MovedTo:               _moved_to,
     li.FormerSubscribers:     _former_subscribers,
-    li.UntoldNodes:           _untold_nodes,
+    li.UnnotifiedNodes:           _unnotified_nodes,
     li.AffiliationsOf:        affiliations_of,
     li.NodesOfAccount:        nodes_of_account,
     li.SubscriptionsOfAccount: subscriptions_of_account,

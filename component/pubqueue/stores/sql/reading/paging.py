@@ -18,12 +18,12 @@ from pubqueue.stores.sql.reading.node_pages import packed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 R = TypeVar("R")
 
 
-def page(session: Session, which: li.Listing[R], after: object, limit: int) -> list[R]:
+def page(session: SqlSession, which: li.Listing[R], after: object, limit: int) -> list[R]:
     """Return rows of a listing behind `after`, so many at most."""
     found: list[R] = PAGES[type(which)](session, which, after, limit)
     return found
@@ -33,7 +33,7 @@ BEHIND_WORDS: Final = chr(0x10FFFF)
 """Greater than every name and every JID: no printable character, so that none begins with it."""
 
 
-def _backward(session: Session, which: li.Backward[Any], after: Any, limit: int) -> list[Any]:  # noqa: ANN401  # a place of that listing
+def _backward(session: SqlSession, which: li.Backward[Any], after: Any, limit: int) -> list[Any]:  # noqa: ANN401  # a place of that listing
     match which.of:
         case li.Nodes() as nodes:
             return node_pages.found_nodes(session, nodes, after or BEHIND_WORDS, limit, BACK)
@@ -52,7 +52,7 @@ def _backward(session: Session, which: li.Backward[Any], after: Any, limit: int)
             raise TypeError(f"{type(other).__name__} is not paged backward")
 
 
-def _total(session: Session, which: li.Total, _after: object, limit: int) -> list[int]:
+def _total(session: SqlSession, which: li.Total, _after: object, limit: int) -> list[int]:
     match which.of:
         case li.Nodes(access=None):
             row = session.row("count_nodes")
@@ -80,7 +80,9 @@ def _total(session: Session, which: li.Total, _after: object, limit: int) -> lis
     return [int(row[0])][:limit]
 
 
-def _events(session: Session, which: li.Events, after: int | None, limit: int) -> list[EventEntry]:
+def _events(
+    session: SqlSession, which: li.Events, after: int | None, limit: int
+) -> list[EventEntry]:
     names = None if which.nodes is None else packed_keys(which.nodes)
     roles = which.account, packed_keys(which.roles)
     rows = session.rows("events", after or 0, which.until, names, *roles, limit)
@@ -88,17 +90,17 @@ def _events(session: Session, which: li.Events, after: int | None, limit: int) -
 
 
 def _log_ends(
-    session: Session, _which: li.LogEnds, _after: object, limit: int
+    session: SqlSession, _which: li.LogEnds, _after: object, limit: int
 ) -> list[tuple[int, int]]:
     return session.rows("log_ends")[:limit]
 
 
-def _aged(session: Session, which: li.AgedEvents, _after: object, limit: int) -> list[int]:
+def _aged(session: SqlSession, which: li.AgedEvents, _after: object, limit: int) -> list[int]:
     last = session.row("aged", which.before, limit)[0]
     return [] if last is None else [int(last)]
 
 
-def _records(session: Session, which: li.Records, after: int | None, limit: int) -> list[Record]:
+def _records(session: SqlSession, which: li.Records, after: int | None, limit: int) -> list[Record]:
     query = "records"
     if which.waiting:
         query = "open_records"
@@ -110,26 +112,30 @@ def _records(session: Session, which: li.Records, after: int | None, limit: int)
     return [record_of(row) for row in rows]
 
 
-def _record(session: Session, which: li.RecordOf, _after: object, limit: int) -> list[Record]:
+def _record(session: SqlSession, which: li.RecordOf, _after: object, limit: int) -> list[Record]:
     rows = session.rows("record", which.app, which.version)
     return [record_of(row) for row in rows][:limit]
 
 
-def _litter(session: Session, which: li.Sweepable, _after: object, limit: int) -> list[bool]:
+def _litter(session: SqlSession, which: li.Sweepable, _after: object, limit: int) -> list[bool]:
     return [session.row("litter", which.before)[0] != 0][:limit]
 
 
-def _forgettable(session: Session, which: li.Forgettable, _after: object, limit: int) -> list[int]:
+def _forgettable(
+    session: SqlSession, which: li.Forgettable, _after: object, limit: int
+) -> list[int]:
     return [int(session.row("forgettable", which.now, limit)[0])]
 
 
-def _attempts(session: Session, which: li.AttemptsOf, _after: object, limit: int) -> list[Attempt]:
+def _attempts(
+    session: SqlSession, which: li.AttemptsOf, _after: object, limit: int
+) -> list[Attempt]:
     rows = session.rows("attempts_of", which.app, which.version, limit)
     return [Attempt(*row[:-1]) for row in rows]
 
 
 # fmt: off
-PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
+PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     **node_pages.PAGES,
     **item_pages.PAGES,
     **schedules.PAGES,
@@ -147,7 +153,7 @@ PAGES: Final[dict[type, Callable[[Session, Any, Any, int], list[Any]]]] = {
     li.WinnerRows:            moving.rows,
     li.Unmoved:               moving.unmoved,
     li.Winners:               winners.begin,
-    li.Contests:              winners.contests,
+    li.Conflicts:              winners.conflicts,
     li.WinnerClasses:         winners.classes,
     li.TakenWinners:          winners.taken,
     li.WinningDrafts:         winners.drafts,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pubqueue.app.store.rows import Rank, Reach
     from pubqueue.core.model import Item, NodeName, Subscription
     from pubqueue.core.queue.expire import Key
-    from pubqueue.stores.sql.session import Session, Values
+    from pubqueue.stores.sql.session import SqlSession, Values
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ START: Final = Passed()
 
 
 def ready(
-    session: Session, rooms: Mapping[NodeName, int], now: Millis, octets: int, reach: Reach
+    session: SqlSession, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach
 ) -> Ready:
     """Return the next items of each node, until their payloads are so many bytes; one at least."""
     ids = session.contents(rooms)
@@ -38,28 +38,28 @@ def ready(
     rows: list[Any] = []
     alone = here if len(here) == 1 else {n: r for n, r in here.items() if begins[n] != START}
     for node, room in alone.items():
-        some = _of_one(session, (ids[node], now, room, places), begins[node], octets)
+        some = _of_one(session, (ids[node], now, room, places), begins[node], byte_count)
         rows += some
-        octets -= sum(len(row[-1]) for row in some)
-        if octets <= 0:
+        byte_count -= sum(len(row[-1]) for row in some)
+        if byte_count <= 0:
             return Ready(with_payloads(session, rows))
     if others := {ids[node]: room for node, room in here.items() if node not in alone}:
-        some = _of_many(session, others, now, octets, places)
+        some = _of_many(session, others, now, byte_count, places)
         rows += some
-        octets -= sum(len(row[-1]) for row in some)
+        byte_count -= sum(len(row[-1]) for row in some)
     found = with_payloads(session, rows)
-    if octets <= 0 or reach.places >= FAR.places:
+    if byte_count <= 0 or reach.places >= FAR.places:
         return Ready(found)
     return Ready(found, _passed(session, here, begins, found, places))
 
 
-def _of_one(session: Session, where: Values, begin: Passed, octets: int) -> list[Any]:
+def _of_one(session: SqlSession, where: Values, begin: Passed, byte_count: int) -> list[Any]:
     """Read row by row, so that no payload is read in vain."""
     rows = []
-    for row in session.stream("ready", octets, *where, *_columns(begin)):
+    for row in session.stream("ready", byte_count, *where, *_columns(begin)):
         rows.append(row)
-        octets -= len(row[-1])
-        if octets <= 0:
+        byte_count -= len(row[-1])
+        if byte_count <= 0:
             break
     return rows
 
@@ -69,7 +69,7 @@ def _columns(begin: Passed) -> tuple[int, int, int, int]:
 
 
 def _of_many(
-    session: Session, rooms: Mapping[int, int], now: Millis, octets: int, places: int
+    session: SqlSession, rooms: Mapping[int, int], now: Millis, byte_count: int, places: int
 ) -> list[Any]:
     """Look first where the items of all nodes stand, for they do not come in the order of any one."""
     most = max(rooms.values())
@@ -81,16 +81,16 @@ def _of_many(
     for node, room in rooms.items():
         for aside in (0, 1):
             for _, _, seq, size in sorted(by_node.get((node, aside), ()))[:room]:
-                if octets <= 0 and chosen:
+                if byte_count <= 0 and chosen:
                     break
                 chosen.append(seq)
-                octets -= size
+                byte_count -= size
     rows = {row[1]: row for row in session.rows("ready_items", packed_keys(chosen))}
     return [rows[seq] for seq in chosen]
 
 
 def _passed(
-    session: Session,
+    session: SqlSession,
     rooms: Mapping[NodeName, int],
     begins: Mapping[NodeName, Passed],
     found: Iterable[tuple[Item, bytes]],
@@ -125,7 +125,7 @@ def _passed_to(living: Sequence[Item], end: Rank | None, begin: Rank) -> Rank:
     return up_to(living[0]) if living else end
 
 
-def due(session: Session, now: Millis, limit: int) -> Due:
+def due(session: SqlSession, now: Millis, limit: int) -> Due:
     """Return what has run out by now."""
     unread: list[Key] = []
     return Due(
@@ -138,7 +138,9 @@ def due(session: Session, now: Millis, limit: int) -> Due:
     )
 
 
-def _items(session: Session, query: str, now: Millis, limit: int, unread: list[Key]) -> list[Item]:
+def _items(
+    session: SqlSession, query: str, now: Millis, limit: int, unread: list[Key]
+) -> list[Item]:
     rows = session.rows_as_found(query, now, limit)
     names = session.holding({row[0] for row in rows})
     there = [row for row in rows if row[0] in names]
@@ -147,7 +149,7 @@ def _items(session: Session, query: str, now: Millis, limit: int, unread: list[K
     )
 
 
-def _leases(session: Session, now: Millis, limit: int, unread: list[Key]) -> list[Subscription]:
+def _leases(session: SqlSession, now: Millis, limit: int, unread: list[Key]) -> list[Subscription]:
     rows = session.rows_as_found("due_leases", now, limit)
     names = session.names({row[1] for row in rows})
     return _read(
@@ -186,7 +188,7 @@ def _name(found: str | bytes) -> str:
     return found if isinstance(found, str) else found.hex()
 
 
-def next_due(session: Session) -> Millis | None:
+def next_due(session: SqlSession) -> Millis | None:
     """Return when the next lock, pause, life or wait for a commit ends; the past if there is litter."""
     moment = session.row("next_due")[0]
     return None if moment is None else Millis(moment)

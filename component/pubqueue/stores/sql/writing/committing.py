@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Moved, Sweep
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 
-def commit(session: Session, change: Commit) -> None:
+def commit(session: SqlSession, change: Commit) -> None:
     """Let the winners take their places, and all else of the version go."""
     found = session.row("find_app", change.app, change.owner, change.at)
     if found is None:
@@ -35,7 +35,7 @@ def commit(session: Session, change: Commit) -> None:
         session.run("hand_over", app, change.version, kept)
 
 
-def _keep(session: Session, change: Commit, app: int) -> int:
+def _keep(session: SqlSession, change: Commit, app: int) -> int:
     """Let the winners stay when all else of the version goes; return what they belong to."""
     rows = session.rows("keep_winners", app, change.version, packed_keys(change.moving))
     if not rows:
@@ -43,7 +43,7 @@ def _keep(session: Session, change: Commit, app: int) -> int:
     return int(rows[0][0])
 
 
-def moved(session: Session, change: Moved) -> None:
+def moved(session: SqlSession, change: Moved) -> None:
     """Drop rows that are in their places, and attempts of which none is left."""
     for part, _, row in change.ends:
         session.run("drop_moved", change.app, change.version, part, row)
@@ -53,7 +53,7 @@ def moved(session: Session, change: Moved) -> None:
     session.run("end_moved", change.app, change.version)
 
 
-def _bytes_more(session: Session) -> dict[str, tuple[int, int]]:
+def _bytes_more(session: SqlSession) -> dict[str, tuple[int, int]]:
     """Return how many bytes each node is about to have more, as a queue and as a plain node.
 
     This is asked before winners take the places of others.
@@ -62,7 +62,7 @@ def _bytes_more(session: Session) -> dict[str, tuple[int, int]]:
     return {node: (of_queue, of_plain) for node, of_queue, of_plain in rows}
 
 
-def _make_room(session: Session, change: Commit, committed: CommittedNode) -> None:
+def _make_room(session: SqlSession, change: Commit, committed: CommittedNode) -> None:
     """Let winners whose id is there give their payload to it, or take its place."""
     if not committed.replaced:
         return
@@ -74,7 +74,7 @@ def _make_room(session: Session, change: Commit, committed: CommittedNode) -> No
         session.must("come_anew", committed.replaced, committed.node)
 
 
-def _appear(session: Session, change: Commit, more: Mapping[str, tuple[int, int]]) -> None:
+def _appear(session: SqlSession, change: Commit, more: Mapping[str, tuple[int, int]]) -> None:
     """Insert the winners that are new, or come anew, under numbers of their own."""
     added = sum(committed.added for committed in change.nodes)
     anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
@@ -90,22 +90,22 @@ def _of(more: Mapping[str, tuple[int, int]], committed: CommittedNode) -> int:
     return of_queue if committed.queueing else of_plain
 
 
-def _close(session: Session, change: Commit, app: int) -> None:
+def _close(session: SqlSession, change: Commit, app: int) -> None:
     """Let go of what waited for the app's versions up to this one, and keep a record of it."""
     items, size, began = session.row("waiting_until", app, change.version)
     session.run("free", items, size, change.owner)
     session.run("drop_until", app, change.version)
     session.run("close_until", app, change.version)
     times = change.at if began is None else began, change.at
-    told = change.totals.skipped, change.totals.dead_lettered, change.totals.seconds
-    record = change.owner, change.version, *times, change.items, change.bytes, *told
+    counts = change.totals.skipped, change.totals.dead_lettered, change.totals.seconds
+    record = change.owner, change.version, *times, change.items, change.bytes, *counts
     choice = change.on_taken.value, change.dead_letter_node
     session.must("close", 1, app, *record, *choice)
     moment = change.version, change.at, change.at
     session.must("advance", 1, *moment, app, change.version)
 
 
-def abort(session: Session, change: Abort) -> None:
+def abort(session: SqlSession, change: Abort) -> None:
     """Drop an open version, or some attempts at it; one that is not there needs nothing."""
     row = session.row("waiting_version", change.app, change.version)
     if row is None:
@@ -123,7 +123,7 @@ def abort(session: Session, change: Abort) -> None:
     session.run("drop_open", transaction)
 
 
-def sweep(session: Session, change: Sweep) -> None:
+def sweep(session: SqlSession, change: Sweep) -> None:
     """Drop a slice of what no version wants any more or no node has, and records that are too old."""
     session.run("sweep_staged", change.limit)
     session.run("sweep_attempts")

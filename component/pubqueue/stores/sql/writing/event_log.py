@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from pubqueue.core.events import LogEntry, PublishedByCommit
     from pubqueue.core.model import Millis
-    from pubqueue.stores.sql.session import Session, Values
+    from pubqueue.stores.sql.session import SqlSession, Values
 
 
-def record(session: Session, entries: Sequence[LogEntry], at: Millis) -> None:
+def record(session: SqlSession, entries: Sequence[LogEntry], at: Millis) -> None:
     """Append the entries. A node that is not there has no log."""
     run: list[Values] = []
     ids = session.ids({entry.node for entry in entries})
@@ -38,7 +38,7 @@ def _values(event: Event, node: int, at: Millis) -> Values:
     )
 
 
-def _record_winners(session: Session, winners: PublishedByCommit, at: Millis) -> None:
+def _record_winners(session: SqlSession, winners: PublishedByCommit, at: Millis) -> None:
     where = winners.node, winners.queueing, REPLACED
     session.run("add_superseded", at, EventKind.RETRACTED.value, *where)
     session.run("add_winners", at, EventKind.PUBLISHED.value, *where, winners.publisher)

@@ -16,7 +16,7 @@ from pubqueue.stores.sql.columns import packed
 if TYPE_CHECKING:
     from pubqueue.app.store.rows import Writes
     from pubqueue.core.model import Item, ItemId, NodeName
-    from pubqueue.stores.sql.session import Session, Values
+    from pubqueue.stores.sql.session import SqlSession, Values
 
 Place = tuple["NodeName", "ItemId"]
 
@@ -30,7 +30,7 @@ ORDER: Final = (
 class ItemWrites:
     """The items of a batch, sorted by what becomes of them."""
 
-    def __init__(self, session: Session, writes: Writes) -> None:
+    def __init__(self, session: SqlSession, writes: Writes) -> None:
         self._session = session
         self._payloads = writes.payloads
         self._added: set[int] = set()

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.rows import AffiliationRow, Finished, Write
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
-    from pubqueue.stores.sql.session import Session, Values
+    from pubqueue.stores.sql.session import SqlSession, Values
 
 PEOPLE_AT_ONCE: Final = 1_000
 """Subscriptions, and affiliations, that go at once with their node; more of them are swept."""
 
 
-def _id(session: Session, name: NodeName) -> int:
+def _id(session: SqlSession, name: NodeName) -> int:
     found = session.id(name)
     if not found:
         raise StaleError(f"node {name} is not there")
     return found
 
 
-def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
+def add_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
     """Add nodes that were not there: first of all, for the rest hangs on them."""
     for write in writes:
         if write.before is None and (node := write.after) is not None:
@@ -40,7 +40,7 @@ def add_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
             session.run("settle_node", node.name)
 
 
-def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
+def change_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
     """Write other settings and counts."""
     counts, rates = [], []
     for write in writes:
@@ -64,7 +64,7 @@ def change_nodes(session: Session, writes: Sequence[Write[Node]]) -> None:
     session.each("spend_rate", rates)
 
 
-def _check_config(session: Session, node: int, before: Node) -> None:
+def _check_config(session: SqlSession, node: int, before: Node) -> None:
     """Compare the settings with those that were known; their text may be older than the fields of today."""
     row = session.row("config", node)
     if row is None or unpacked_config(row[0]) != before.config:
@@ -72,7 +72,7 @@ def _check_config(session: Session, node: int, before: Node) -> None:
 
 
 def drop_nodes(
-    session: Session, writes: Sequence[Write[Node]], telling: Sequence[NodeName]
+    session: SqlSession, writes: Sequence[Write[Node]], announce: Sequence[NodeName]
 ) -> None:
     """Delete nodes: last of all. What hangs on them is nobody's; where it is much, it is swept in slices."""
     for write in writes:
@@ -80,18 +80,18 @@ def drop_nodes(
         if before is not None and write.after is None:
             node = _id(session, before.name)
             _check_config(session, node, before)
-            tells = before.name in telling
-            session.must("leave_people", 1, node, int(tells))
+            must_notify = before.name in announce
+            session.must("keep_former", 1, node, int(must_notify))
             session.forget_nodes()
             session.must("drop_node", 1, node)
-            if not tells:
+            if not must_notify:
                 session.run("drop_subscriptions", node, PEOPLE_AT_ONCE)
                 session.run("drop_affiliations", node, PEOPLE_AT_ONCE)
                 session.run("forget_node", node)
             session.nodes.forget(before.name)
 
 
-def write_affiliations(session: Session, writes: Sequence[Write[AffiliationRow]]) -> None:
+def write_affiliations(session: SqlSession, writes: Sequence[Write[AffiliationRow]]) -> None:
     """Write what accounts are to nodes."""
     for write in writes:
         before, now = write.before, write.after
@@ -106,7 +106,7 @@ def write_affiliations(session: Session, writes: Sequence[Write[AffiliationRow]]
                 session.must("change_affiliation", 1, now.affiliation.value, *key)
 
 
-def write_subscriptions(session: Session, writes: Sequence[Write[Subscription]]) -> None:
+def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription]]) -> None:
     """Write subscriptions: those that end first, for the same JID may subscribe anew."""
     ended, changed, added, otherwise = [], [], [], []
     for write in writes:
@@ -141,7 +141,7 @@ def _terms(one: Subscription) -> Values:
     return one.state.value, int(one.deliver), *ends, packed_terms(one.several)
 
 
-def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
+def write_resources(session: SqlSession, writes: Sequence[Write[Jid]]) -> None:
     """Write who is here. No row is guarded: what is known of presence may be old."""
     gone = [(write.before,) for write in writes if write.before is not None]
     come = [(write.after, account_of(write.after)) for write in writes if write.after is not None]
@@ -150,12 +150,12 @@ def write_resources(session: Session, writes: Sequence[Write[Jid]]) -> None:
         session.many("add_resource", come)
 
 
-def write_heard(session: Session, heard: Sequence[tuple[Jid, int]]) -> None:
+def write_heard(session: SqlSession, heard: Sequence[tuple[Jid, int]]) -> None:
     """Write of who is here when they have shown themselves."""
     session.many("hear_of", [(since, jid) for jid, since in heard])
 
 
-def write_finished(session: Session, writes: Sequence[Write[Finished]]) -> None:
+def write_finished(session: SqlSession, writes: Sequence[Write[Finished]]) -> None:
     """Write finished work."""
     rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}
     for write in writes:
@@ -171,5 +171,5 @@ def write_finished(session: Session, writes: Sequence[Write[Finished]]) -> None:
         session.each(f"{what}_finished", values)
 
 
-def _key(session: Session, row: Finished) -> Values:
+def _key(session: SqlSession, row: Finished) -> Values:
     return _id(session, row.node), row.id

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.rows import StagedKey, StagedRow, Write
     from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
-    from pubqueue.stores.sql.session import Session, Values
+    from pubqueue.stores.sql.session import SqlSession, Values
 
 
-def write_apps(session: Session, writes: Sequence[Write[App]]) -> None:
+def write_apps(session: SqlSession, writes: Sequence[Write[App]]) -> None:
     """Write apps."""
     for write in writes:
         before, now = write.before, write.after
@@ -31,7 +31,7 @@ def write_apps(session: Session, writes: Sequence[Write[App]]) -> None:
                 session.must("change_app", 1, now.version, now.committed, now.used, *guard)
 
 
-def write_versions(session: Session, writes: Sequence[Write[Version]]) -> None:
+def write_versions(session: SqlSession, writes: Sequence[Write[Version]]) -> None:
     """Write open versions."""
     for write in writes:
         before, now = write.before, write.after
@@ -48,7 +48,7 @@ def write_versions(session: Session, writes: Sequence[Write[Version]]) -> None:
                 session.must("change_version", 1, *more, now.until, *key)
 
 
-def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
+def write_attempts(session: SqlSession, writes: Sequence[Write[Attempt]]) -> None:
     """Write attempts."""
     for write in writes:
         before, now = write.before, write.after
@@ -61,11 +61,11 @@ def write_attempts(session: Session, writes: Sequence[Write[Attempt]]) -> None:
                 session.must("leave_attempt", 1, *key)
             else:
                 more = now.items - before.items, now.bytes - before.bytes
-                told = now.known - before.known, now.grouped - before.grouped
-                session.must("change_attempt", 1, *more, *told, *key)
+                counts = now.known - before.known, now.grouped - before.grouped
+                session.must("change_attempt", 1, *more, *counts, *key)
 
 
-def write_waiting(session: Session, writes: Sequence[Write[StagedTotals]]) -> None:
+def write_waiting(session: SqlSession, writes: Sequence[Write[StagedTotals]]) -> None:
     """Write what waits, by account."""
     for write in writes:
         before, now = write.before, write.after
@@ -79,7 +79,7 @@ def write_waiting(session: Session, writes: Sequence[Write[StagedTotals]]) -> No
                 session.must("wait_more", 1, *more, now.account)
 
 
-def write_staged(session: Session, rows: Sequence[StagedRow]) -> None:
+def write_staged(session: SqlSession, rows: Sequence[StagedRow]) -> None:
     """Write staged items in their order: an item may come, and come again in its place."""
     places: dict[tuple[object, ...], list[int]] = {}
     for again, some in groupby(rows, key=lambda staged: staged.row.over is not None):
@@ -91,7 +91,7 @@ def write_staged(session: Session, rows: Sequence[StagedRow]) -> None:
 
 
 def _place(
-    session: Session, places: dict[tuple[object, ...], list[int]], key: StagedKey
+    session: SqlSession, places: dict[tuple[object, ...], list[int]], key: StagedKey
 ) -> list[int]:
     """Return the attempt, its version and its next row, looked up once for many items."""
     attempt = key.app, key.version, key.part, key.attempt
@@ -105,7 +105,7 @@ def _place(
 
 
 def _at_the_end(
-    session: Session, places: dict[tuple[object, ...], list[int]], staged: StagedRow
+    session: SqlSession, places: dict[tuple[object, ...], list[int]], staged: StagedRow
 ) -> Values:
     place = _place(session, places, staged.key)
     attempt, version, number = place
@@ -114,7 +114,7 @@ def _at_the_end(
 
 
 def _again(
-    session: Session, places: dict[tuple[object, ...], list[int]], staged: StagedRow
+    session: SqlSession, places: dict[tuple[object, ...], list[int]], staged: StagedRow
 ) -> Values:
     attempt, version, _ = _place(session, places, staged.key)
     return *_values(staged.row), version, staged.key.node, staged.key.id, attempt

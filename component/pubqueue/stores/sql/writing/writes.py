@@ -13,13 +13,13 @@ from pubqueue.app.store.rows import Judged
 from pubqueue.core.changes import (
     BeginReview,
     BeginTrim,
+    DropFormer,
     EndReview,
     EndSubscriptions,
     EndTrim,
     Forget,
     ForgetEvents,
     NoteSamples,
-    PartWith,
     PurgeNode,
 )
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.rows import Writes
     from pubqueue.core.model import Jid
-    from pubqueue.stores.sql.session import Session
+    from pubqueue.stores.sql.session import SqlSession
 
 
-def write(session: Session, writes: Writes) -> None:
+def write(session: SqlSession, writes: Writes) -> None:
     """Make the writes.
 
     Raises:
@@ -51,7 +51,7 @@ def write(session: Session, writes: Writes) -> None:
         BULK[type(change)](session, change)
 
 
-def _write_rows(session: Session, writes: Writes) -> None:
+def _write_rows(session: SqlSession, writes: Writes) -> None:
     nodes.add_nodes(session, writes.nodes)
     if writes.events:
         record(session, writes.events, writes.at)
@@ -62,14 +62,14 @@ def _write_rows(session: Session, writes: Writes) -> None:
     for kind, make in ROWS.items():
         if rows := getattr(writes, kind):
             make(session, rows)
-    nodes.drop_nodes(session, writes.nodes, writes.telling)
+    nodes.drop_nodes(session, writes.nodes, writes.announce)
     for name, uri in writes.moved.items():
         session.run("move_node", name, uri, writes.at)
     if writes.moved:
         session.run("forget_moved", writes.at - bounds.MOVED_FOR, bounds.MAX_MOVED)
 
 
-def _write_places(session: Session, writes: Writes) -> None:
+def _write_places(session: SqlSession, writes: Writes) -> None:
     """Let items stand where those did that they overwrite, and forget where those stood that are gone."""
     if writes.overwritten:
         ids = session.contents({node for node, _, _ in writes.overwritten})
@@ -78,15 +78,15 @@ def _write_places(session: Session, writes: Writes) -> None:
     session.many("drop_place", [(seq,) for seq in writes.placeless])
 
 
-def _drop_receipts(session: Session, seqs: Sequence[int]) -> None:
+def _drop_receipts(session: SqlSession, seqs: Sequence[int]) -> None:
     session.many("drop_receipts", [(seq,) for seq in seqs])
 
 
-def _add_receipts(session: Session, receipts: Sequence[tuple[int, Jid]]) -> None:
+def _add_receipts(session: SqlSession, receipts: Sequence[tuple[int, Jid]]) -> None:
     session.many("add_receipt", receipts)
 
 
-def _purge(session: Session, change: PurgeNode) -> None:
+def _purge(session: SqlSession, change: PurgeNode) -> None:
     """Let the node have other contents; a sweep removes what was in it, slice by slice."""
     node = session.id(change.node)
     session.forget_nodes()
@@ -95,44 +95,44 @@ def _purge(session: Session, change: PurgeNode) -> None:
     session.nodes.forget(change.node)
 
 
-def _begin_review(session: Session, change: BeginReview) -> None:
+def _begin_review(session: SqlSession, change: BeginReview) -> None:
     session.run("begin_review", session.id(change.node))
 
 
-def _end_review(session: Session, change: EndReview) -> None:
+def _end_review(session: SqlSession, change: EndReview) -> None:
     session.run("end_review", session.id(change.node))
 
 
-def _begin_trim(session: Session, change: BeginTrim) -> None:
+def _begin_trim(session: SqlSession, change: BeginTrim) -> None:
     session.run("begin_trim", session.id(change.node))
 
 
-def _end_trim(session: Session, change: EndTrim) -> None:
+def _end_trim(session: SqlSession, change: EndTrim) -> None:
     session.run("end_trim", session.id(change.node))
 
 
-def _end_subscriptions(session: Session, change: EndSubscriptions) -> None:
+def _end_subscriptions(session: SqlSession, change: EndSubscriptions) -> None:
     jids = packed_keys(change.jids)
     session.must("end_subscriptions", len(change.jids), session.id(change.node), jids)
 
 
-def _part_with(session: Session, change: PartWith) -> None:
+def _part_with(session: SqlSession, change: DropFormer) -> None:
     if change.through is None:
-        session.run("all_told", change.node)
+        session.run("former_notified", change.node)
     else:
-        session.run("part_with", change.node, change.through)
+        session.run("drop_former", change.node, change.through)
 
 
-def _forget(session: Session, change: Forget) -> None:
+def _forget(session: SqlSession, change: Forget) -> None:
     session.many("forget", session.rows("outdated", change.now, change.limit))
 
 
-def _forget_events(session: Session, change: ForgetEvents) -> None:
+def _forget_events(session: SqlSession, change: ForgetEvents) -> None:
     session.run("forget_events", change.through)
 
 
 # fmt: off
-ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
+ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
     "anew":          _drop_receipts,
     "receipts":      _add_receipts,
     "subscriptions": nodes.write_subscriptions,
@@ -150,9 +150,9 @@ ROWS: Final[dict[str, Callable[[Session, Any], None]]] = {
 }
 """What is written between new nodes and items on the one hand and nodes that go on the other, in order."""
 
-BULK: Final[dict[type, Callable[[Session, Any], None]]] = {
+BULK: Final[dict[type, Callable[[SqlSession, Any], None]]] = {
     PurgeNode:    _purge,
-    PartWith:     _part_with,
+    DropFormer:     _part_with,
     BeginReview:  _begin_review,
     EndReview:    _end_review,
     BeginTrim:    _begin_trim,

@@ -10,7 +10,7 @@ from pubqueue.app.management.words import count
 from pubqueue.core.model import State
 from pubqueue.core.reading.read import ReadItems
 from pubqueue.core.reading.summaries import Power
-from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import (
     OTHER,
     choosing,
@@ -129,8 +129,8 @@ def _lock(item: Item) -> str:
     return f"{item.id} (held by {item.holder}{until})"
 
 
-def _first(title: str, instructions: str, *more: Field) -> Stage:
-    return Stage(ask_powers(Power.NODES), choose_node(title, instructions, more=more))
+def _first(title: str, instructions: str, *more: Field) -> CommandStep:
+    return CommandStep(ask_powers(Power.NODES), choose_node(title, instructions, more=more))
 
 
 COMMANDS: Final = (
@@ -144,7 +144,7 @@ COMMANDS: Final = (
             "Choose the queue, and which of its items to choose from.",
             Field(WHICH, "list-single", "Items", (State.DEAD.value,), CHOICES),
         ),
-        Stage(_ask_items, _choose_item),
+        CommandStep(_ask_items, _choose_item),
         doing(PEEK, _show_item),
     ),
     of(
@@ -156,18 +156,18 @@ COMMANDS: Final = (
     of(
         CANCEL,
         _first("Cancel items", "Choose the queue."),
-        Stage(_ask_all, _choose_cancelled),
+        CommandStep(_ask_all, _choose_cancelled),
         doing(CANCEL),
     ),
     of(
         RELEASE,
         _first("End a lock", "Choose the queue."),
-        Stage(_ask_locked, _choose_locks),
+        CommandStep(_ask_locked, _choose_locks),
         doing(RELEASE),
     ),
     of(
         PURGE,
-        Stage(
+        CommandStep(
             ask_powers(Power.NODES),
             choose_node(
                 "Delete all items",

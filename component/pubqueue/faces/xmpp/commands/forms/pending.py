@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.core.model import AccessModel
 from pubqueue.core.nodes.subscriptions.pending import AT_ONCE, SendPending
 from pubqueue.core.reading.summaries import Power
-from pubqueue.faces.xmpp.commands.command_steps import Command, Result, Stage
+from pubqueue.faces.xmpp.commands.command_steps import Command, CommandStep, Result
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
 from pubqueue_xeps.wire import ns
 
@@ -40,7 +40,7 @@ COMMANDS: Final = (
         "Get requests to subscribe",
         Power.NODES,
         (
-            Stage(
+            CommandStep(
                 ask_powers(Power.NODES),
                 choose_node(
                     "Requests to subscribe",
@@ -51,7 +51,7 @@ COMMANDS: Final = (
                     form_type=ns.SUBSCRIBE_AUTHORIZATION,
                 ),
             ),
-            Stage(_ask, _show),
+            CommandStep(_ask, _show),
         ),
     ),
 )

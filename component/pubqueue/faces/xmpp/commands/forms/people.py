@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.management.nodes import AFFILIATE, MEMBERS
 from pubqueue.app.management.service import END_SUBSCRIPTION
 from pubqueue.core.reading.inspect import ReadWorkers
-from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import OTHER, choosing, doing, field_of
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
 
@@ -47,11 +47,11 @@ def _about(worker: Worker) -> str:
 COMMANDS: Final = (
     of(
         END_SUBSCRIPTION,
-        Stage(
+        CommandStep(
             ask_powers(END_SUBSCRIPTION.power),
             choose_node("End a subscription", "Choose the queue that the worker subscribes to."),
         ),
-        Stage(_ask_workers, _choose),
+        CommandStep(_ask_workers, _choose),
         doing(END_SUBSCRIPTION),
     ),
     choosing(MEMBERS),

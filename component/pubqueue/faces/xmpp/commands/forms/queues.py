@@ -9,7 +9,7 @@ from pubqueue.app.management.nodes import QUEUES
 from pubqueue.app.management.overview import OVERVIEW
 from pubqueue.app.management.service import WORKERS
 from pubqueue.app.management.words import ago
-from pubqueue.faces.xmpp.commands.command_steps import Result, Stage, Table, of
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, CommandTable, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing, rows_in_words, table_of
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, listed
 
@@ -57,7 +57,7 @@ def _show_workers(page: WorkerPage, given: Given) -> Result:
         answer.note,
         title=f"Workers of {page.node.name}",
         facts=rows_in_words(words),
-        table=Table(table.columns, rows),
+        table=CommandTable(table.columns, rows),
         more={AFTER: (answer.through,)} if answer.more else {},
     )
 
@@ -74,7 +74,7 @@ COMMANDS: Final = (
     of(QUEUES, doing(QUEUES, _show_queues)),
     of(
         WORKERS,
-        Stage(
+        CommandStep(
             ask_powers(WORKERS.power),
             choose_node("Workers", "Choose the queue whose workers you want to see."),
         ),

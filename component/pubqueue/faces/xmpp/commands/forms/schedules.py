@@ -22,7 +22,7 @@ from pubqueue.app.management.schedules import (
 )
 from pubqueue.core.schedules.admin import ListSchedules
 from pubqueue.core.schedules.model import Source
-from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import (
     OTHER,
     doing,
@@ -124,7 +124,7 @@ def _ask_all(by: Principal, _given: Given) -> Request:
     return ListSchedules(by)
 
 
-def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> Stage:
+def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> CommandStep:
     """Return the stage at which one of those that fit is chosen; where there are very many, another may be named."""
 
     def show(page: SchedulePage, _given: Given) -> Shown:
@@ -140,7 +140,7 @@ def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str)
         fields = ((pick,) if named else ()) + ((other,) if page.more else ())
         return Form(operation.label, operation.about, fields)
 
-    return Stage(_ask_all, show)
+    return CommandStep(_ask_all, show)
 
 
 def _with_one(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> Command:
@@ -162,11 +162,11 @@ NONE_HERE: Final = "There is no schedule that a command has made."
 COMMANDS: Final = (
     of(SCHEDULES, doing(SCHEDULES, _show_list)),
     _with_one(SHOW, _is_any, NONE),
-    of(ADD, Stage(ask_powers(ADD.power), _show_new), doing(ADD)),
+    of(ADD, CommandStep(ask_powers(ADD.power), _show_new), doing(ADD)),
     of(
         CHANGE,
         _choosing(CHANGE, _is_changed_here, NONE_HERE),
-        Stage(_ask_one, _show_one),
+        CommandStep(_ask_one, _show_one),
         doing(CHANGE),
     ),
     _with_one(REMOVE, _is_changed_here, NONE_HERE),

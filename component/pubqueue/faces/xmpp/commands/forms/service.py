@@ -10,7 +10,7 @@ from pubqueue.app.management.service import SERVICE
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.manage import Create
 from pubqueue.faces.xmpp import settings
-from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result, Stage, of
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
 from pubqueue.faces.xmpp.commands.words import ask_powers
 from pubqueue.faces.xmpp.xml.field_labels import VALUES
@@ -83,6 +83,10 @@ COMMANDS: Final = (
     choosing(SETTINGS_OF),
     choosing(CONFIGURE),
     choosing(DELETE),
-    of(CREATE, Stage(ask_powers(CREATE.power), _show_form), Stage(_ask_create, _show_created)),
+    of(
+        CREATE,
+        CommandStep(ask_powers(CREATE.power), _show_form),
+        CommandStep(_ask_create, _show_created),
+    ),
     of(SERVICE, doing(SERVICE)),
 )

@@ -14,7 +14,7 @@ from pubqueue.core.reading.inspect import AskPowers
 from pubqueue.core.reading.pages import NodeEntry, NodePage
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.core.reading.summaries import Power, Powers
-from pubqueue.faces.xmpp.commands.command_handler import BUSY, MAX_FORM_LENGTH, Desk
+from pubqueue.faces.xmpp.commands.command_handler import BUSY, MAX_FORM_LENGTH, CommandHandler
 from pubqueue.faces.xmpp.commands.program import FORM_TYPE
 from pubqueue.faces.xmpp.commands.sessions import AGE
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
@@ -32,7 +32,7 @@ class Sitting:
 
     def __init__(self):
         self.now = 0.0
-        self.desk = Desk(lambda: self.now)
+        self.handler = CommandHandler(lambda: self.now)
         self._ids = itertools.count(1)
 
     def send(self, command, *, session=None, action=None, inner="", **fields):
@@ -50,7 +50,7 @@ class Sitting:
             f"<command xmlns='{ns.COMMANDS}' node='{ns.PUBQUEUE}#{command}'{words}>{inner}</command>"
             "</iq>".encode()
         )
-        return self.desk.take(Iq(stanza, BOSS, lambda: "new", self.desk))
+        return self.handler.take(Iq(stanza, BOSS, lambda: "new", self.handler))
 
     def begun(self, command, reply):
         """Begin a command, of which the core says so, and return the session and what is shown."""
@@ -87,8 +87,8 @@ def test_what_somebody_does_is_logged_once_it_is_done(sitting):
     asked = sitting.send("pause", session=session, node="jobs")
     with capture_logs() as logs:
         asked.write(Done(), "q")
-    told = {"event": "operation", "operation": "pause", "by": BOSS.jid, "node": "jobs"}
-    assert logs == [told | {"log_level": "info"}]
+    reported = {"event": "operation", "operation": "pause", "by": BOSS.jid, "node": "jobs"}
+    assert logs == [reported | {"log_level": "info"}]
 
 
 def test_a_program_has_it_done_in_one_step_and_leaves_no_session(sitting):
@@ -100,7 +100,7 @@ def test_a_program_has_it_done_in_one_step_and_leaves_no_session(sitting):
         answer = said(asked, Done())
     assert [line["operation"] for line in logs] == ["pause"]
     assert answer.get("status") == "completed"
-    assert len(sitting.desk.sessions) == 0
+    assert len(sitting.handler.sessions) == 0
     assert asked.refused(Refused(Refusal.FORBIDDEN)) is None
 
 
@@ -132,7 +132,7 @@ def test_two_steps_at_once_are_one_too_many(sitting):
 def test_who_never_gets_to_a_form_leaves_no_session(sitting):
     sitting.send("pause").refused(Refused(Refusal.FORBIDDEN))
     sitting.begun("pause", Powers((Power.NODES,)))  # nothing to pause: completed at once
-    assert len(sitting.desk.sessions) == 0
+    assert len(sitting.handler.sessions) == 0
 
 
 def test_what_waits_for_too_long_has_expired(sitting):
@@ -163,14 +163,14 @@ def test_a_long_table_goes_on_until_somebody_has_seen_enough(sitting):
     more = sitting.send("queues", session=session)
     assert more.request == ReadNodes(BOSS, "c", managed=True)
     assert said(more, a_page("d", more=False)).get("status") == "completed"
-    assert len(sitting.desk.sessions) == 0
+    assert len(sitting.handler.sessions) == 0
 
 
 def test_or_ends_where_somebody_ends_it(sitting):
     session, _ = sitting.begun("queues", a_page("a", more=True))
     answer = parse(sitting.send("queues", session=session, action="complete").decode())
     assert (answer.get("status"), len(answer)) == ("completed", 0)
-    assert len(sitting.desk.sessions) == 0
+    assert len(sitting.handler.sessions) == 0
 
 
 def test_to_go_back_forgets_what_was_filled_in_since(sitting):

@@ -6,7 +6,7 @@ from harness.facts import ANN, BOSS, JOBS, who
 from harness.shell import Shell
 from structlog.testing import capture_logs
 
-from pubqueue.app.watch.operator_log import ONE_BY_ONE, tell
+from pubqueue.app.watch.operator_log import ONE_BY_ONE, log_decisions
 from pubqueue.core.model import Jid, mark_of
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
@@ -25,23 +25,23 @@ def shell(tmp_path):
     shell.close()
 
 
-def told(shell, *requests):
+def reported(shell, *requests):
     """Do the requests in one batch and return what is logged of it, without the level."""
     with capture_logs() as logged:
-        tell(requests, shell.batch(*requests).decisions)
+        log_decisions(requests, shell.batch(*requests).decisions)
     assert {line.pop("log_level") for line in logged} <= {"info"}
     assert "payload" not in str(logged)
     return logged
 
 
 def test_who_comes_subscribes_unsubscribes_and_goes_is_told(shell):
-    assert told(shell, Arrive(ANN), joins(ANN, 2)) == [
+    assert reported(shell, Arrive(ANN), joins(ANN, 2)) == [
         {"event": "worker.subscribed", "node": JOBS, "jid": ANN, "requests": 2},
         {"event": "worker.arrived", "jid": ANN},
     ]
-    assert told(shell, Arrive(ANN), joins(ANN, 2), publishes("a", payload=SECRET)) == []
+    assert reported(shell, Arrive(ANN), joins(ANN, 2), publishes("a", payload=SECRET)) == []
     why = "it went away"
-    assert told(shell, Leave(ANN)) == [
+    assert reported(shell, Leave(ANN)) == [
         {"event": "worker.left", "jid": ANN, "locks": 1},
         {"event": "worker.unsubscribed", "node": JOBS, "jid": ANN, "why": why},
         {
@@ -53,8 +53,8 @@ def test_who_comes_subscribes_unsubscribes_and_goes_is_told(shell):
             "holder": ANN,
         },
     ]
-    assert told(shell, Leave(ANN)) == []
-    assert told(shell, joins(ANN), Unsubscribe(who(ANN), JOBS, ANN))[2:] == [
+    assert reported(shell, Leave(ANN)) == []
+    assert reported(shell, joins(ANN), Unsubscribe(who(ANN), JOBS, ANN))[2:] == [
         {
             "event": "worker.unsubscribed",
             "node": JOBS,
@@ -67,22 +67,22 @@ def test_who_comes_subscribes_unsubscribes_and_goes_is_told(shell):
 def test_who_is_shut_out_or_cannot_be_reached_is_told_with_the_reason(shell):
     shell.do(joins(ANN))
     closed = Configure(who(BOSS), JOBS, Settings({"access_model": "whitelist"}))
-    assert [line["why"] for line in told(shell, closed)] == ["the node was closed to it"]
+    assert [line["why"] for line in reported(shell, closed)] == ["the node was closed to it"]
     shell.do(Configure(who(BOSS), JOBS, Settings({"access_model": "open"})))
     shell.batch(joins(ANN), publishes("a"))
     item = shell.look(lambda tx: tx.item(JOBS, "a"))
     mark = mark_of(f"{JOBS}-{ANN}")
     back = Bounce(ANN, item.seq, item.token, gone=True, bounced=True, mark=mark)
-    assert [line["why"] for line in told(shell, back)] == ["deliveries come back"]
+    assert [line["why"] for line in reported(shell, back)] == ["deliveries come back"]
 
 
 def test_a_worker_s_own_reason_is_told_and_doing_work_is_not(shell):
     shell.batch(joins(ANN, 2), publishes("a", "b"))
-    assert told(shell, retracts(ANN, "a")) == []
+    assert reported(shell, retracts(ANN, "a")) == []
     rejected = unlocks(ANN, "b", outcome=Outcome.REJECT, reason="departed")
-    assert [(line["event"], line["item"], line["reason"]) for line in told(shell, rejected)] == [
-        ("item.dead", "b", "departed")
-    ]
+    assert [
+        (line["event"], line["item"], line["reason"]) for line in reported(shell, rejected)
+    ] == [("item.dead", "b", "departed")]
 
 
 def test_of_many_deaths_the_sum_is_told(shell):
@@ -91,7 +91,7 @@ def test_of_many_deaths_the_sum_is_told(shell):
     for names in (few, many):
         shell.do(publishes(*names, ttl=1))
         shell.wait(2)
-        logged = told(shell, Expire())
+        logged = reported(shell, Expire())
         assert len(logged) == (len(few) if names == few else 1)
     assert logged == [
         {"event": "items.dead", "node": JOBS, "items": 6, "reason": "the time to live ended"}
@@ -103,5 +103,5 @@ def test_where_a_dead_item_goes_is_told(shell):
         a_queue(Jid("graves")), Configure(who(BOSS), JOBS, Settings({"dead_letter_node": "graves"}))
     )
     shell.batch(joins(ANN), publishes("a"))
-    (*_, death) = told(shell, Leave(ANN))
+    (*_, death) = reported(shell, Leave(ANN))
     assert (death["event"], death["moved_to"]) == ("item.dead", "graves")
