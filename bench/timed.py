@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class Watch:
+class Stopwatch:
     """Splits the time since it was made."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class TimedWriter(DataSourceWriter):
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         """See DataSourceWriter."""
-        watch = Watch()
+        watch = Stopwatch()
         message = self.writer.write(watch.rows(iterator))
         self._note(watch.end())
         return message

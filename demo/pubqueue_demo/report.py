@@ -81,7 +81,7 @@ class Published(Report, frozen=True):
     ids: list[str]
 
 
-Line = (
+BotLine = (
     Ready
     | Delivered
     | Result
@@ -94,7 +94,7 @@ Line = (
     | Published
 )
 
-_decoder: Final[msgspec.json.Decoder[Line]] = msgspec.json.Decoder(Line)
+_decoder: Final[msgspec.json.Decoder[BotLine]] = msgspec.json.Decoder(BotLine)
 
 
 def emit(report: Report) -> None:
@@ -103,6 +103,6 @@ def emit(report: Report) -> None:
     sys.stdout.flush()
 
 
-def read(line: str) -> Line:
+def read(line: str) -> BotLine:
     """Parse one line; msgspec.DecodeError when it is none of ours."""
     return _decoder.decode(line)

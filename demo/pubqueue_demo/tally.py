@@ -76,7 +76,7 @@ class Tally:
         """How many items were retracted and confirmed."""
         return len(self._done)
 
-    def add(self, worker: str, line: report.Line) -> None:
+    def add(self, worker: str, line: report.BotLine) -> None:
         """Count one report of this worker."""
         self.lines += 1
         count = self.workers.setdefault(worker, WorkerCount())

@@ -109,7 +109,7 @@ class Workers:
             # it has ended, unless we are interrupted
             await child.stop(INTERRUPTED)
 
-    def _take(self, bot: Bot, line: report.Line) -> None:
+    def _take(self, bot: Bot, line: report.BotLine) -> None:
         match line:
             case report.Ready():
                 bot.state = "working"

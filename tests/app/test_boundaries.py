@@ -377,7 +377,7 @@ async def test_what_is_done_after_a_commit_fails_alone(stage, monkeypatch, place
     stage.face.up()
     await stage.do(joins(ANN, 9))
     *path, name = place.split(".")
-    owner = stage.broker if place != "tell" else operator_log
+    owner = stage.broker if place != "log_decisions" else operator_log
     for step in path:
         owner = getattr(owner, step)
     with capture_logs() as said, monkeypatch.context() as patched:

@@ -189,10 +189,10 @@ async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody
     say = stage.face.speak
 
     def say_and_be_full(notices):
-        unsaid = say(notices)
+        unsent = say(notices)
         if any(isinstance(notice, Deliver) for notice in notices):
             stage.face.down()
-        return unsaid
+        return unsent
 
     stage.face.speak = say_and_be_full
     await stage.do(*(joins(f"w{n}@x/1", 1000) for n in range(3)))
@@ -409,10 +409,10 @@ async def test_one_who_reads_and_fails_leaves_the_next_an_answer(stage, monkeypa
     with capture_logs() as said, monkeypatch.context() as patched:
         patched.setitem(rules.RULES, ReadNodes, broken)
         assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAULT
-    with capture_logs() as unsaid:
+    with capture_logs() as unsent:
         stage.broker.submit(ReadNodes(who(BOSS)), broken)
         assert len((await stage.broker.handle(ReadNodes(who(BOSS)))).entries) == 1
-    assert [entry["event"] for entry in said + unsaid] == ["request.failed", "answer.failed"]
+    assert [entry["event"] for entry in said + unsent] == ["request.failed", "answer.failed"]
 
 
 async def test_who_reads_is_answered_before_the_end(stage):

@@ -44,9 +44,9 @@ class Publisher:
     async def publish_all(self, items: Iterable[str], room: Callable[[], Awaitable[None]]) -> None:
         """Publish the items, each when there is `room` for it; return when all are confirmed."""
         waiting = iter(items)
-        async with asyncio.TaskGroup() as lanes:
+        async with asyncio.TaskGroup() as publishers:
             for _ in range(AT_ONCE):
-                lanes.create_task(self._go_through(waiting, room))
+                publishers.create_task(self._go_through(waiting, room))
         await logout(self._client)
 
     async def _go_through(

@@ -21,7 +21,7 @@ LOOK, CHANGE = "looks-and-never-touches", "changes-whatever-it-wants"
 """Tokens of a service whose page is looked at."""
 
 PHONE: Final = {"width": 360, "height": 740}
-DESK: Final = {"width": 1100, "height": 800}
+DESKTOP: Final = {"width": 1100, "height": 800}
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ async def visit(
             complaints.append(f"asked {request.url}")
 
     context = await browser.new_context(
-        viewport=viewport or DESK,  # type: ignore[arg-type]  # a width and a height
+        viewport=viewport or DESKTOP,  # type: ignore[arg-type]  # a width and a height
         color_scheme="dark" if dark else "light",
         reduced_motion="reduce",
     )

@@ -46,7 +46,7 @@ MAX_LENGTH: Final = 1023
 """Bytes of a name, which other faces have to be able to say."""
 
 
-class Line:
+class Connection:
     """A client that is connected: what it says goes to the face, what it hears waits here."""
 
     def __init__(self, face: LineFace, number: int) -> None:
@@ -76,7 +76,7 @@ class LineFace:
     def __init__(self, broker: Broker, on_ready: Callable[[], None] = lambda: None) -> None:
         self._broker = broker
         self._on_ready = on_ready
-        self._lines: dict[Jid, Line] = {}
+        self._lines: dict[Jid, Connection] = {}
         self._count = itertools.count(1)
         self._up = False
         self.traffic = Traffic()
@@ -106,16 +106,16 @@ class LineFace:
 
     # --- in: words to requests ---
 
-    def connect(self, number: int) -> Line:
-        line = Line(self, number)
+    def connect(self, number: int) -> Connection:
+        line = Connection(self, number)
         self._lines[line.address] = line
         return line
 
-    def hang_up(self, line: Line) -> None:
+    def hang_up(self, line: Connection) -> None:
         del self._lines[line.address]
         self._broker.submit(Leave(line.address), lambda _reply: None)
 
-    def take(self, line: Line, words: str) -> None:
+    def take(self, line: Connection, words: str) -> None:
         verb, *parts = words.split(" ", 3)
         count, read = READERS.get(verb, (-1, _done))
         if len(parts) != count or not _fit(parts):
@@ -124,7 +124,7 @@ class LineFace:
         request = read(Principal(line.address), next(self._count), *parts)
         self._broker.submit(request, partial(self._answer, line))
 
-    def _answer(self, line: Line, reply: Reply) -> None:
+    def _answer(self, line: Connection, reply: Reply) -> None:
         line.send(f"NO {reply.refusal.name}" if isinstance(reply, Refused) else "OK")
 
     # --- out: notices to words ---

@@ -28,7 +28,7 @@ DOMAINS: Final = {
     "subscription": ("no", "yes", "pending"),
     "kind": ("plain", "queue"),
 }
-UNSAID: Final = DOMAINS | {"subscription": ("no",), "publish": ("publishers",)}
+UNDECLARED: Final = DOMAINS | {"subscription": ("no",), "publish": ("publishers",)}
 """What is tried of a column that a table does not have: it could only repeat."""
 NOBODY: Final = "-"
 """In the cells of a row that nobody can be in."""
@@ -90,7 +90,7 @@ def _cut(line: str) -> tuple[list[str], list[str]]:
 def _domain(column: str, columns: list[str], rows: list[str]) -> tuple[str, ...]:
     """Return the values of a column that the table is about."""
     if column not in columns:
-        return UNSAID[column]
+        return UNDECLARED[column]
     if column != "subscription":
         return DOMAINS[column]
     named = {it for row in rows for it in _cut(row)[0][columns.index(column)].split(",")}

@@ -48,7 +48,7 @@ LOST: Final = "lost"
 """Where dead orders go."""
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """What goes wrong; its value is how the report calls it."""
 
     CRASH = "instance crashed"
@@ -75,56 +75,60 @@ class Kind(Enum):
     COPY = "store copied, at the second attempt"
 
 
-SHARES: Final[dict[Kind, int]] = {
-    Kind.CRASH: 10,
-    Kind.CUT: 4,
-    Kind.CLOCK: 3,
-    Kind.HANG: 3,
-    Kind.DEATH: 3,
-    Kind.LINE: 3,
-    Kind.DEAF: 3,
-    Kind.REFUSE: 2,
-    Kind.FULL: 2,
-    Kind.AWAY: 1,
-    Kind.RACE: 1,
-    Kind.LATE: 2,
-    Kind.RESTART: 1,
-    Kind.POWER: 1,
-    Kind.SERVER: 1,
-    Kind.SLOW: 1,
-    Kind.LEAVE: 1,
-    Kind.PAUSE: 2,
-    Kind.PURGE: 1,
+SHARES: Final[dict[FaultKind, int]] = {
+    FaultKind.CRASH: 10,
+    FaultKind.CUT: 4,
+    FaultKind.CLOCK: 3,
+    FaultKind.HANG: 3,
+    FaultKind.DEATH: 3,
+    FaultKind.LINE: 3,
+    FaultKind.DEAF: 3,
+    FaultKind.REFUSE: 2,
+    FaultKind.FULL: 2,
+    FaultKind.AWAY: 1,
+    FaultKind.RACE: 1,
+    FaultKind.LATE: 2,
+    FaultKind.RESTART: 1,
+    FaultKind.POWER: 1,
+    FaultKind.SERVER: 1,
+    FaultKind.SLOW: 1,
+    FaultKind.LEAVE: 1,
+    FaultKind.PAUSE: 2,
+    FaultKind.PURGE: 1,
 }
 
-SPANS: Final[dict[Kind, float]] = {
-    Kind.CRASH: 10,
-    Kind.RESTART: 10,
-    Kind.CUT: 5,
-    Kind.CLOCK: 90,
-    Kind.REFUSE: 10,
-    Kind.FULL: 20,
-    Kind.AWAY: 15,
-    Kind.RACE: 20,
-    Kind.LATE: 30,
-    Kind.POWER: 10,
-    Kind.SERVER: 5,
-    Kind.SLOW: 30,
-    Kind.HANG: 60,
-    Kind.DEATH: 60,
-    Kind.LEAVE: 30,
-    Kind.LINE: 5,
-    Kind.DEAF: 0,
-    Kind.PAUSE: 40,
-    Kind.PURGE: 0,
-    Kind.LOST: 0,
-    Kind.SKEW: 5,
-    Kind.COPY: 10,
+SPANS: Final[dict[FaultKind, float]] = {
+    FaultKind.CRASH: 10,
+    FaultKind.RESTART: 10,
+    FaultKind.CUT: 5,
+    FaultKind.CLOCK: 90,
+    FaultKind.REFUSE: 10,
+    FaultKind.FULL: 20,
+    FaultKind.AWAY: 15,
+    FaultKind.RACE: 20,
+    FaultKind.LATE: 30,
+    FaultKind.POWER: 10,
+    FaultKind.SERVER: 5,
+    FaultKind.SLOW: 30,
+    FaultKind.HANG: 60,
+    FaultKind.DEATH: 60,
+    FaultKind.LEAVE: 30,
+    FaultKind.LINE: 5,
+    FaultKind.DEAF: 0,
+    FaultKind.PAUSE: 40,
+    FaultKind.PURGE: 0,
+    FaultKind.LOST: 0,
+    FaultKind.SKEW: 5,
+    FaultKind.COPY: 10,
 }
 """Seconds that each lasts, in the mean."""
 
 
-SELDOM: Final[dict[Kind, float]] = {Kind.LOST: TAKEN, Kind.SKEW: SKEWED, Kind.COPY: COPIED}
+SELDOM: Final[dict[FaultKind, float]] = {
+    FaultKind.LOST: TAKEN,
+    FaultKind.SKEW: SKEWED,
+    FaultKind.COPY: COPIED,
+}
 """Seconds between two of these, in the mean."""
 
 
@@ -137,7 +141,7 @@ class Fault:
     """
 
     at: float
-    kind: Kind
+    kind: FaultKind
     whom: str
     span: float
     size: float
@@ -152,7 +156,7 @@ def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
     """Return the faults of a run, in their order."""
     random = Random(f"{seed}/plan")
     every = random.choice(EVERY)
-    usual = [kind for kind in Kind if kind in SHARES]
+    usual = [kind for kind in FaultKind if kind in SHARES]
     kinds = [kind for kind in usual if random.random() >= LEFT_OUT] or usual
     faults = []
     at = BEGIN + random.expovariate(1 / every)
@@ -165,7 +169,7 @@ def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
     return sorted([*faults, *seldom], key=lambda fault: fault.at)
 
 
-def _seldom(kind: Kind, seed: int, minutes: float) -> Iterator[Fault]:
+def _seldom(kind: FaultKind, seed: int, minutes: float) -> Iterator[Fault]:
     """Yield what befalls an instance now and then in a long run: from draws of its own."""
     mean, random = SELDOM[kind], Random(f"{seed}/{kind.name.lower()}")
     at = BEGIN + random.expovariate(1 / mean)
@@ -176,37 +180,37 @@ def _seldom(kind: Kind, seed: int, minutes: float) -> Iterator[Fault]:
         at += random.expovariate(1 / mean)
 
 
-def _whom(kind: Kind, random: Random) -> str:
+def _whom(kind: FaultKind, random: Random) -> str:
     match kind:
-        case Kind.SLOW | Kind.SERVER | Kind.POWER:
+        case FaultKind.SLOW | FaultKind.SERVER | FaultKind.POWER:
             return ""
-        case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF:
+        case FaultKind.HANG | FaultKind.DEATH | FaultKind.LINE | FaultKind.DEAF:
             return random.choice(CLIENTS)
-        case Kind.LEAVE:
+        case FaultKind.LEAVE:
             return random.choice(WORKERS)
-        case Kind.PAUSE:
+        case FaultKind.PAUSE:
             return random.choice(QUEUES)
-        case Kind.PURGE:
+        case FaultKind.PURGE:
             return random.choice((*QUEUES, LOST))
         case _:
             return random.choice(INSTANCES)
 
 
-def _size(kind: Kind, random: Random) -> float:
+def _size(kind: FaultKind, random: Random) -> float:
     match kind:
-        case Kind.CRASH:
+        case FaultKind.CRASH:
             return random.randrange(COMMITTED + 4)
-        case Kind.CLOCK:
+        case FaultKind.CLOCK:
             return random.choice([-1, 1]) * random.choice([0.5, 5, 45, 600])
-        case Kind.SKEW:
+        case FaultKind.SKEW:
             return random.choice([-1, 1]) * random.choice([45, 600, 3600])
-        case Kind.COPY:
+        case FaultKind.COPY:
             return random.random()
-        case Kind.SLOW | Kind.LATE:
+        case FaultKind.SLOW | FaultKind.LATE:
             return random.choice([0.3, 1, 3])
-        case Kind.DEAF:
+        case FaultKind.DEAF:
             return random.randrange(1, 4)
-        case Kind.CUT | Kind.LINE | Kind.DEATH | Kind.SERVER:
+        case FaultKind.CUT | FaultKind.LINE | FaultKind.DEATH | FaultKind.SERVER:
             return random.choice([0, 0.5, 5, 60])
         case _:
             return 0
@@ -225,40 +229,42 @@ def step(size: float) -> str:
 
 
 _WORDS: Final = {
-    Kind.CRASH: lambda f: (
+    FaultKind.CRASH: lambda f: (
         f"{f.whom} dies in its next batch, {step(f.size)}; it is started {f.span:.1f} s later"
     ),
-    Kind.RESTART: lambda f: f"{f.whom} is stopped in order and started {f.span:.1f} s later",
-    Kind.CUT: lambda f: (
+    FaultKind.RESTART: lambda f: f"{f.whom} is stopped in order and started {f.span:.1f} s later",
+    FaultKind.CUT: lambda f: (
         f"the stream of {f.whom} is cut; the server notices after {f.size:g} s, the instance after {f.span:.1f} s"
     ),
-    Kind.CLOCK: lambda f: f"the clock of {f.whom} is set by {f.size:+g} s, for {f.span:.1f} s",
-    Kind.REFUSE: lambda f: f"the store refuses {f.whom} for {f.span:.1f} s",
-    Kind.FULL: lambda f: f"the disk is full for {f.whom}, for {f.span:.1f} s",
-    Kind.AWAY: lambda f: f"the store does not answer {f.whom} for {f.span:.1f} s",
-    Kind.RACE: lambda f: f"half of the batches of {f.whom} lose a race, for {f.span:.1f} s",
-    Kind.LATE: lambda f: f"the store answers {f.whom} up to {f.size:g} s late, for {f.span:.1f} s",
-    Kind.POWER: lambda f: f"all instances die, and are started {f.span:.1f} s later",
-    Kind.SERVER: lambda f: (
+    FaultKind.CLOCK: lambda f: f"the clock of {f.whom} is set by {f.size:+g} s, for {f.span:.1f} s",
+    FaultKind.REFUSE: lambda f: f"the store refuses {f.whom} for {f.span:.1f} s",
+    FaultKind.FULL: lambda f: f"the disk is full for {f.whom}, for {f.span:.1f} s",
+    FaultKind.AWAY: lambda f: f"the store does not answer {f.whom} for {f.span:.1f} s",
+    FaultKind.RACE: lambda f: f"half of the batches of {f.whom} lose a race, for {f.span:.1f} s",
+    FaultKind.LATE: lambda f: (
+        f"the store answers {f.whom} up to {f.size:g} s late, for {f.span:.1f} s"
+    ),
+    FaultKind.POWER: lambda f: f"all instances die, and are started {f.span:.1f} s later",
+    FaultKind.SERVER: lambda f: (
         f"the XMPP server dies; instances notice after {f.size:g} s, clients come back after {f.span:.1f} s"
     ),
-    Kind.SLOW: lambda f: f"the network takes {f.size:g} s for each stanza, for {f.span:.1f} s",
-    Kind.HANG: lambda f: f"{f.whom} hangs for {f.span:.1f} s",
-    Kind.DEATH: lambda f: (
+    FaultKind.SLOW: lambda f: f"the network takes {f.size:g} s for each stanza, for {f.span:.1f} s",
+    FaultKind.HANG: lambda f: f"{f.whom} hangs for {f.span:.1f} s",
+    FaultKind.DEATH: lambda f: (
         f"{f.whom} dies; the server notices after {f.size:g} s, it comes back after {f.span:.1f} s"
     ),
-    Kind.LEAVE: lambda f: f"{f.whom} leaves and comes back after {f.span:.1f} s",
-    Kind.LINE: lambda f: (
+    FaultKind.LEAVE: lambda f: f"{f.whom} leaves and comes back after {f.span:.1f} s",
+    FaultKind.LINE: lambda f: (
         f"the stream of {f.whom} is cut; the server notices after {f.size:g} s, the client after {f.span:.1f} s"
     ),
-    Kind.DEAF: lambda f: f"the next {f.size:g} answers to {f.whom} are lost",
-    Kind.PAUSE: lambda f: f"the owner pauses {f.whom}, and resumes it after {f.span:.1f} s",
-    Kind.PURGE: lambda f: f"the owner purges {f.whom}",
-    Kind.LOST: lambda f: f"{f.whom} counts as one that died, and lives",
-    Kind.SKEW: lambda f: (
+    FaultKind.DEAF: lambda f: f"the next {f.size:g} answers to {f.whom} are lost",
+    FaultKind.PAUSE: lambda f: f"the owner pauses {f.whom}, and resumes it after {f.span:.1f} s",
+    FaultKind.PURGE: lambda f: f"the owner purges {f.whom}",
+    FaultKind.LOST: lambda f: f"{f.whom} counts as one that died, and lives",
+    FaultKind.SKEW: lambda f: (
         f"{f.whom} dies; its machine is started {f.span:.1f} s later, and its clock is wrong by {f.size:+g} s from then on"
     ),
-    Kind.COPY: lambda f: (
+    FaultKind.COPY: lambda f: (
         f"all instances are stopped; {f.size:.0%} of the store are copied to another place, for which {f.whom} has waited;"
         f" {f.span:.1f} s later the copy is begun again, and all are started there"
     ),

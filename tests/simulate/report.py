@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from simulate.plan import MINUTES, Kind, draw
+from simulate.plan import MINUTES, FaultKind, draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ class Sum:
     emptied: int = 0
     longest: float = 0.0
     violations: int = 0
-    faults: Counter[Kind] = field(default_factory=Counter)
+    faults: Counter[FaultKind] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
         """Count a run."""
@@ -54,7 +54,7 @@ def table(sums: Sequence[Sum], seed: int) -> Table:
     shown.add_column(no_wrap=True)
     for it in sums:
         shown.add_column(it.store, justify="right")
-    for kind in Kind:
+    for kind in FaultKind:
         shown.add_row(kind.value, *(f"{it.faults[kind]:,}" for it in sums))
     shown.add_section()
     figures = [_figures(it) for it in sums]

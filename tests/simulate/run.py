@@ -14,7 +14,7 @@ from harness.facts import JOBS
 from simulate import virtual_time
 from simulate.oracle import Oracle
 from simulate.places import PLACES
-from simulate.plan import MINUTES, Kind, draw
+from simulate.plan import MINUTES, FaultKind, draw
 from simulate.quiet import listening
 from simulate.ticks import true_time
 from simulate.world import ORDERS, World
@@ -55,7 +55,7 @@ class Outcome:
     completed: int = 0
     died: int = 0
     emptied: int = 0
-    faults: Counter[Kind] = field(default_factory=Counter)
+    faults: Counter[FaultKind] = field(default_factory=Counter)
 
     @property
     def rule(self) -> str:
@@ -161,4 +161,4 @@ async def _watch(world: World, oracle: Oracle) -> None:
 
 def _ahead(plan: Sequence[Fault]) -> float:
     """Return how far a clock was ahead, at most."""
-    return max([0.0, *(fault.size for fault in plan if fault.kind is Kind.CLOCK)])
+    return max([0.0, *(fault.size for fault in plan if fault.kind is FaultKind.CLOCK)])

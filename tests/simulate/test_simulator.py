@@ -35,7 +35,7 @@ from simulate import run, shrink
 from simulate.__main__ import main
 from simulate.oracle import UNDELIVERED
 from simulate.places import SqlitePlace
-from simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, Kind, draw
+from simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, FaultKind, draw
 from simulate.report import command, reported
 from simulate.virtual_time import StandstillError
 from simulate.virtual_time import run as run_virtually
@@ -158,7 +158,7 @@ def loads_for_one_request(batch, requests, at, decide=Batch._decide):
 
 
 def test_a_full_disk_that_is_blamed_on_one_request_is_found(monkeypatch):
-    plan = [Fault(at, Kind.FULL, INSTANCES[at % 3], 20.0, 0) for at in range(20, 110, 10)]
+    plan = [Fault(at, FaultKind.FULL, INSTANCES[at % 3], 20.0, 0) for at in range(20, 110, 10)]
     runs = [run.Run(seed, "sqlite", minutes=MINUTES, plan=plan) for seed in SEEDS]
     assert [one.run().violation for one in runs] == [""] * len(SEEDS)
     monkeypatch.setattr(Guarded, "_do", trusts_every_operation)
@@ -175,7 +175,7 @@ def test_an_end_that_waits_for_a_store_that_does_not_answer_is_found(monkeypatch
     plan = [
         Fault(at + late, kind, INSTANCES[at // 40], 20.0, 0)
         for at in range(20, 120, 40)
-        for kind, late in ((Kind.AWAY, 0), (Kind.RESTART, 1))
+        for kind, late in ((FaultKind.AWAY, 0), (FaultKind.RESTART, 1))
     ]
     assert [go(seed, plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
     monkeypatch.setattr(Broker, "_in_time", waits_for_ever)
@@ -222,7 +222,7 @@ def test_a_defect_in_what_the_owner_asks_for_is_found(monkeypatch, of, name, def
     plan = [
         Fault(at, kind, node, 20.0, 0)
         for at in range(20, 110, 15)
-        for kind, node in ((Kind.PAUSE, "jobs"), (Kind.PURGE, "orders"))
+        for kind, node in ((FaultKind.PAUSE, "jobs"), (FaultKind.PURGE, "orders"))
     ]
     assert all(go(seed, plan=plan).violation == "" for seed in SEEDS)
     monkeypatch.setattr(of, name, defect)
@@ -235,8 +235,8 @@ def test_a_number_that_is_lost_without_a_fence_is_found(monkeypatch):
         for at in range(20, 110, 12)
         for whom in INSTANCES[:2]
         for fault in (
-            Fault(at, Kind.LOST, whom, 0.0, 0),
-            Fault(at + 6, Kind.CRASH, whom, 1.0, COMMITTED),
+            Fault(at, FaultKind.LOST, whom, 0.0, 0),
+            Fault(at + 6, FaultKind.CRASH, whom, 1.0, COMMITTED),
         )
     ]
     assert [go(seed, plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
@@ -247,7 +247,7 @@ def test_a_number_that_is_lost_without_a_fence_is_found(monkeypatch):
 @pytest.mark.parametrize("wrong", [-600, 600])
 def test_deadlines_by_the_clocks_of_machines_are_found(monkeypatch, wrong):
     plan = [
-        Fault(at, Kind.SKEW, INSTANCES[number], 1.0, size)
+        Fault(at, FaultKind.SKEW, INSTANCES[number], 1.0, size)
         for number, (at, size) in enumerate([(20, wrong), (40, 0), (60, -45)])
     ]
     assert [go(seed, "clocked", plan=plan).violation for seed in SEEDS] == [""] * len(SEEDS)
@@ -256,7 +256,7 @@ def test_deadlines_by_the_clocks_of_machines_are_found(monkeypatch, wrong):
     assert {go(seed, "clocked", plan=plan).rule for seed in SEEDS} & early
 
 
-HALVES = [Fault(at, Kind.COPY, INSTANCES[at % 3], 15.0, at / 200) for at in (30, 80, 130)]
+HALVES = [Fault(at, FaultKind.COPY, INSTANCES[at % 3], 15.0, at / 200) for at in (30, 80, 130)]
 """Copies that end in the middle, and are begun again."""
 
 
@@ -266,7 +266,7 @@ def copied(seed):
 
 def test_a_store_may_be_copied_from_place_to_place():
     outcome = copied(1)
-    assert (outcome.violation, outcome.faults[Kind.COPY]) == ("", len(HALVES))
+    assert (outcome.violation, outcome.faults[FaultKind.COPY]) == ("", len(HALVES))
 
 
 def test_an_instance_that_serves_from_a_half_copy_is_found(monkeypatch):
@@ -288,7 +288,7 @@ def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):
     shortest = shrink.shrink(found)
     assert shortest.rule == found.rule == "publish confirmed before its commit"
     plan = list(shortest.plan)
-    assert {Kind.REFUSE, Kind.FULL} & {fault.kind for fault in plan}
+    assert {FaultKind.REFUSE, FaultKind.FULL} & {fault.kind for fault in plan}
     assert len(plan) < len(found.plan)
     for at in range(len(plan)):
         assert go(found.seed, plan=plan[:at] + plan[at + 1 :]).rule != found.rule
@@ -318,14 +318,16 @@ def test_whoever_something_befalls_takes_part():
         assert len(world.instances) == len(INSTANCES)
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", FaultKind)
 def test_every_fault_can_be_told(kind):
     fault = Fault(61.5, kind, "instance 1", 2.0, 1)
     assert fault.reported().startswith("  1:01.500  ")
 
 
 def test_a_crash_can_come_at_every_step():
-    steps = {fault.size for seed in range(40) for fault in draw(seed) if fault.kind is Kind.CRASH}
+    steps = {
+        fault.size for seed in range(40) for fault in draw(seed) if fault.kind is FaultKind.CRASH
+    }
     assert steps == set(range(COMMITTED + 4))
 
 

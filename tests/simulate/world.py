@@ -20,7 +20,7 @@ from simulate.instance import PAUSE, Instance
 from simulate.network import USUAL, Network
 from simulate.oracle import LASTS, UNDELIVERED
 from simulate.owner import Owner
-from simulate.plan import INSTANCES, Kind
+from simulate.plan import INSTANCES, FaultKind
 from simulate.publisher import Publisher
 from simulate.ticks import true_time
 from simulate.worker import Work, Worker
@@ -151,23 +151,25 @@ class World:
     def befall(self, fault: Fault) -> None:
         """Let a fault happen, and what ends it happen in its time."""
         match fault.kind:
-            case Kind.SLOW:
+            case FaultKind.SLOW:
                 self.network.pace.mean = fault.size
                 self._later(fault.span, partial(setattr, self.network.pace, "mean", USUAL))
-            case Kind.SERVER:
+            case FaultKind.SERVER:
                 self._restart_server(fault)
-            case Kind.POWER:
+            case FaultKind.POWER:
                 self._power_fails(fault.span)
-            case Kind.COPY:
+            case FaultKind.COPY:
                 self._do(self._copy(fault))
-            case Kind.PAUSE:
+            case FaultKind.PAUSE:
                 self.owner.hold(NodeName(fault.whom))
                 self._later(fault.span, partial(self.owner.resume, NodeName(fault.whom)))
-            case Kind.PURGE:
+            case FaultKind.PURGE:
                 self.owner.purge(NodeName(fault.whom))
-            case Kind.LOST:
+            case FaultKind.LOST:
                 self.instances[INSTANCES.index(fault.whom)].lose_number()
-            case Kind.HANG | Kind.DEATH | Kind.LINE | Kind.DEAF | Kind.LEAVE:
+            case (
+                FaultKind.HANG | FaultKind.DEATH | FaultKind.LINE | FaultKind.DEAF | FaultKind.LEAVE
+            ):
                 self._befall_client(fault, self._client(fault.whom))
             case _:
                 self._befall_instance(fault, self.instances[INSTANCES.index(fault.whom)])
@@ -215,35 +217,35 @@ class World:
     def _befall_instance(self, fault: Fault, instance: Instance) -> None:
         troubles = instance.troubles
         match fault.kind:
-            case Kind.CRASH:
+            case FaultKind.CRASH:
                 if instance.process is not None:
                     troubles.dies_at, instance.gone_for = round(fault.size), fault.span
-            case Kind.RESTART:
+            case FaultKind.RESTART:
                 instance.gone_for = fault.span
                 self._do(instance.stop())
-            case Kind.CUT:
+            case FaultKind.CUT:
                 stream = instance.cut()
                 if stream is not None:
                     self._later(fault.size, partial(self.network.detach, stream))
                     self._later(fault.span, partial(instance.notice_cut, stream))
-            case Kind.SKEW:
+            case FaultKind.SKEW:
                 instance.skew = fault.size if self._place.has_clock else 0.0
                 instance.gone_for = fault.span
                 instance.die()
-            case Kind.CLOCK:
+            case FaultKind.CLOCK:
                 self._oracle.clocks_are_set = True
                 instance.ahead = fault.size
                 self._later(fault.span, partial(setattr, instance, "ahead", 0.0))
-            case Kind.REFUSE | Kind.FULL | Kind.RACE | Kind.AWAY:
+            case FaultKind.REFUSE | FaultKind.FULL | FaultKind.RACE | FaultKind.AWAY:
                 begin, end = {
-                    Kind.REFUSE: (troubles.refuse, troubles.accept),
-                    Kind.FULL: (troubles.fill, troubles.make_room),
-                    Kind.RACE: (troubles.race, troubles.win),
-                    Kind.AWAY: (troubles.answers.clear, troubles.answers.set),
+                    FaultKind.REFUSE: (troubles.refuse, troubles.accept),
+                    FaultKind.FULL: (troubles.fill, troubles.make_room),
+                    FaultKind.RACE: (troubles.race, troubles.win),
+                    FaultKind.AWAY: (troubles.answers.clear, troubles.answers.set),
                 }[fault.kind]
                 begin()
                 self._later(fault.span, end)
-            case Kind.LATE:
+            case FaultKind.LATE:
                 troubles.late = fault.size
                 self._later(fault.span, partial(setattr, troubles, "late", 0.0))
             case _:
@@ -251,15 +253,15 @@ class World:
 
     def _befall_client(self, fault: Fault, client: Client) -> None:
         match fault.kind:
-            case Kind.HANG:
+            case FaultKind.HANG:
                 client.hang(fault.span)
-            case Kind.DEAF:
+            case FaultKind.DEAF:
                 client.deaf += round(fault.size)
-            case Kind.LEAVE:
+            case FaultKind.LEAVE:
                 client.leave()
                 self._later(fault.span, client.come_back)
-            case Kind.DEATH | Kind.LINE:
-                stream = client.die() if fault.kind is Kind.DEATH else client.cut()
+            case FaultKind.DEATH | FaultKind.LINE:
+                stream = client.die() if fault.kind is FaultKind.DEATH else client.cut()
                 self._later(fault.size, partial(client.notice_end, stream))
                 self._later(fault.span, client.come_back)
             case _:

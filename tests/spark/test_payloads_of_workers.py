@@ -59,9 +59,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(TEXT, st.integers(-(2**63), 2**63 - 1), st.binary(), st.none() | TEXT)
-def test_a_row_is_decoded_as_a_struct(text, number, octets, note):
+def test_a_row_is_decoded_as_a_struct(text, number, data, note):
     at = datetime(2026, 11, 22, 12, 30, 1, 7, tzinfo=UTC)
-    values = [text, number, Decimal("1.1000"), 0.1, True, date(2026, 11, 22), at, octets]
+    values = [text, number, Decimal("1.1000"), 0.1, True, date(2026, 11, 22), at, data]
     row = Row(*KIND.names)(*values, [text, None], {text: number}, note)
     payload = fromstring(form(KIND, "auto").element(row))
     assert decoding.decode(payload, Order) == Order(*values, [text, None], {text: number}, note)

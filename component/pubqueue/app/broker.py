@@ -463,7 +463,7 @@ class Broker:
         if done.deliveries:
             self._speaker.say(done.deliveries)
         self._observers.committed(requests, done.decisions, done.deliveries, self._took())
-        with apart("unsaid.failed"):
+        with apart("delivery_mark.failed"):
             self.undelivered.said(self._changes.next_token())
         with apart("moment.failed"):
             self._note_moment(done)

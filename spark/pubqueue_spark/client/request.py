@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
     from pubqueue_xeps.wire.refusals import Refusal
-    from pubqueue_xeps.wire.requests.iq import Kind
+    from pubqueue_xeps.wire.requests.iq import IqKind
 
 
 class Request(Protocol):
     """One IQ. As a text it is what messages call it; no word of a payload."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> IqKind:
         """The type of the IQ."""
 
     @property

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from pubqueue_spark.read.options import ReadSettings, Table
+    from pubqueue_spark.read.options import ReadSettings, ReadTable
 
 log = logging.getLogger(__name__)
 
-FEATURES: Final[dict[Table, str]] = {
+FEATURES: Final[dict[ReadTable, str]] = {
     "items": READS,
     "deadletters": READS,
     "nodes": READS,

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS: Final = 1000
 
-Table = Literal["items", "deadletters", "events", "transactions", "nodes"]
+ReadTable = Literal["items", "deadletters", "events", "transactions", "nodes"]
 Bound = int | Literal["earliest", "latest"]
 
-TABLES: Final[tuple[Table, ...]] = ("items", "deadletters", "events", "transactions", "nodes")
-STREAMED: Final[tuple[Table, ...]] = ("events", "deadletters")
+TABLES: Final[tuple[ReadTable, ...]] = ("items", "deadletters", "events", "transactions", "nodes")
+STREAMED: Final[tuple[ReadTable, ...]] = ("events", "deadletters")
 
 # fmt: off
-USED_BY: Final[dict[str, tuple[Table, ...]]] = {
+USED_BY: Final[dict[str, tuple[ReadTable, ...]]] = {
     "node":                ("items", "deadletters", "events", "nodes"),
     "startingOffsets":     ("items", "deadletters", "events"),
     "startingTimestamp":   ("deadletters", "events"),
@@ -56,7 +56,7 @@ USED_BY: Final[dict[str, tuple[Table, ...]]] = {
 class ReadSettings(Connection):
     """The options of one read, checked. Pickled into every task."""
 
-    table: Table
+    table: ReadTable
     nodes: tuple[str, ...]
     """Names and patterns; none: all that may be read."""
     start: Bound | datetime
@@ -134,11 +134,11 @@ OPTIONS: Final = (
 # fmt: on
 
 
-def table(options: Mapping[str, str]) -> Table:
+def table(options: Mapping[str, str]) -> ReadTable:
     """Return which table is meant; raises OptionError if there is no such table."""
     given = {name: value for name, value in options.items() if name.lower() == "table"}
     only = [option for option in OPTIONS if option.name == "table"]
-    return cast("Table", parsed(only, chosen(only, given))["table"])
+    return cast("ReadTable", parsed(only, chosen(only, given))["table"])
 
 
 def settings(options: Mapping[str, str], *, stream: bool) -> ReadSettings:
@@ -172,7 +172,7 @@ def patterned(name: str) -> bool:
     return re.search(r"[*?\[]", name) is not None
 
 
-def _check_use(of: Table, given: Mapping[str, str]) -> None:
+def _check_use(of: ReadTable, given: Mapping[str, str]) -> None:
     for name, tables in USED_BY.items():
         if name in given and of not in tables:
             raise OptionError(

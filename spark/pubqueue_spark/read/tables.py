@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from pubqueue_xeps.wire.payloads.xml_text import xml_text
 
 if TYPE_CHECKING:
-    from pubqueue_spark.read.options import Table
+    from pubqueue_spark.read.options import ReadTable
     from pubqueue_xeps.wire.requests.pages import Event, ReadItem, ReadNode, Record
 
 Row = tuple[Any, ...]
@@ -49,7 +49,7 @@ ITEM: Final = (
     "locked_by string, locked_until timestamp, txn_app string, txn_version long",
 )
 
-SCHEMAS: Final[dict[Table, StructType]] = {
+SCHEMAS: Final[dict[ReadTable, StructType]] = {
     "items": _columns(*ITEM),
     "deadletters": _columns(
         *ITEM, "dead_at timestamp, reason string, last_worker string, origin string, death long"

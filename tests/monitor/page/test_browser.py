@@ -5,7 +5,7 @@ What its console complains of, and a request to another host, fails each of thes
 
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
-from harness.browser import CHANGE, DESK, LOOK, PHONE, log_in, visit
+from harness.browser import CHANGE, DESKTOP, LOOK, PHONE, log_in, visit
 from harness.facts import ANN, JOBS, who
 from harness.packaged import needs
 from harness.past import an_hour
@@ -100,7 +100,7 @@ async def test_plots_have_their_numbers_in_words(service, browser):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("size", [PHONE, DESK])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
 async def test_every_page_fits_and_can_be_read(service, browser, dark, size):
     node, long = JOBS, "long-" * 40
     await service.do(a_queue(node, dead_letter_node=""), a_queue(NodeName(long)))
@@ -224,7 +224,7 @@ async def test_json_stands_on_several_lines(service, browser):
         assert "with JSON, here on several lines." in await page.inner_text("main")
 
 
-@pytest.mark.parametrize("size", [PHONE, DESK])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
 async def test_where_there_is_no_queue_yet_one_reads_what_to_do(service, browser, size):
     async with visit(browser, viewport=size) as page:
         await log_in(page, service.place, LOOK)

@@ -15,7 +15,7 @@ from pubqueue_xeps.wire.outcome import Outcome, outcome_of
 from pubqueue_xeps.wire.payloads.decoding import DecodeError, decode
 
 
-class Kind(enum.Enum):
+class Colour(enum.Enum):
     LATE = "late"
 
 
@@ -27,7 +27,7 @@ class Passenger(msgspec.Struct, frozen=True):
 class Flight(msgspec.Struct):
     number: str
     minutes: int
-    kind: Kind = Kind.LATE
+    kind: Colour = Colour.LATE
     passengers: list[Passenger] = []
     stops: set[str] = set()
     left: datetime | None = None

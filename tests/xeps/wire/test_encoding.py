@@ -41,14 +41,14 @@ def sent(value):
     return got
 
 
-class Kind(enum.Enum):
+class Colour(enum.Enum):
     LATE = "late"
 
 
 class Flight(msgspec.Struct):
     number: str
     seats: list[int]
-    kind: Kind = Kind.LATE
+    kind: Colour = Colour.LATE
     left: datetime | None = None
 
 
@@ -82,7 +82,7 @@ FLIGHT = Flight("LH 400", [12, 14], left=datetime(2026, 11, 22, 12, tzinfo=UTC))
         (7, int | None),
         (Decimal("1.10"), Decimal),
         (UUID(int=7), UUID),
-        (Kind.LATE, Kind),
+        (Colour.LATE, Colour),
         (datetime(2026, 11, 22, 12, 30, 1, 7, tzinfo=UTC), datetime),
     ],
     ids=repr,

@@ -11,7 +11,7 @@ from harness.patience import TIMEOUT
 from pubqueue import Handlers, Timings, Worker
 from pubqueue.testing import Service
 from pubqueue_xeps.worker import stalls
-from pubqueue_xeps.worker.stalls import Watch, watched
+from pubqueue_xeps.worker.stalls import LoopWatch, watched
 
 
 class Freeing(logging.Handler):
@@ -94,7 +94,7 @@ async def test_one_thread_watches_a_loop_however_many_workers_it_has():
 
 
 async def test_what_lasts_is_told_each_time_that_it_has_doubled(log):
-    watch = Watch(asyncio.get_running_loop(), 2)
+    watch = LoopWatch(asyncio.get_running_loop(), 2)
     watch._beaten = 0
     for now in (1, 3, 4, 5, 7, 10, 20):
         watch.look(now)  # of this very loop, which is in this test

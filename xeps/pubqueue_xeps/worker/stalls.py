@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _AT_WORK: Final[WeakKeyDictionary[asyncio.Task[object], str]] = WeakKeyDictionary()
 """The handler that each task is at work in."""
 
-_WATCHES: Final[dict[asyncio.AbstractEventLoop, Watch]] = {}
+_WATCHES: Final[dict[asyncio.AbstractEventLoop, LoopWatch]] = {}
 
 
 def at_work(handler: str) -> None:
@@ -40,7 +40,7 @@ def watched(seconds: float) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     watch = _WATCHES.get(loop)
     if watch is None:
-        watch = _WATCHES[loop] = Watch(loop, seconds)
+        watch = _WATCHES[loop] = LoopWatch(loop, seconds)
         watch.start()
     watch.users += 1
     try:
@@ -52,7 +52,7 @@ def watched(seconds: float) -> Iterator[None]:
             watch.stop()
 
 
-class Watch:
+class LoopWatch:
     """A beat in the event loop, and a thread that waits for it, for `seconds` at most."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:

@@ -72,7 +72,7 @@ _WHY: Final[dict[type, str]] = {
 class OperatorLog(Observer):
     """Writes the operator's log."""
 
-    fault = "told.failed"
+    fault = "operator_log.failed"
 
     def committed(
         self,

@@ -87,7 +87,7 @@ def _bring(
     if isinstance(bound, Refused):
         return Decision(bound)
     config = bound
-    if config.queueing and _open_unsaid(config, request.settings):
+    if config.queueing and _open_undeclared(config, request.settings):
         kept.append(_difference("access_model", "open", "", OPEN_TO_ALL))
     before = dict(facts.affiliations)
     owners = _owners(request)
@@ -139,7 +139,7 @@ def _with_mode_of(node: Node, wanted: NodeConfig, settings: Settings) -> NodeCon
     return replace(wanted, queueing=node.config.queueing)
 
 
-def _open_unsaid(config: NodeConfig, settings: Settings) -> bool:
+def _open_undeclared(config: NodeConfig, settings: Settings) -> bool:
     return config.access_model is AccessModel.OPEN and "access_model" not in settings.values
 
 

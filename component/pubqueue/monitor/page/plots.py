@@ -41,7 +41,7 @@ class Series(Struct, frozen=True):
     value: Callable[[Sample], float | None]
 
 
-class Kind(Struct, frozen=True):
+class PlotKind(Struct, frozen=True):
     """A picture: its title, what its lines are, what holds between samples, and how its values are written."""
 
     title: str
@@ -86,7 +86,7 @@ def _longest(sample: Sample) -> float | None:
 
 
 KINDS: Final = (
-    Kind(
+    PlotKind(
         "Items in the queue",
         (
             Series("waiting", lambda sample: sample.queued),
@@ -96,7 +96,7 @@ KINDS: Final = (
         ),
         Between.AS_BEFORE,
     ),
-    Kind(
+    PlotKind(
         "Items per minute",
         (
             Series("published", lambda sample: sample.published),
@@ -106,7 +106,7 @@ KINDS: Final = (
         ),
         Between.NOTHING,
     ),
-    Kind(
+    PlotKind(
         "From publish to done",
         (Series("mean", _mean), Series("longest", _longest)),
         Between.UNKNOWN,
@@ -114,11 +114,13 @@ KINDS: Final = (
     ),
 )
 
-SMALL: Final = Kind("Waiting", (KINDS[0].series[0],), Between.AS_BEFORE)
+SMALL: Final = PlotKind("Waiting", (KINDS[0].series[0],), Between.AS_BEFORE)
 """For the list: one line alone."""
 
 
-def draw(kind: Kind, samples: Sequence[Sample], begin: Millis, end: Millis, now: Sample) -> Plot:
+def draw(
+    kind: PlotKind, samples: Sequence[Sample], begin: Millis, end: Millis, now: Sample
+) -> Plot:
     """Return the picture of these minutes; `samples` are in order, and `now` says what is there at this moment."""
     values = [_values(kind, series, samples, (begin, end), now) for series in kind.series]
     top = max((value for line in values for value in line if value is not None), default=0)
@@ -131,7 +133,7 @@ def draw(kind: Kind, samples: Sequence[Sample], begin: Millis, end: Millis, now:
 
 
 def _values(
-    kind: Kind,
+    kind: PlotKind,
     series: Series,
     samples: Sequence[Sample],
     minutes: tuple[Millis, Millis],
@@ -153,7 +155,9 @@ def _values(
     return values
 
 
-def _line(kind: Kind, label: str, style: int, values: list[float | None], top: float) -> PlotLine:
+def _line(
+    kind: PlotKind, label: str, style: int, values: list[float | None], top: float
+) -> PlotLine:
     known = [value for value in values if value is not None]
     last = kind.written(known[-1]) if known else "none"
     return PlotLine(label, style, _path(values, top), last, kind.written(max(known, default=0)))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pubqueue.stores.copying.endpoints import Row, Source, StoreReader, Target
-    from pubqueue.stores.copying.tables import Table
+    from pubqueue.stores.copying.tables import DatabaseTable
 
 
 class Copied(Struct, frozen=True):
@@ -65,7 +65,7 @@ class _Digest:
             yield row
         self._watch.step(self._what, self.rows % self.STEP)
 
-    def of(self, table: Table) -> Copied:
+    def of(self, table: DatabaseTable) -> Copied:
         return Copied(table.name, self.rows, self._sha.hexdigest())
 
 
@@ -136,7 +136,7 @@ def _compare(source: Source, target: Target, watch: CopyProgress) -> list[Copied
     return found
 
 
-def read(place: StoreReader, table: Table, watch: CopyProgress) -> Copied:
+def read(place: StoreReader, table: DatabaseTable, watch: CopyProgress) -> Copied:
     """Read a table through, and return what there is of it."""
     digest = _Digest(watch, f"comparing {table.name}")
     with closing(place.rows(table)) as rows:

@@ -9,7 +9,7 @@ from pubqueue.app.store.ports import StoreError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
-    from pubqueue.stores.copying.tables import Table
+    from pubqueue.stores.copying.tables import DatabaseTable
 
 Row = tuple[Any, ...]
 
@@ -32,13 +32,13 @@ class StoreReader(Protocol):
 
     name: str
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, DatabaseTable]:
         """Return what it has, by name."""
 
-    def count(self, table: Table) -> int:
+    def count(self, table: DatabaseTable) -> int:
         """Return how many rows a table has."""
 
-    def rows(self, table: Table) -> Generator[Row, None, None]:
+    def rows(self, table: DatabaseTable) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one; numbers, texts, bytes and None."""
 
     def last_numbers(self) -> dict[str, int]:
@@ -67,7 +67,7 @@ class Target(StoreReader, Protocol):
         From here on nobody serves from it, whatever ends this process.
         """
 
-    def fill(self, table: Table, rows: Iterable[Row]) -> None:
+    def fill(self, table: DatabaseTable, rows: Iterable[Row]) -> None:
         """Write these rows."""
 
     def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.store.ports import ForeignStoreError
 from pubqueue.stores import postgres
 from pubqueue.stores.copying.endpoints import RefusedError
-from pubqueue.stores.copying.tables import COPYING, KEYS, OF_PROCESSES, Table
+from pubqueue.stores.copying.tables import COPYING, KEYS, OF_PROCESSES, DatabaseTable
 from pubqueue.stores.postgres.connection import connected
 from pubqueue.stores.postgres.errors import translated
 from pubqueue.stores.postgres.instances.exclusive_access import have_alone
@@ -66,7 +66,7 @@ class PostgresPlace:
 
     # --- reading ---
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, DatabaseTable]:
         """Return what it has, by name."""
         refers: dict[str, set[str]] = {}
         for mine, theirs in self._ask(REFERENCES, SCHEMA):
@@ -85,7 +85,7 @@ class PostgresPlace:
             if place is not None:
                 keys.setdefault(table, []).append((place, column))
         return {
-            name: Table(
+            name: DatabaseTable(
                 name,
                 kinds[name],
                 KEYS.get(name) or tuple(column for _, column in sorted(keys[name])),
@@ -94,11 +94,11 @@ class PostgresPlace:
             for name in kinds
         }
 
-    def count(self, table: Table) -> int:
+    def count(self, table: DatabaseTable) -> int:
         """Return how many rows a table has."""
         return int(self._ask(f"SELECT count(*) FROM {_quoted(table.name)}")[0][0])  # noqa: S608  # names of the schema
 
-    def rows(self, table: Table) -> Generator[Row, None, None]:
+    def rows(self, table: DatabaseTable) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one."""
         columns, key = _listed(table.columns), _listed(table.key)
         select = f"SELECT {columns} FROM {_quoted(table.name)} ORDER BY {key}"  # noqa: S608  # names of the schema
@@ -145,7 +145,7 @@ class PostgresPlace:
             self._do(f"INSERT INTO {COPYING} VALUES ($1)", source)  # noqa: S608  # ours
             self._do(f"TRUNCATE {tables} RESTART IDENTITY")
 
-    def fill(self, table: Table, rows: Iterable[Row]) -> None:
+    def fill(self, table: DatabaseTable, rows: Iterable[Row]) -> None:
         """Write these rows, in one transaction for the table."""
         into = f"{_quoted(table.name)} ({_listed(table.columns)})"
         flags = self._places_of_flags(table)
@@ -167,14 +167,14 @@ class PostgresPlace:
                 self._do("INSERT INTO instance VALUES ($1)", number)
             self._do(f"DROP TABLE {COPYING}")
 
-    def _places_of_flags(self, table: Table) -> list[int]:
+    def _places_of_flags(self, table: DatabaseTable) -> list[int]:
         return [
             place
             for place, column in enumerate(table.columns)
             if (table.name, column) in self._flags
         ]
 
-    def _types_of(self, table: Table) -> list[int]:
+    def _types_of(self, table: DatabaseTable) -> list[int]:
         return [self._types[table.name, column] for column in table.columns]
 
     def _ask(self, statement: str, *values: object) -> list[Any]:

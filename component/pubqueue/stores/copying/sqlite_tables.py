@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.store.ports import StoreError
 from pubqueue.stores.copying.endpoints import AT_ONCE, BYTES_AT_ONCE, WAITING, RefusedError
-from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, Table
+from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, DatabaseTable
 from pubqueue.stores.sqlite import SqliteStore, file_mode
 from pubqueue.stores.sqlite.exclusive_access import alone, number_file, numbered
 from pubqueue.stores.sqlite.schema import APPLICATION_ID, HALF_COPIED, check_current, prepare
@@ -37,7 +37,7 @@ class SqlitePlace:
 
     # --- reading ---
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, DatabaseTable]:
         """Return what it has, by name."""
         found = self._connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
@@ -46,23 +46,23 @@ class SqlitePlace:
             name: self._table(name) for (name,) in found.fetchall() if name not in (BACKUP, COPYING)
         }
 
-    def _table(self, name: str) -> Table:
+    def _table(self, name: str) -> DatabaseTable:
         # place, name, type, not null, default, place in the primary key, 2 or 3 if it is computed
         info = self._connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
         kinds = {_common(name, row[1]): KINDS.get(row[2], row[2]) for row in info if not row[6]}
         key = sorted((row[5], _common(name, row[1])) for row in info if row[5])
         refers = self._connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()
         of_key = KEYS.get(name) or tuple(column for _, column in key)
-        return Table(name, kinds, of_key, frozenset(row[2] for row in refers))
+        return DatabaseTable(name, kinds, of_key, frozenset(row[2] for row in refers))
 
-    def count(self, table: Table) -> int:
+    def count(self, table: DatabaseTable) -> int:
         """Return how many rows a table has."""
         (count,) = self._connection.execute(
             f"SELECT count(*) FROM {_quoted(table.name)}"  # noqa: S608  # names of the schema
         ).fetchone()
         return int(count)
 
-    def rows(self, table: Table) -> Generator[Row, None, None]:
+    def rows(self, table: DatabaseTable) -> Generator[Row, None, None]:
         """Yield all rows in the order of their key, one by one."""
         columns, key = (_listed(table.name, names) for names in (table.columns, table.key))
         statement = f"SELECT {columns} FROM {_quoted(table.name)} ORDER BY {key}"  # noqa: S608  # names of the schema
@@ -111,7 +111,7 @@ class SqlitePlace:
         run("PRAGMA foreign_keys = ON")
         run("PRAGMA synchronous = NORMAL")  # what a loss of power takes is copied again
 
-    def fill(self, table: Table, rows: Iterable[Row]) -> None:
+    def fill(self, table: DatabaseTable, rows: Iterable[Row]) -> None:
         """Write these rows; some at a time, so that neither memory nor the log grows with them."""
         columns = _listed(table.name, table.columns)
         values = ", ".join("?" for _ in table.columns)

@@ -32,7 +32,7 @@ KEYS: Final = {"receipt": ("seq", "jid")}
 """The order of the rows of tables that have no primary key everywhere."""
 
 
-class Table(Struct, frozen=True):
+class DatabaseTable(Struct, frozen=True):
     """A table: the kind of each column (integer, text, bytes, real), the order of its rows, and what they refer to."""
 
     name: str
@@ -46,7 +46,9 @@ class Table(Struct, frozen=True):
         return tuple(sorted(self.kinds))
 
 
-def agreed(source: Mapping[str, Table], target: Mapping[str, Table]) -> list[Table]:
+def agreed(
+    source: Mapping[str, DatabaseTable], target: Mapping[str, DatabaseTable]
+) -> list[DatabaseTable]:
     """Return the tables of both, in an order in which their rows can be written.
 
     Raises:
@@ -59,7 +61,7 @@ def agreed(source: Mapping[str, Table], target: Mapping[str, Table]) -> list[Tab
     return [source[name] for name in TopologicalSorter(rows_of).static_order()]
 
 
-def differences(one: Mapping[str, Table], other: Mapping[str, Table]) -> list[str]:
+def differences(one: Mapping[str, DatabaseTable], other: Mapping[str, DatabaseTable]) -> list[str]:
     """Return in which tables and columns they differ."""
     only = [f"only one has {name}" for name in sorted(one.keys() ^ other.keys())]
     for name in sorted(one.keys() & other.keys()):

@@ -8,7 +8,7 @@ from pubqueue.faces.xmpp.commands.sessions import AGE, MAX_OF_ACCOUNT, CommandSe
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 
 PAUSE = COMMANDS["urn:x-pubqueue:0#pause"]
-DESK, PHONE, BEE = Jid("boss@x/desk"), Jid("boss@x/phone"), Jid("bee@x/1")
+SCREEN, PHONE, BEE = Jid("boss@x/desk"), Jid("boss@x/phone"), Jid("bee@x/1")
 
 
 class Time:
@@ -28,7 +28,7 @@ def kept(time):
     return CommandSessions(time)
 
 
-def begun(kept, jid=DESK):
+def begun(kept, jid=SCREEN):
     session = kept.begin(jid, PAUSE)
     kept.keep(session)
     return session
@@ -36,7 +36,7 @@ def begun(kept, jid=DESK):
 
 def test_a_session_is_found_by_its_resource_alone(kept):
     session = begun(kept)
-    assert kept.find(DESK, session.name) is session
+    assert kept.find(SCREEN, session.name) is session
     assert kept.find(PHONE, session.name) is None
     assert not kept.was(session.name), "it is, and the other one is not told more"
 
@@ -45,25 +45,25 @@ def test_what_has_ended_is_known_to_have_been(kept):
     session = begun(kept)
     kept.end(session)
     kept.end(session)
-    assert kept.find(DESK, session.name) is None
+    assert kept.find(SCREEN, session.name) is None
     assert kept.was(session.name)
 
 
 def test_a_session_waits_for_so_long_after_each_step(kept, time):
     session = begun(kept)
     time.now += AGE
-    assert kept.find(DESK, session.name) is session
+    assert kept.find(SCREEN, session.name) is session
     kept.keep(session)
     time.now += AGE
-    assert kept.find(DESK, session.name) is session
+    assert kept.find(SCREEN, session.name) is session
     time.now += 1
-    assert kept.find(DESK, session.name) is None
+    assert kept.find(SCREEN, session.name) is None
     assert (len(kept), kept.was(session.name)) == (0, True)
 
 
 def test_of_one_account_only_the_last_ones_are_kept(kept):
     other = begun(kept, BEE)
-    mine = [begun(kept, DESK if n % 2 else PHONE) for n in range(MAX_OF_ACCOUNT + 3)]
+    mine = [begun(kept, SCREEN if n % 2 else PHONE) for n in range(MAX_OF_ACCOUNT + 3)]
     assert [kept.find(one.jid, one.name) is one for one in mine] == [False] * 3 + [
         True
     ] * MAX_OF_ACCOUNT

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["get", "set"]
+IqKind = Literal["get", "set"]
 
 
 @dataclass(frozen=True, slots=True)
 class IqRequest:
     """One IQ. `words` name it in messages, without any payload."""
 
-    kind: Kind
+    kind: IqKind
     words: str
     inner: str
     """The child of the IQ."""
