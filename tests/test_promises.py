@@ -11,8 +11,8 @@ PAGE = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 
 # fmt: off
 SHOWN = {
-    "What is promised": {
-        "a publish that is confirmed is on disk": "stores/test_power_loss.py e2e/test_fault_points.py",
+    "Guarantees": {
+        "a confirmed publish is on disk": "stores/test_power_loss.py e2e/test_fault_points.py",
         "an item is with one worker at a time": "app/test_machine.py e2e/test_faults_run.py",
         "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt app/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
@@ -20,31 +20,31 @@ SHOWN = {
         "each item is done at least once": "e2e/test_faults_run.py simulate/test_simulator.py",
         "a publish may be repeated": "scenarios/publish-known-answers.txt core/queue/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",
-        "a batch is there once, all of it or nothing": "e2e/test_transaction_fault_points.py app/test_transaction_machine.py",
+        "a batch is published once, all of it or nothing": "e2e/test_transaction_fault_points.py app/test_transaction_machine.py",
     },
     "The same id again": {
         "nothing, or work that was done longer ago than `x-queueing#dedup_window`": "scenarios/publish-known-answers.txt",
         "work that was done within the window": "scenarios/publish-known-answers.txt",
-        "an item that waits": "scenarios/queue-publish-again.txt core/queue/test_publish.py::"
+        "a waiting item": "scenarios/queue-publish-again.txt core/queue/test_publish.py::"
                               "test_another_payload_replaces_that_of_a_waiting_item core/test_after.py::"
                               "test_another_payload_keeps_all_but_headers_and_publisher",
-        "an item in work": "core/queue/test_publish.py::test_another_payload_for_work_in_progress_is_a_conflict",
+        "a locked item": "core/queue/test_publish.py::test_another_payload_for_work_in_progress_is_a_conflict",
         "a dead item": "core/queue/test_publish.py::test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain",
     },
-    "The order": {
+    "Order": {
         "with a limit of 1": "app/test_groups.py::test_what_is_given_back_or_fails_keeps_its_turn_and_its_group_waits"
                              " app/test_groups.py::test_two_processes_keep_to_one_limit",
         "with a higher limit": "app/test_groups.py::test_with_a_limit_of_two_the_other_goes_on app/test_groups.py::"
                                "test_of_several_turns_of_a_group_the_higher_priority_goes_out_first",
-        "with a delay of the publisher": "app/test_groups.py::"
+        "with a delay set by the publisher": "app/test_groups.py::"
                                          "test_what_its_publisher_delays_is_in_line_when_it_is_ripe_and_blocks_nobody",
     },
     "What counts as a failure": {
-        "it timed out": "scenarios/queue-lock-timeout.txt core/queue/test_expire.py::"
+        "it expired": "scenarios/queue-lock-timeout.txt core/queue/test_expire.py::"
                         "test_the_first_failure_costs_no_pause_and_each_further_one_twice_the_last",
-        "its worker has gone: the server says so": "scenarios/queue-unavailable.txt",
-        "the delivery came back from the server": "scenarios/queue-bounce.txt",
-        "unlocked with the outcome `failed`, as a worker does with an exception": "scenarios/queue-outcomes.txt",
+        "the server reported that its worker is gone": "scenarios/queue-unavailable.txt",
+        "the delivery bounced": "scenarios/queue-bounce.txt",
+        "unlocked with the outcome `failed`, as a worker does after an exception": "scenarios/queue-outcomes.txt",
         "unlocked, or with the outcome `release`": "scenarios/queue-plain-unlock-is-no-failure.txt",
         "unlocked with the outcome `reject`": "scenarios/queue-dead-letter.txt",
         "the service was restarted": "scenarios/queue-restart.txt",
