@@ -128,15 +128,16 @@ class OfRelational:
     async def test_a_node_whose_making_is_undone_is_not_remembered(self, store):
         def job(tx):
             do(tx, c.CreateNode(replace(EMPTY, name=DEAD)), add("a", node=DEAD))
-            raise StaleError
+            raise StaleError("node", DEAD)
 
         with pytest.raises(StaleError):
             await store.batch(job)
         await make(store, c.CreateNode(replace(EMPTY, name=NodeName("next"))))
         row = replace(held(1), node=DEAD, taken=NOW)
         writes = Writes(NOW, items=[Write(None, row)], payloads={1: b"<job/>"})
-        with pytest.raises(StaleError):
+        with pytest.raises(StaleError) as stale:
             await store.batch(lambda tx: tx.write(writes))
+        assert (stale.value.kind, stale.value.key) == ("node", DEAD)
 
     async def test_items_may_change_places(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))

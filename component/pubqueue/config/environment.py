@@ -23,7 +23,14 @@ Path = tuple[str, ...]
 
 
 class BadVariableError(Exception):
-    """A variable has a value that its key cannot take; the message is one sentence for the operator."""
+    """A variable has a value that its key cannot take; the message is one sentence for the operator.
+
+    Facts: `variable` is its name, and `key` the setting that it is for, with dots.
+    """
+
+    def __init__(self, variable: str, key: str, why: object) -> None:
+        super().__init__(f"{variable}: {why}")
+        self.variable, self.key = variable, key
 
 
 def variables(kind: type[msgspec.Struct], within: Path = ()) -> Iterator[tuple[str, Path, Any]]:
@@ -57,7 +64,7 @@ def given(kind: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[st
             words = (
                 explained(problem, key_type) if isinstance(problem, ValidationError) else problem
             )
-            raise BadVariableError(f"{name}: {words}") from None
+            raise BadVariableError(name, ".".join(path), words) from None
     return found
 
 

@@ -32,6 +32,14 @@ def explained(problem: msgspec.ValidationError, kind: object) -> str:
     return words
 
 
+def key_of(problem: msgspec.ValidationError) -> str:
+    """Return the setting that msgspec finds fault with, with dots; empty if it is all of them."""
+    words = str(problem)
+    found, unknown = PLACE.search(words), UNKNOWN.search(words)
+    steps = [found[1].lstrip(".")] if found and found[1] else []
+    return ".".join([*steps, unknown[1]] if unknown else steps)
+
+
 def _type_at(kind: object, steps: Iterable[str]) -> object:
     """Return the type that a value has at a place; an empty step is one into a list."""
     there: Any = inspect.type_info(kind)

@@ -53,7 +53,7 @@ def _jids(node: NodeSettings, names: Iterable[str]) -> tuple[Jid, ...]:
     for name in names:
         jid = jid_of(name)
         if jid is None:
-            raise ConfigError(f"node {node.name!r}: {name!r} is no JID")
+            raise ConfigError(f"node {node.name!r}: {name!r} is no JID", key="node", value=name)
         found.append(jid)
     return tuple(found)
 
@@ -81,7 +81,9 @@ def _accepted(name: str, reply: Reply) -> Declared:
     if isinstance(reply, Declared):
         return reply
     assert isinstance(reply, Refused)
-    raise ConfigError(f"node {name!r}: {sentence(reply) or reply.refusal.name.lower()}")
+    raise ConfigError(
+        f"node {name!r}: {sentence(reply) or reply.refusal.name.lower()}", key="node", value=name
+    )
 
 
 def _log_lines(declared: Declared) -> Iterator[tuple[str, str, dict[str, str | int]]]:

@@ -52,9 +52,15 @@ def read(one: ScheduleSettings) -> Definition:
         elif one.payload is None and one.json is not None:
             payload, space = from_json(one.json)
         else:
-            raise ConfigError(f"schedule {one.name!r}: either payload or json is needed, not both")
+            raise ConfigError(
+                f"schedule {one.name!r}: either payload or json is needed, not both",
+                key="schedule",
+                value=one.name,
+            )
     except UnfitPayloadError as problem:
-        raise ConfigError(f"schedule {one.name!r}: {problem}") from None
+        raise ConfigError(
+            f"schedule {one.name!r}: {problem}", key="schedule", value=one.name
+        ) from None
     definition = Definition(
         name=one.name,
         cron=" ".join(one.cron.split()),
@@ -70,7 +76,7 @@ def read(one: ScheduleSettings) -> Definition:
         group=one.group,
     )
     if unfit := fault_of(definition) or cron_times.unfit(definition.cron, definition.zone):
-        raise ConfigError(f"schedule {one.name!r}: {unfit}")
+        raise ConfigError(f"schedule {one.name!r}: {unfit}", key="schedule", value=one.name)
     return definition
 
 
@@ -83,7 +89,11 @@ def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
     """
     found = tuple(map(read, schedules))
     if len(found) > MAX_SCHEDULES:
-        raise ConfigError(f"there are {len(found)} schedules, and {MAX_SCHEDULES} are the most")
+        raise ConfigError(
+            f"there are {len(found)} schedules, and {MAX_SCHEDULES} are the most",
+            key="schedule",
+            value=len(found),
+        )
     return found
 
 
@@ -98,7 +108,9 @@ async def bring(broker: Broker, schedules: Iterable[ScheduleSettings], by: Princ
     following = await asyncio.to_thread(_following, definitions, broker.now())
     reply = await broker.handle(DeclareSchedules(by, definitions, following))
     if isinstance(reply, Refused):
-        raise ConfigError(f"schedules: {sentence(reply) or reply.refusal.name.lower()}")
+        raise ConfigError(
+            f"schedules: {sentence(reply) or reply.refusal.name.lower()}", key="schedule"
+        )
     assert isinstance(reply, SchedulesDeclared)
     for event, names in (
         ("schedule.made", reply.made),

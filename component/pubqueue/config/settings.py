@@ -14,7 +14,7 @@ import msgspec
 from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.config import environment
-from pubqueue.config.errors import explained
+from pubqueue.config.errors import explained, key_of
 from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
 from pubqueue.core.model import MAX_ID_LENGTH, seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
@@ -32,7 +32,18 @@ if TYPE_CHECKING:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message is one sentence for the operator."""
+    """The configuration cannot be used; the message is one sentence for the operator.
+
+    Facts, as far as they are known: `key` is the setting, `value` what it has (never of a secret), and `source` the file or
+    the variable that it is from, or the file that it names.
+    """
+
+    def __init__(
+        self, message: str, *, key: str = "", value: object = None, source: object = None
+    ) -> None:
+        super().__init__(message)
+        self.key, self.value = key, value
+        self.source = None if source is None else str(source)
 
 
 class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -247,7 +258,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """
         host, _, port = self.server.rpartition(":")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004
-            raise ConfigError(f"server has to be host:port, not {self.server!r}")
+            raise ConfigError(
+                f"server has to be host:port, not {self.server!r}", key="server", value=self.server
+            )
         return host.strip("[]"), int(port)
 
     def http_address(self) -> tuple[str, int] | None:
@@ -261,7 +274,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return None
         host, _, port = self.http.rpartition(":")
         if not port.isascii() or not port.isdigit() or not int(port) < 65536:  # noqa: PLR2004
-            raise ConfigError(f"http has to be host:port or a port, not {self.http!r}")
+            raise ConfigError(
+                f"http has to be host:port or a port, not {self.http!r}",
+                key="http",
+                value=self.http,
+            )
         return host.strip("[]") or "127.0.0.1", int(port)
 
     def http_tokens(self) -> tuple[str | None, str | None]:
@@ -286,10 +303,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self.secret:
             return self.secret
         if not self.secret_file:
-            raise ConfigError("a secret is needed: secret_file, or PUBQUEUE_SECRET")
+            raise ConfigError(
+                "a secret is needed: secret_file, or PUBQUEUE_SECRET", key="secret_file"
+            )
         secret = _first_line("secret_file", self.secret_file)
         if not secret:
-            raise ConfigError(f"secret_file {self.secret_file} has no secret in its first line")
+            raise ConfigError(
+                f"secret_file {self.secret_file} has no secret in its first line",
+                key="secret_file",
+                source=self.secret_file,
+            )
         return secret
 
     def make_store(self) -> Store:
@@ -302,7 +325,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         try:
             return store_at(self.store)
         except ValueError as problem:
-            raise ConfigError(str(problem)) from None
+            raise ConfigError(str(problem), key="store", value=shown_address(self.store)) from None
 
 
 SHORTEST_TOKEN: Final = 20
@@ -314,7 +337,11 @@ def _token(key: str, file: str | None) -> str | None:
         return None
     token = _first_line(key, file)
     if len(token) < SHORTEST_TOKEN:
-        raise ConfigError(f"{key} {file} needs a token of {SHORTEST_TOKEN} characters at least")
+        raise ConfigError(
+            f"{key} {file} needs a token of {SHORTEST_TOKEN} characters at least",
+            key=key,
+            source=file,
+        )
     return token
 
 
@@ -322,9 +349,11 @@ def _first_line(key: str, file: str) -> str:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except OSError as problem:
-        raise ConfigError(f"{key} {file} cannot be read: {why(Path(file), problem)}") from None
+        raise ConfigError(
+            f"{key} {file} cannot be read: {why(Path(file), problem)}", key=key, source=file
+        ) from None
     except UnicodeDecodeError as problem:
-        raise ConfigError(f"{key} {file} cannot be read: {problem}") from None
+        raise ConfigError(f"{key} {file} cannot be read: {problem}", key=key, source=file) from None
     return lines[0].strip() if lines else ""
 
 
@@ -364,17 +393,21 @@ def load(
     try:
         _outrank(found, environment.given(Settings, variables))
     except environment.BadVariableError as problem:
-        raise ConfigError(str(problem)) from None
+        raise ConfigError(str(problem), key=problem.key, source=problem.variable) from None
     _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
     if not found.get("secret") and not found.get("secret_file"):
         found |= _usual_secret(variables)
     if "jid" not in found:
-        raise ConfigError("jid is needed: the component's address, such as queue.example.org")
+        raise ConfigError(
+            "jid is needed: the component's address, such as queue.example.org", key="jid"
+        )
     try:
         settings = msgspec.convert(found, Settings)
     except msgspec.ValidationError as problem:
         where = f"{file}: " if file else ""
-        raise ConfigError(where + explained(problem, Settings)) from None
+        raise ConfigError(
+            where + explained(problem, Settings), key=key_of(problem), source=file
+        ) from None
     _check(settings)
     if with_secret:
         settings.shared_secret()
@@ -394,7 +427,9 @@ def store_address(
     found = {} if file is None else _read(file)
     address = flag or variables.get("PUBQUEUE_STORE") or found.get("store", USUAL_STORE)
     if not isinstance(address, str):
-        raise ConfigError(f"{file}: store has to be {WANTED}")
+        raise ConfigError(
+            f"{file}: store has to be {WANTED}", key="store", value=address, source=file
+        )
     return address
 
 
@@ -412,9 +447,9 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise ConfigError(f"{file} cannot be read: {why(file, problem)}") from None
+        raise ConfigError(f"{file} cannot be read: {why(file, problem)}", source=file) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{file} is no TOML: {problem}") from None
+        raise ConfigError(f"{file} is no TOML: {problem}", source=file) from None
 
 
 def _check(settings: Settings) -> None:
@@ -424,23 +459,43 @@ def _check(settings: Settings) -> None:
     _check_tokens(settings)
     settings.make_store()
     if settings.secret and settings.secret_file:
-        raise ConfigError("secret and secret_file are both there; one of them has to go")
+        raise ConfigError(
+            "secret and secret_file are both there; one of them has to go", key="secret"
+        )
     if "@" in settings.jid or "/" in settings.jid or not _is_jid(settings.jid):
-        raise ConfigError(f"jid has to be a domain such as queue.example.org, not {settings.jid!r}")
+        raise ConfigError(
+            f"jid has to be a domain such as queue.example.org, not {settings.jid!r}",
+            key="jid",
+            value=settings.jid,
+        )
     if settings.log_level not in {"debug", "info", "warning", "error"}:
-        raise ConfigError("log_level has to be debug, info, warning or error")
+        raise ConfigError(
+            "log_level has to be debug, info, warning or error",
+            key="log_level",
+            value=settings.log_level,
+        )
     if settings.log_format not in {"logfmt", "json"}:
-        raise ConfigError("log_format has to be logfmt or json")
-    people = [*settings.admins, *(jid for n in settings.node for jid in n.people)]
-    for jid in (*people, *settings.limits.accounts):
+        raise ConfigError(
+            "log_format has to be logfmt or json", key="log_format", value=settings.log_format
+        )
+    people = [("admins", jid) for jid in settings.admins]
+    people += [("node", jid) for one in settings.node for jid in one.people]
+    people += [("limits.accounts", jid) for jid in settings.limits.accounts]
+    for key, jid in people:
         if "/" in jid or not _is_jid(jid):
-            raise ConfigError(f"{jid!r} has to be a bare JID, such as admin@example.org")
+            raise ConfigError(
+                f"{jid!r} has to be a bare JID, such as admin@example.org", key=key, value=jid
+            )
     _check_names("node", [node.name for node in settings.node])
     _check_names("schedule", [schedule.name for schedule in settings.schedule])
     for node in settings.node:
         friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
         if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
-            raise ConfigError(f"node {node.name!r}: {torn[0]!r} is an outcast and something else")
+            raise ConfigError(
+                f"node {node.name!r}: {torn[0]!r} is an outcast and something else",
+                key="node",
+                value=torn[0],
+            )
 
 
 def _check_tokens(settings: Settings) -> None:
@@ -448,14 +503,19 @@ def _check_tokens(settings: Settings) -> None:
     if look is None and change is None:
         return
     if not settings.http:
-        raise ConfigError("http_token_file and http_admin_token_file need http, which says where")
+        raise ConfigError(
+            "http_token_file and http_admin_token_file need http, which says where", key="http"
+        )
     if look == change:
-        raise ConfigError("http_token_file and http_admin_token_file have to hold different tokens")
+        raise ConfigError(
+            "http_token_file and http_admin_token_file have to hold different tokens",
+            key="http_admin_token_file",
+        )
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"{kind} {twice[0]!r} is there twice")
+        raise ConfigError(f"{kind} {twice[0]!r} is there twice", key=kind, value=twice[0])
 
 
 def _is_jid(text: str) -> bool:

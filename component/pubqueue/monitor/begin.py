@@ -44,6 +44,6 @@ async def monitored(
         try:
             port = await ends.enter_async_context(monitor.listening(*address))
         except server.CannotListenError as problem:
-            raise ConfigError(str(problem)) from None
+            raise ConfigError(str(problem), key="http", value=settings.http) from None
         log.info("http.listening", host=address[0], port=port)
         yield (monitor,)

@@ -31,7 +31,15 @@ class StoreError(Exception):
 
 
 class StaleError(StoreError):
-    """A write found something else than its batch believed; nothing of the batch has happened."""
+    """A write found something else than its batch believed; nothing of the batch has happened.
+
+    Facts: `kind` is the kind of row, or the statement that has found it, and `key` its key, as far as that is known.
+    """
+
+    def __init__(self, kind: str, key: object = None) -> None:
+        row = kind if key is None else f"{kind} {key}"
+        super().__init__(f"{row} is not what was believed")
+        self.kind, self.key = kind, key
 
 
 class FencedError(StoreError):

@@ -63,7 +63,7 @@ class ChangeApplier(ItemChanges):
         name = change.node.name if isinstance(change, c.CreateNode) else change.node
         before = self._cache.nodes.get(name)
         if (before is None) != isinstance(change, c.CreateNode):
-            raise StaleError(f"node {name} is there, or not, against what was believed")
+            raise StaleError("node", name)
         self._note_event(asked, change, None, None)
         now = node_after(change, before)
         if isinstance(change, c.DeleteNode):
@@ -107,7 +107,7 @@ class ChangeApplier(ItemChanges):
             self._rows.load()
             before = self._cache.subscription(node, jid)
         if (before is None) != (added is not None):
-            raise StaleError(f"{jid} subscribes to {node}, or not, against what was believed")
+            raise StaleError("subscription", (node, jid))
         now = subscription_after(change, before)
         self._put_subscription(before, now)
         if isinstance(change, c.NoteUnanswered) and change.until is not None:
@@ -207,7 +207,7 @@ class ChangeApplier(ItemChanges):
         self.flush()
         row = self._cache.nodes.get(change.node)
         if row is None:
-            raise StaleError(f"node {change.node} is not there")
+            raise StaleError("node", change.node)
         self._cache.forget_subscribers(change.node, change.jids)
         self._put_node(
             change.node, replace(row, subscriptions=row.subscriptions - len(change.jids))

@@ -80,7 +80,7 @@ class ItemChanges(BatchChanges):
         before = change.item
         found = self._cache.numbered.get(before.seq, before)
         if found is not before and found != before:
-            raise StaleError(f"item {before.seq} is not what was believed")
+            raise StaleError("item", before.seq)
         self._put_item(asked, change, before)
 
     def _put_item(self, asked: object, change: ItemChange, before: Item | None) -> None:

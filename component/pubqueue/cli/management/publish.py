@@ -253,7 +253,7 @@ async def _publish_some(
         try:
             new.append(item(number, line))
         except BadPayloadError as problem:
-            bad = BadLineError(ASKED_WRONGLY, f"line {number} is {problem}")
+            bad = BadLineError(ASKED_WRONGLY, number, f"line {number} is {problem}")
             break
     try:
         tally.add(await publisher.publish_many(tally.node, new))
@@ -262,17 +262,17 @@ async def _publish_some(
         at, why = next(
             (at, one) for at, one in enumerate(problem.results) if isinstance(one, Exception)
         )
-        raise BadLineError(_code(why), f"line {some[at][0]}: {why}") from None
+        raise BadLineError(_code(why), some[at][0], f"line {some[at][0]}: {why}") from None
     if bad is not None:
         raise bad
 
 
 class BadLineError(Exception):
-    """A line could not be published: the exit code, and a sentence."""
+    """A line could not be published, for a reason that is a sentence. Facts: the exit `code`, and the number of the `line`."""
 
-    def __init__(self, code: int, sentence: str) -> None:
+    def __init__(self, code: int, line: int, sentence: str) -> None:
         super().__init__(sentence.rstrip("."))
-        self.code = code
+        self.code, self.line = code, line
 
 
 def _code(why: object) -> int:

@@ -39,11 +39,21 @@ WRONG: Final = frozenset({"bad-request", "jid-malformed", "not-acceptable"})
 
 
 class RefusedError(Exception):
-    """The service refuses an operation; the message is a sentence. `wrongly`: it was asked wrongly."""
+    """The service refuses an operation; the message is a sentence.
 
-    def __init__(self, message: str, *, wrongly: bool = False) -> None:
+    Facts: the name of the `operation`, the `node` that it was about, and the stanza error's `condition`; empty where there is none.
+    """
+
+    def __init__(
+        self, message: str, operation: str, *, node: str = "", condition: str = ""
+    ) -> None:
         super().__init__(message)
-        self.wrongly = wrongly
+        self.operation, self.node, self.condition = operation, node, condition
+
+    @property
+    def wrongly(self) -> bool:
+        """Whether it was asked wrongly."""
+        return self.condition in WRONG
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,8 @@ class Link:
         known = {} if form is None else _fields(form)
         if command is None or form is None or known.get("FORM_TYPE") != (FORM_TYPE,):
             raise RefusedError(
-                f"{self.about.service} is of a version that knows nothing of {operation.name} for programs."
+                f"{self.about.service} is of a version that knows nothing of {operation.name} for programs.",
+                operation.name,
             )
         note = command.find(f"{{{COMMANDS}}}note")
         now = known.get("now", ())
@@ -123,24 +134,30 @@ class Link:
     def _refused(
         self, refusal: Refusal, operation: Operation, words: Mapping[str, tuple[str, ...]]
     ) -> RefusedError:
-        """Return a sentence about a refusal."""
-        service, node = self.about.service, "".join(words.get("node", ()))
+        """Return the error for a refusal."""
+        node = "".join(words.get("node", ()))
+        sentence = self._sentence(refusal, operation, node, of_items=bool(words.get("item")))
+        return RefusedError(sentence, operation.name, node=node, condition=refusal.condition)
+
+    def _sentence(
+        self, refusal: Refusal, operation: Operation, node: str, *, of_items: bool
+    ) -> str:
+        service = self.about.service
         said = refusal.text.strip().rstrip(".")
         match refusal.condition:
             case "forbidden":
                 who = f"{self.about.account} is no administrator of {service}"
                 owners_may = node and operation.power is not Power.SERVICE
                 who += f", and does not own {node}" if owners_may else ""
-                return RefusedError(f"{who} ({said})." if said else f"{who}.")
+                return f"{who} ({said})." if said else f"{who}."
             case "item-not-found":
                 where = f"{service} has no node {node}" if node else f"{service} has no such thing"
-                where += ", or not all of these items" if words.get("item") else ""
-                return RefusedError(f"{said or where}.")
+                where += ", or not all of these items" if of_items else ""
+                return f"{said or where}."
             case "service-unavailable" | "remote-server-not-found" | "remote-server-timeout":
-                return RefusedError(f"{service} is not there: {refusal.summary}.")
-            case condition:
-                sentence = f"{service} refuses: {said or refusal.name}."
-                return RefusedError(sentence, wrongly=condition in WRONG)
+                return f"{service} is not there: {refusal.summary}."
+            case _:
+                return f"{service} refuses: {said or refusal.name}."
 
 
 def _command(operation: Operation, words: Mapping[str, tuple[str, ...]]) -> str:

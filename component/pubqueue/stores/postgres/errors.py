@@ -29,7 +29,7 @@ def words(problem: Exception) -> StoreError:
     """Return the error of the seam for what PostgreSQL, its client or the way between them has refused."""
     match problem:
         case psycopg.Error() if isinstance(problem, STALE):
-            return StaleError(said(problem))
+            return StaleError("constraint", said(problem))
         case psycopg.DataError():
             return UnfitError(said(problem))
         case psycopg.Error():

@@ -21,7 +21,7 @@ def words(problem: Exception) -> StoreError:
     """Return the error of the seam for what an operation on an open transaction has raised."""
     match problem:
         case sqlite3.IntegrityError():  # a constraint is a guard as well
-            return StaleError(str(problem))
+            return StaleError("constraint", str(problem))
         case sqlite3.DataError() | sqlite3.ProgrammingError() | sqlite3.InterfaceError():
             return UnfitError(str(problem))  # too long, or of no type that SQLite knows
         case sqlite3.OperationalError() if str(problem).startswith(NO_TEXT):

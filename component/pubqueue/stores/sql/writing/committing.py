@@ -22,7 +22,7 @@ def commit(session: SqlSession, change: Commit) -> None:
     """Let the winners take their places, and all else of the version go."""
     found = session.row("find_app", change.app, change.owner, change.at)
     if found is None:
-        raise StaleError("find_app")
+        raise StaleError("app", (change.app, change.owner))
     (app,) = found
     more = _bytes_more(session) if change.nodes else {}
     for committed in change.nodes:
@@ -39,7 +39,7 @@ def _keep(session: SqlSession, change: Commit, app: int) -> int:
     """Let the winners stay when all else of the version goes; return what they belong to."""
     rows = session.rows("keep_winners", app, change.version, packed_keys(change.moving))
     if not rows:
-        raise StaleError("keep_winners")
+        raise StaleError("winners", (app, change.version))
     return int(rows[0][0])
 
 

@@ -63,7 +63,7 @@ class ItemWrites:
         try:
             return self._ids[item.node]
         except KeyError:
-            raise StaleError(f"node {item.node} is not there") from None
+            raise StaleError("node", item.node) from None
 
     def _guard(self, before: Item) -> Values:
         return before.seq, self._node(before), before.state._value_, before.token

@@ -25,7 +25,7 @@ PEOPLE_AT_ONCE: Final = 1_000
 def _id(session: SqlSession, name: NodeName) -> int:
     found = session.id(name)
     if not found:
-        raise StaleError(f"node {name} is not there")
+        raise StaleError("node", name)
     return found
 
 
@@ -68,7 +68,7 @@ def _check_config(session: SqlSession, node: int, before: Node) -> None:
     """Compare the settings with those that were known; their text may be older than the fields of today."""
     row = session.row("config", node)
     if row is None or unpacked_config(row[0]) != before.config:
-        raise StaleError("config")
+        raise StaleError("config", before.name)
 
 
 def drop_nodes(

@@ -99,7 +99,7 @@ def _place(
     if found is None:
         row = session.row("place", *attempt)
         if row is None:
-            raise StaleError("place")
+            raise StaleError("attempt", attempt)
         found = places[attempt] = list(row)
     return found
 
