@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 FORM_TYPE: Final = f"{PUBQUEUE}#operation"
 
-Words = dict[str, "tuple[str, ...]"]
-"""What an operation is given."""
-
 WRONG: Final = frozenset({"bad-request", "jid-malformed", "not-acceptable"})
 """Conditions of what was asked wrongly."""
 
