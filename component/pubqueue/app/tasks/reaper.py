@@ -134,6 +134,7 @@ class Reaper:
 
     async def _expire(self, broker: Broker) -> None:
         self._expired = self._clock()
+        # Before what ends the rest, without waiting: both are decided in one batch, and the look costs a statement alone.
         self._firing.look(broker)
         await self._aside.end(partial(_try, broker=broker))
         await self._firing.fire(partial(_do, broker=broker))
