@@ -18,9 +18,9 @@ from psycopg.conninfo import conninfo_to_dict
 from rich.pretty import pretty_repr
 
 from pubqueue import cli
-from pubqueue.config import settings as config
 from pubqueue.config.settings import (
     ENVIRONMENT,
+    AccountLimits,
     ConfigError,
     LimitSettings,
     NodeSettings,
@@ -59,7 +59,7 @@ def docstrings(kind):
 
 KINDS = [
     *(Settings, NodeSettings, ScheduleSettings, TransactionSettings, LimitSettings),
-    config.AccountLimits,
+    AccountLimits,
 ]
 
 
@@ -131,7 +131,7 @@ VARIABLES = {
     **{f"PUBQUEUE_LIMITS_{key}": ("7", 7) for key in ("NODES", "ITEMS", "BYTES")},
     "PUBQUEUE_LIMITS_ACCOUNTS": (
         '{"a@b": {"items": 7}}',
-        {"a@b": config.AccountLimits(items=7)},
+        {"a@b": AccountLimits(items=7)},
     ),
 }
 
@@ -438,7 +438,7 @@ def test_the_defaults():
     settings = load(None, GOOD, {})
     assert settings.node_creation is CreationPolicy.LOCAL
     assert (settings.admins, settings.node) == ((), ())
-    assert {path[0] for path in ENVIRONMENT.values()} == set(config.Settings.__struct_fields__)
+    assert {path[0] for path in ENVIRONMENT.values()} == set(Settings.__struct_fields__)
 
 
 def test_limits_of_accounts_are_what_the_rules_take(tmp_path):

@@ -7,8 +7,7 @@ from structlog.testing import capture_logs
 from pubqueue import wiring
 from pubqueue.app.broker import Broker
 from pubqueue.app.store.listings import AffiliationsOf, Nodes
-from pubqueue.config import nodes as declared_nodes
-from pubqueue.config.nodes import Comparison
+from pubqueue.config.nodes import Comparison, bring_nodes
 from pubqueue.config.settings import ConfigError, NodeSettings, Settings
 from pubqueue.core.model import AccessModel, Affiliation, Jid, NodeName, Principal
 from pubqueue.core.nodes.declare import OPEN_TO_ALL
@@ -144,7 +143,7 @@ async def test_a_plain_node_in_use_that_is_declared_a_queue_is_an_error_of_check
     async with wiring.queue(plain) as broker:
         await store.open()
         with pytest.raises(ConfigError, match=why):  # as a reload has it, which tells the error
-            await declared_nodes.bring(broker, store, after.node, SERVICE)
+            await bring_nodes(broker, store, after.node, SERVICE)
         await store.close()
 
 

@@ -17,11 +17,9 @@ from pubqueue.app.store.ports import FencedError, StoreError, UnreachableStoreEr
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.app.watch.watching import Phase
-from pubqueue.config import nodes as declared_nodes
-from pubqueue.config import schedules as declared_schedules
-from pubqueue.config.nodes import Comparison
+from pubqueue.config.nodes import Comparison, bring_nodes
 from pubqueue.config.reloading import trim_of
-from pubqueue.config.schedules import Preview
+from pubqueue.config.schedules import Preview, bring_schedules, read_all
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.summaries import About
 from pubqueue.faces.xmpp import XmppFace
@@ -30,8 +28,7 @@ from pubqueue.faces.xmpp.xml.payload import fingerprint, same, space_of
 from pubqueue.monitor.begin import monitored
 from pubqueue.monitor.process import ProcessObservers
 from pubqueue.monitor.systemd import service_manager
-from pubqueue.stores import Timed
-from pubqueue.stores import shown as shown_address
+from pubqueue.stores import Timed, shown_address
 from pubqueue.stores.looking import look
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
@@ -194,8 +191,8 @@ async def _at_work(
         for part in (broker, reaper, other_processes):
             ends.push_async_callback(part.stop)
         broker.start()
-        await declared_nodes.bring(broker, store, settings.node, _service(settings))
-        await declared_schedules.bring(broker, settings.schedule, _service(settings))
+        await bring_nodes(broker, store, settings.node, _service(settings))
+        await bring_schedules(broker, settings.schedule, _service(settings))
         reaper.start(broker)
         yield [broker.task, *other_processes.start(broker)]
 
@@ -333,7 +330,7 @@ async def _admitted(
     async def prepare() -> None:
         await store.open()
         # a declared node or schedule that does not fit is told now, not after a long wait for the place
-        declared_schedules.read_all(settings.schedule)
+        read_all(settings.schedule)
         await store.read(Comparison(settings.node, _service(settings)).lines)
 
     async def enter() -> None:

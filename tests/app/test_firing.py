@@ -17,7 +17,7 @@ from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import Items
 from pubqueue.app.tasks import schedule_runner
 from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.config import schedules as declared_schedules
+from pubqueue.config.schedules import bring_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, Millis, Principal
@@ -102,7 +102,7 @@ async def process(clock):
 
 
 async def bring(process, *schedules):
-    await declared_schedules.bring(process.broker, schedules, SERVICE)
+    await bring_schedules(process.broker, schedules, SERVICE)
 
 
 async def test_it_is_woken_at_its_time(process, clock):

@@ -19,8 +19,7 @@ import psycopg
 
 from pubqueue.app.store.ports import ForeignStoreError
 from pubqueue.stores.copying import copy, sqlite_tables
-from pubqueue.stores.postgres import connection as line
-from pubqueue.stores.postgres import schema
+from pubqueue.stores.postgres import connection, schema
 from pubqueue.stores.sqlite.schema import prepare
 
 FROM, TO, BACK = sys.argv[1:]
@@ -80,13 +79,13 @@ def is_refused(address: str) -> bool:
         if address.startswith("sqlite"):
             path = Path(address.removeprefix("sqlite://"))
             if path.exists():
-                connection = sqlite3.connect(path, isolation_level=None)
+                opened = sqlite3.connect(path, isolation_level=None)
                 try:
-                    prepare(connection, path)
+                    prepare(opened, path)
                 finally:
-                    connection.close()
+                    opened.close()
         else:
-            with line.connected(line.completed(address)) as other:
+            with connection.connected(connection.completed(address)) as other:
                 schema.prepare(other)
     except ForeignStoreError as problem:
         return "is not complete; `pubqueue migrate` can be begun again" in str(problem)
@@ -110,7 +109,7 @@ def attempt(statements: int) -> bool:
 sqlite_tables.sqlite3 = type(
     "sqlite3", (), vars(sqlite3) | {"connect": partial(sqlite3.connect, factory=Sqlite)}
 )  # type: ignore[assignment]
-line.psycopg.connect = Postgres.connect
+connection.psycopg.connect = Postgres.connect
 kills: Final[list[bool]] = []
 while not attempt(len(kills)):
     kills.append(is_refused(TO))

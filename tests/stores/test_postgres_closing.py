@@ -14,7 +14,7 @@ from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import StoreError
 from pubqueue.core import changes as c
-from pubqueue.stores.postgres import connection as line_module
+from pubqueue.stores.postgres import connection
 from pubqueue.stores.postgres.own_thread import OwnThread
 from pubqueue.stores.postgres.store import PostgresStore
 
@@ -115,8 +115,8 @@ async def test_to_open_a_store_whose_server_hangs_can_be_given_up(server):
 
 
 async def test_a_thread_that_does_not_come_back_is_left_alone(monkeypatch):
-    monkeypatch.setattr(line_module, "CLOSE_TIMEOUT", 0.05)
-    line, go_on = line_module.DatabaseConnection("host=nowhere"), threading.Event()
+    monkeypatch.setattr(connection, "CLOSE_TIMEOUT", 0.05)
+    line, go_on = connection.DatabaseConnection("host=nowhere"), threading.Event()
     stuck = asyncio.create_task(line.run(go_on.wait))
     await asyncio.sleep(0)
     async with asyncio.timeout(TIMEOUT):

@@ -62,7 +62,9 @@ def _form_value(value: str | float | bool) -> str:  # noqa: FBT001  # what TOML 
     return ("1" if value else "0") if isinstance(value, bool) else str(value)
 
 
-async def bring(broker: Broker, store: Store, nodes: Iterable[NodeSettings], by: Principal) -> None:
+async def bring_nodes(
+    broker: Broker, store: Store, nodes: Iterable[NodeSettings], by: Principal
+) -> None:
     """Make the nodes that are not there, bring the others to what is declared, and log what was found.
 
     Raises:

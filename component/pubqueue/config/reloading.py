@@ -118,8 +118,8 @@ async def _take_over(
                 settle_by_get=settings.settle_by_get,
                 auto_creates=settings.auto_creates,
             )
-    await nodes.bring(broker, store, settings.node, by)
-    await schedules.bring(broker, settings.schedule, by)
+    await nodes.bring_nodes(broker, store, settings.node, by)
+    await schedules.bring_schedules(broker, settings.schedule, by)
 
 
 def _merge(before: Settings, read: Settings) -> Settings:

@@ -97,7 +97,9 @@ def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
     return found
 
 
-async def bring(broker: Broker, schedules: Iterable[ScheduleSettings], by: Principal) -> None:
+async def bring_schedules(
+    broker: Broker, schedules: Iterable[ScheduleSettings], by: Principal
+) -> None:
     """Let the file's schedules be these, end those that have left it, and log what was done.
 
     Raises:

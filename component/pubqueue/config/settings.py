@@ -21,8 +21,7 @@ from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.core.schedules.model import MAX_NAME_LENGTH
 from pubqueue.core.transactions.model import DEFAULTS, Limits
-from pubqueue.stores import WANTED, store_at
-from pubqueue.stores import shown as shown_address
+from pubqueue.stores import WANTED, shown_address, store_at
 from pubqueue.stores.unreadable import why
 
 if TYPE_CHECKING:

@@ -47,12 +47,12 @@ def store_at(address: str) -> Store:
     """
     parts = urlsplit(address)
     if parts.scheme not in STORES:
-        raise ValueError(f"store has to be {WANTED}, not {shown(address)!r}")
+        raise ValueError(f"store has to be {WANTED}, not {shown_address(address)!r}")
     _, make = STORES[parts.scheme]
     return make(parts)
 
 
-def shown(address: str) -> str:
+def shown_address(address: str) -> str:
     """Return the address as it may be shown: without its password."""
     scheme, slashes, rest = address.partition("://")
     if not slashes:

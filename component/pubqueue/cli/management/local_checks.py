@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pubqueue.cli.management.report import bad, good, look
 from pubqueue.config.settings import ConfigError, load
-from pubqueue.stores import shown
+from pubqueue.stores import shown_address
 from pubqueue.stores.unreadable import in_the_way
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def _database(address: str) -> Iterator[Finding]:
             said = doubts(store)
     except psycopg.Error as problem:
         why = str(problem).strip().splitlines()[0] if str(problem).strip() else "no answer"
-        yield bad("store", f"{shown(address)} cannot be used: {why}")
+        yield bad("store", f"{shown_address(address)} cannot be used: {why}")
         return
-    yield good("store", f"{shown(address)} answers, {(size or (0,))[0] >> 20} MiB")
+    yield good("store", f"{shown_address(address)} answers, {(size or (0,))[0] >> 20} MiB")
     for sentence in said:
         yield look("store", sentence)

@@ -17,7 +17,7 @@ from pubqueue.cli.service.unread import unread
 from pubqueue.config.reloading import Reloader
 from pubqueue.config.settings import ConfigError
 from pubqueue.faces.xmpp.stream.component import RefusedByServerError
-from pubqueue.stores import shown
+from pubqueue.stores import shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
         if not said.is_set():
             said.set()
             click.echo(
-                f"ready: {settings.jid} on {settings.server}, items in {shown(settings.store)}"
+                f"ready: {settings.jid} on {settings.server}, items in {shown_address(settings.store)}"
             )
 
     def waiting() -> None:

@@ -17,8 +17,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.reading.survey import Sort
 from pubqueue.faces.http_status import STATUS
-from pubqueue.monitor.page import formats as words
-from pubqueue.monitor.page import views
+from pubqueue.monitor.page import formats, views
 from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
 from pubqueue.monitor.page.attempts import Attempts
 from pubqueue.monitor.page.logins import HELD, Logins
@@ -132,8 +131,12 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals |= {"version": version, "words": words, "every": LIVE}
-        self._templates.filters |= {"n": words.number, "span": words.span, "moment": words.moment}
+        self._templates.globals |= {"version": version, "words": formats, "every": LIVE}
+        self._templates.filters |= {
+            "n": formats.number,
+            "span": formats.span,
+            "moment": formats.moment,
+        }
         self._files = {name: _file(name) for name in STATIC}
 
     def add_to(self, app: web.Application) -> None:
@@ -378,7 +381,7 @@ class Site:
         found = await views.some(self.ask, self._by, (node,))
         if not found:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
-        items = words.count(len(ids), "item")
+        items = formats.count(len(ids), "item")
         question = action.question.format(node=node, items=items, reason=reason)
         return self._shown(
             *(request, "ask.html", session),

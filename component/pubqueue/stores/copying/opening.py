@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
-from pubqueue.stores import STORES, shown, store_at
+from pubqueue.stores import STORES, shown_address, store_at
 from pubqueue.stores.copying.endpoints import RefusedError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def target_at(address: str, source: Source) -> AbstractContextManager[Target]:
 def _opened(address: str) -> tuple[Store, _Kind]:
     scheme = urlsplit(address).scheme
     if scheme in STORES and scheme not in KINDS:
-        raise RefusedError(f"{shown(address)} keeps nothing that could be copied")
+        raise RefusedError(f"{shown_address(address)} keeps nothing that could be copied")
     try:
         store = store_at(address)
     except ValueError as problem:

@@ -16,7 +16,7 @@ from pubqueue.stores.postgres.locks import LOCK
 from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
 from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, prepare, version
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.sql.statements import half_copied, scripts, unlike
+from pubqueue.stores.sql.statements import scripts, unfinished_copy, unlike
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -209,7 +209,7 @@ def running(store: Store) -> Iterator[PostgresPlace]:
         if done is None:
             raise RefusedError(f"{name}: there is no store")
         if (begun := copied_from(connection)) is not None:
-            raise ForeignStoreError(f"{name}: {half_copied(begun)}")
+            raise ForeignStoreError(f"{name}: {unfinished_copy(begun)}")
         if done != known:
             raise ForeignStoreError(f"{name}: {unlike(done, known)}")
         yield PostgresPlace(connection)

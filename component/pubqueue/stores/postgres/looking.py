@@ -16,7 +16,7 @@ from pubqueue.stores.postgres.session import PostgresSession
 from pubqueue.stores.postgres.store import READING, PostgresStore
 from pubqueue.stores.postgres.transaction import PostgresTransaction
 from pubqueue.stores.sql.node_ids import NodeIds
-from pubqueue.stores.sql.statements import half_copied
+from pubqueue.stores.sql.statements import unfinished_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
             None, [f"the schema {SCHEMA} is not there yet; the start of the service makes it"]
         )
     if (source := copied_from(connection)) is not None:
-        raise ForeignStoreError(half_copied(source))
+        raise ForeignStoreError(unfinished_copy(source))
     if done > known:
         words = f"its schema is number {done}, this program knows {known}; use a newer one"
         raise ForeignStoreError(words)

@@ -9,8 +9,7 @@ from psycopg import errors
 from pubqueue.app.store.ports import ForeignStoreError, UnreachableStoreError
 from pubqueue.stores.postgres.arrays import register
 from pubqueue.stores.postgres.locks import LOCK, nobody_serves
-from pubqueue.stores.sql.statements import half_copied as unfinished
-from pubqueue.stores.sql.statements import scripts, served_from
+from pubqueue.stores.sql.statements import scripts, served_from, unfinished_copy
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -55,7 +54,7 @@ def prepare(connection: Connection, *, half_copied: bool = False) -> None:
     """
     configure(connection)
     if not half_copied and (source := copied_from(connection)) is not None:
-        raise ForeignStoreError(unfinished(source))
+        raise ForeignStoreError(unfinished_copy(source))
     steps = scripts(__package__)
     if version(connection) != len(steps):
         _migrate(connection, steps)

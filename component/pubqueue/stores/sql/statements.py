@@ -98,7 +98,7 @@ def scripts(package: str) -> list[str]:
     return [entry.read_text(encoding="utf-8") for _, entry in found]
 
 
-def half_copied(source: str) -> str:
+def unfinished_copy(source: str) -> str:
     """Return why a store cannot be used into which only a part of another one has been copied."""
     kind, _, _ = source.partition(":")
     command = "restore" if kind == "backup" else "migrate"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.app.store.ports import FAR
 from pubqueue.stores.sql.reading import loading, paging, ready
-from pubqueue.stores.sql.writing import writes as writing
+from pubqueue.stores.sql.writing.writes import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,4 +59,4 @@ class RelationalTransaction:
 
     def write(self, writes: Writes) -> None:
         """Make these writes, or raise StaleError."""
-        writing.write(self._session, writes)
+        write(self._session, writes)

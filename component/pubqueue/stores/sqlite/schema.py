@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.store.ports import ForeignStoreError, StoreError, UnreachableStoreError
-from pubqueue.stores.sql.statements import half_copied, scripts, served_from, unlike
+from pubqueue.stores.sql.statements import scripts, served_from, unfinished_copy, unlike
 from pubqueue.stores.sqlite.queries import SQL
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path, ours: int) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     connection.execute("COMMIT")
     if tables and application == HALF_COPIED != ours:
-        raise ForeignStoreError(f"{path}: {half_copied(copied_from(connection))}")
+        raise ForeignStoreError(f"{path}: {unfinished_copy(copied_from(connection))}")
     if tables and application == BACKUP != ours:
         raise ForeignStoreError(
             f"{path}: this is a backup; `pubqueue restore` fills a store from it"

@@ -15,7 +15,7 @@ from pubqueue.app.store.ports import ForeignStoreError, StoreError
 from pubqueue.stores.postgres.locks import GATE, LOCK, NOBODY, OF_LEASES, OVER
 from pubqueue.stores.postgres.schema import copied_from, newest, version
 from pubqueue.stores.sql.leases import LEASE
-from pubqueue.stores.sql.statements import half_copied, unlike
+from pubqueue.stores.sql.statements import unfinished_copy, unlike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def see_that_it_is_nobodys(connection: Connection) -> None:
         raise StoreError("it is being copied; serve when that is done")
     connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, GATE))
     if (source := copied_from(connection)) is not None:
-        raise ForeignStoreError(half_copied(source))
+        raise ForeignStoreError(unfinished_copy(source))
     done, known = version(connection) or 0, newest()
     if done != known:
         raise ForeignStoreError(unlike(done, known))

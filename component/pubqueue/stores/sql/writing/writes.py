@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store import rows as bounds
+from pubqueue.app.store import rows
 from pubqueue.app.store.rows import Judged
 from pubqueue.core.changes import (
     BeginReview,
@@ -60,21 +60,21 @@ def _write_rows(session: SqlSession, writes: Writes) -> None:
     if writes.placeless:
         _write_places(session, writes)
     for kind, make in ROWS.items():
-        if rows := getattr(writes, kind):
-            make(session, rows)
+        if found := getattr(writes, kind):
+            make(session, found)
     nodes.drop_nodes(session, writes.nodes, writes.announce)
     for name, uri in writes.moved.items():
         session.run("move_node", name, uri, writes.at)
     if writes.moved:
-        session.run("forget_moved", writes.at - bounds.MOVED_FOR, bounds.MAX_MOVED)
+        session.run("forget_moved", writes.at - rows.MOVED_FOR, rows.MAX_MOVED)
 
 
 def _write_places(session: SqlSession, writes: Writes) -> None:
     """Let items stand where those did that they overwrite, and forget where those stood that are gone."""
     if writes.overwritten:
         ids = session.contents({node for node, _, _ in writes.overwritten})
-        rows = [(new, ids[node], old) for node, old, new in writes.overwritten]
-        session.many("take_place", rows)
+        overwritten = [(new, ids[node], old) for node, old, new in writes.overwritten]
+        session.many("take_place", overwritten)
     session.many("drop_place", [(seq,) for seq in writes.placeless])
 
 
