@@ -17,7 +17,7 @@ NAME = "a3f6c1b0-77aa-4b1e-9d2f-0c5e8d1f4a21"
 ACCOUNT = "rebooking-worker@workers.example.org/7"
 PROSE = "the seat map of flight 4711 could not be read: connection refused by peer"
 OF_TEXT = {
-    "state": "paused, takes nothing in",
+    "state": "paused, closed to publishers",
     "error": PROSE,
     "holder": ACCOUNT,
     "last_holder": ACCOUNT,

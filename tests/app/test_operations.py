@@ -180,8 +180,8 @@ def test_what_was_taken_out_is_counted_and_what_was_not_there_is_named():
     answer = CANCEL.answer(reply, Given())
     assert (answer.rows, answer.warns) == (((2, 1, ("c", "d")),), True)
     assert answer.note == (
-        "2 items of jobs cancelled. 1 of them was in flight: the workers are told."
-        " Not there, perhaps done already: c, d."
+        "2 items of jobs cancelled. 1 of them was in flight: the workers are notified."
+        " Not found, perhaps already done: c, d."
     )
     assert CANCEL.answer(Cancelled("jobs", 1), Given()).warns is False
     many = CANCEL.answer(Cancelled("jobs", 0, 0, tuple(map(str, range(12)))), Given())

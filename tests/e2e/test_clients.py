@@ -88,7 +88,7 @@ def in_profanity(server, home):
             "Form title: Pause a queue", "hands out nothing more", "[field1] Node (required)"
         )
         screen.type("/form submit")
-        screen.until("jobs hands out nothing until it is resumed.")
+        screen.until("jobs is paused.")
 
         screen.type(f"/cmd exec {OURS}#peek {SERVICE}")
         screen.until("Form title: Look at an item", "[field2] Items")
@@ -101,14 +101,14 @@ def in_profanity(server, home):
 
         screen.type("/win 1")
         screen.type(f"/cmd exec {OURS}#redrive {SERVICE}")
-        screen.until("Form title: Give dead items another life")
+        screen.until("Form title: Redrive dead items")
         screen.type("/form submit")
-        screen.until("1 dead item of jobs live again.")
+        screen.until("1 dead item of jobs requeued.")
 
         screen.type(f"/cmd exec {OURS}#resume {SERVICE}")
         screen.until("Form title: Resume a paused queue")
         screen.type("/form submit")
-        screen.until("jobs hands out again.")
+        screen.until("jobs is resumed.")
         screen.type("/quit")
 
 
@@ -196,7 +196,7 @@ async def test_a_bot_with_slixmpp_runs_the_queue(prosody, tmp_path):
 
         _, session = await running.start("pause")
         done, _ = await running.submit(session, "complete", node="jobs")
-        assert done["notes"] == [("info", "jobs hands out nothing until it is resumed.")]
+        assert done["notes"] == [("info", "jobs is paused.")]
 
         _, session = await running.start("peek")
         _, session = await running.submit(session, node="jobs", which="dead")
@@ -206,7 +206,7 @@ async def test_a_bot_with_slixmpp_runs_the_queue(prosody, tmp_path):
 
         _, session = await running.start("redrive")
         done, _ = await running.submit(session, "complete", node="jobs")
-        assert done["notes"] == [("info", "1 dead item of jobs live again.")]
+        assert done["notes"] == [("info", "1 dead item of jobs requeued.")]
 
         _, session = await running.start("resume")
         await running.submit(session, "complete", node="jobs")

@@ -260,7 +260,7 @@ async def test_nodes_are_made_changed_and_deleted(server, tmp_path):
     root = Operator(server)
     async with component(server, tmp_path, CONFIG):
         made = await root.does("node", "create", "mail", "lock_timeout=60", "max_failures=3")
-        assert made == "mail is there, and you own it.\n"
+        assert made == "mail was created; you own it.\n"
         (settings,) = await root.rows("node", "settings", "mail")
         expected = {
             "queueing": True,
@@ -273,7 +273,7 @@ async def test_nodes_are_made_changed_and_deleted(server, tmp_path):
         assert {name: settings[name] for name in expected} == expected
         said = await root.does("events", "mail")
         assert said == (
-            "mail keeps no event log. Switch it on with: pubqueue node set mail event_log=1\n"
+            "mail keeps no event log. Turn it on with: pubqueue node set mail event_log=1\n"
         )
         assert await root.rows("events", "mail") == []
         wrong = await root.says("node", "set", "mail", "lock_timeot=60")
@@ -323,7 +323,7 @@ WEEKLY = (
 async def test_schedules_are_made_changed_fired_and_removed(server, tmp_path):
     root = Operator(server)
     async with component(server, tmp_path, CONFIG + NIGHTLY) as program:
-        assert await root.does("schedule", "add", *WEEKLY) == "The schedule weekly is there.\n"
+        assert await root.does("schedule", "add", *WEEKLY) == "The schedule weekly was created.\n"
         nightly, weekly = await root.rows("schedule", "list")
         assert list(weekly) == columns(SCHEDULES)
         assert [nightly["source"], weekly["source"]] == ["the configuration file", "a command"]

@@ -92,7 +92,7 @@ async def test_a_queue_that_grows_is_found_steered_and_mended(kind, store, tmp_p
         counts = [await page.inner_text(f"#of-{one}") for one in ("queued", "locked", "dead")]
         assert counts == ["1", "1", "1"]
         assert BEE in await page.inner_text("#workers")
-        assert await action(page, "#action-pause") == "jobs hands out nothing until it is resumed."
+        assert await action(page, "#action-pause") == "jobs is paused."
         await page.click("#of-dead")
         await page.wait_for_selector("#items")
         assert "no seat" in await page.inner_text("#items")
@@ -103,8 +103,8 @@ async def test_a_queue_that_grows_is_found_steered_and_mended(kind, store, tmp_p
         await page.check("#item1")
         assert await action(page, "#choose") == "1 lock of jobs ended; the items wait again."
         await page.goto(f"{place}/ui/queue?node=jobs")
-        assert await action(page, "#action-redrive") == "1 dead item of jobs live again."
-        assert await action(page, "#action-resume") == "jobs hands out again."
+        assert await action(page, "#action-redrive") == "1 dead item of jobs requeued."
+        assert await action(page, "#action-resume") == "jobs is resumed."
         done = []
         while len(done) < 3:  # what was taken from it the worker gets last
             done.append(await given(bee))
@@ -138,9 +138,7 @@ async def test_each_of_two_instances_shows_and_steers_the_same_queues(tmp_path):
             page = await stack.enter_async_context(visit(browser))
             await log_in(page, places[0], CHANGE)
             await page.click("text=jobs")
-            assert (
-                await action(page, "#action-pause") == "jobs hands out nothing until it is resumed."
-            )
+            assert await action(page, "#action-pause") == "jobs is paused."
             # the cookie is for the host, and holds wherever the tokens are the same
             await page.goto(f"{places[1]}/ui/queue?node=jobs")
             assert await page.inner_text(".facts .tag") == "paused"

@@ -1,4 +1,4 @@
-"""Redrive: dead items live again."""
+"""Redrive: dead items requeued."""
 
 import pytest
 from harness.facts import BOSS, JOBS, NOW, held, queue, waiting, who

@@ -71,7 +71,7 @@ async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_aske
         await tab_to(page, "Yes, pause it")
         await page.keyboard.press("Enter")
         said = await page.wait_for_selector("[role=status].said")
-        assert await said.inner_text() == "jobs hands out nothing until it is resumed."
+        assert await said.inner_text() == "jobs is paused."
         assert await page.inner_text(".facts .tag") == "paused"
         await tab_to(page, "Resume…")
         await page.keyboard.press("Enter")
@@ -292,7 +292,7 @@ async def test_what_stands_in_a_queue_is_only_text(service, browser):
         assert item in await page.inner_text("main ul")
         await page.click("#yes")
         said = await page.inner_text(".said")
-        assert said == f"1 dead item of {node} live again."
+        assert said == f"1 dead item of {node} requeued."
         assert await page.locator("main script, main img").count() == 0
 
 
@@ -320,7 +320,7 @@ async def test_what_is_chosen_is_released_and_revived_after_a_question(service, 
         assert "Shall 1 item of jobs have another life?" in await page.inner_text("main")
         assert await dead(service) == ["a"]
         await page.click("#yes")
-        assert await page.inner_text(".said") == "1 dead item of jobs live again."
+        assert await page.inner_text(".said") == "1 dead item of jobs requeued."
         assert await dead(service) == []
         await page.goto(f"{service.place}/ui/items?node=jobs&state=locked")
         for box in await page.locator("td input").all():
@@ -344,8 +344,8 @@ async def test_what_waits_or_is_held_is_cancelled_after_a_question(service, brow
         await service.do(retracts(ANN, "a"))
         await page.click("#choose:text-is('Cancel what is chosen…')")
         await page.click("#yes")
-        said = "2 items of jobs cancelled. 1 of them was in flight: the workers are told."
-        said += " Not there, perhaps done already: a."
+        said = "2 items of jobs cancelled. 1 of them was in flight: the workers are notified."
+        said += " Not found, perhaps already done: a."
         assert await page.inner_text(".said") == said
         assert (await service.do(ReadItems(SERVICE, JOBS)))[0].entries == ()
 
@@ -376,7 +376,7 @@ async def test_dead_items_are_counted_by_reason_and_discarded_or_revived_by_it(s
         await page.goto(f"{service.place}/ui/reasons?node=jobs")
         await page.click("#redrive-reason1")
         await page.click("#yes")
-        assert await page.inner_text(".said") == "2 dead items of jobs live again."
+        assert await page.inner_text(".said") == "2 dead items of jobs requeued."
         await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
         await page.check("#all")
         await page.click("#choose2:text-is('Discard what is chosen…')")

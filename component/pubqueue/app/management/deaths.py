@@ -51,7 +51,7 @@ ABOUT_DEATHS: Final = (
     Column("id", "Item"),
     Column("died", "Died", Cell.SINCE),
     Column("error", "Last error"),
-    Column("failed", "Failed, times", Cell.COUNT),
+    Column("failed", "Failures", Cell.COUNT),
     Column("last_holder", "Last held by"),
     Column("origin", "Came dead from"),
     Column("size", "Bytes", Cell.COUNT),
@@ -92,7 +92,7 @@ def _of_death(entry: ItemEntry) -> Row:
 DEAD: Final = Operation(
     "dead",
     "List the dead items of a node",
-    "Items that died here or came here dead, in the order of their deaths, each with its last error.",
+    "Items that died here or were moved here dead, in the order of their deaths, each with its last error.",
     Power.NODES,
     (NODE, REASON, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_DEATHS,
@@ -117,7 +117,7 @@ def _reasons(page: ReasonPage, _given: Given) -> Answer:
 REASONS: Final = Operation(
     "reasons",
     "Count dead items by their reasons",
-    "Why the dead items of a node have died, the commonest reason first. What differs in numbers or ids only is one reason, with * for them.",
+    "Why the dead items of a node have died, the most frequent reason first. Reasons that differ only in numbers or ids count as one, with * in their place.",
     Power.NODES,
     (NODE, AFTER, MAX_ROWS),
     (
@@ -153,25 +153,25 @@ def _chosen(given: Given) -> tuple[ItemId, ...]:
 
 
 def _redriven(reply: Redriven, given: Given) -> Answer:
-    note = f"{count(reply.count, 'dead item')} of {reply.node} live again."
+    note = f"{count(reply.count, 'dead item')} of {reply.node} requeued."
     every = not given.lines("item") and not given.one("reason")
     more = bool(reply.through) or (every and reply.count >= REVIVED)
     if more:
-        note += " There may be more: execute this once again."
+        note += " There may be more: execute this again."
     elif not reply.count:
-        note += " There is none, or there is no room where they would go."
+        note += " There are none, or their target node has no room."
     row = reply.count, str(reply.through or "")
     return Answer(note, (row,), row[1], more=more, warns=not reply.count)
 
 
 REDRIVE: Final = Operation(
     "redrive",
-    "Give dead items another life",
-    "They go back to where they died, or to the node you name, and count as never having failed.",
+    "Redrive dead items",
+    "They return to where they died, or go to the node that you name, with their failures reset.",
     Power.NODES,
     (
         NODE,
-        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one a line"),
+        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
         REASON,
         Parameter("to", ParameterKind.NODE, "To this node, instead of where they came from"),
         NUMBERED_AFTER,
@@ -194,18 +194,18 @@ def _ask_discard(by: Principal, given: Given) -> Request:
 def _discarded(reply: Cancelled, _given: Given) -> Answer:
     answer = taken_out(reply, "discarded", "Not among the dead")
     more, through = bool(reply.through), str(reply.through or "")
-    note = answer.note + (" There may be more: execute this once again." if more else "")
+    note = answer.note + (" There may be more: execute this again." if more else "")
     return Answer(note, ((*answer.rows[0], through),), through, more=more, warns=answer.warns)
 
 
 DISCARD: Final = Operation(
     "discard",
     "Discard dead items",
-    "Dead items are deleted: those you name, those that died of a reason, or all.",
+    "Dead items are deleted: those that you name, those with a reason, or all.",
     Power.NODES,
     (
         NODE,
-        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one a line"),
+        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
         REASON,
         NUMBERED_AFTER,
     ),
@@ -215,7 +215,7 @@ DISCARD: Final = Operation(
     single=True,
     place="through",
     changes=True,
-    sure="The dead items you named of {}, or all of them, will be deleted. They cannot be brought back.",
+    sure="The dead items you named of {}, or all of them, will be deleted. This cannot be undone.",
 )
 
 OPERATIONS: Final = (DEAD, REASONS, REDRIVE, DISCARD)

@@ -57,8 +57,8 @@ ABOUT_ITEMS: Final = (
     Column("state", "State"),
     Column("published", "Published at", Cell.SINCE),
     Column("priority", "Priority", Cell.COUNT),
-    Column("acquired", "Handed out, times", Cell.COUNT),
-    Column("failed", "Failed, times", Cell.COUNT),
+    Column("acquired", "Deliveries", Cell.COUNT),
+    Column("failed", "Failures", Cell.COUNT),
     Column("error", "Last error"),
     Column("holder", "Held by"),
     Column("size", "Bytes", Cell.COUNT),
@@ -117,7 +117,7 @@ def _of_item_dead(entry: ItemEntry) -> Row:
 ITEMS: Final = Operation(
     "items",
     "List the items of a node",
-    "The items of a node in the order of their publish, in one state or in all.",
+    "The items of a node in the order of publishing, in one state or in all.",
     Power.NODES,
     (NODE, WHICH, NUMBERED_AFTER, MAX_ROWS),
     ABOUT_ITEMS,
@@ -166,7 +166,7 @@ def _event(entry: EventEntry) -> Row:
 EVENTS: Final = Operation(
     "events",
     "Read the event log",
-    "What happened to items of nodes that keep an event log: of one node, or of all that you may read.",
+    "What happened to the items of nodes that keep an event log: of one node, or of all that you may read.",
     Power.NODES,
     (
         Parameter("node", ParameterKind.NODE, "Node"),
@@ -227,7 +227,7 @@ def _facts(item: Item) -> Row:
 PEEK: Final = Operation(
     "peek",
     "Look at an item",
-    "Looking takes nothing from anybody, and extends no lock.",
+    "Looking changes nothing, and extends no lock.",
     Power.NODES,
     (NODE, ITEM),
     (
@@ -236,8 +236,8 @@ PEEK: Final = Operation(
         Column("publisher", "Published by"),
         Column("published", "Published at", Cell.MOMENT),
         Column("priority", "Priority", Cell.COUNT),
-        Column("acquired", "Handed out, times", Cell.COUNT),
-        Column("failed", "Failed, times", Cell.COUNT),
+        Column("acquired", "Deliveries", Cell.COUNT),
+        Column("failed", "Failures", Cell.COUNT),
         Column("error", "Last error"),
         Column("died", "Died at", Cell.MOMENT),
         Column("origin", "Came dead from"),
@@ -273,9 +273,9 @@ def named(given: Given, most: int) -> tuple[ItemId, ...]:
 
 
 TAKEN_OUT: Final = (
-    Column("count", "Taken out", Cell.COUNT),
+    Column("count", "Removed", Cell.COUNT),
     Column("in_flight", "Of these in flight", Cell.COUNT),
-    Column("missing", "Not there", Cell.NAMES),
+    Column("missing", "Not found", Cell.NAMES),
 )
 
 NAMED: Final = 10
@@ -286,7 +286,7 @@ def taken_out(reply: Cancelled, done: str, missing: str) -> Answer:
     """Return what became of items that were to go; those that were not there are named."""
     note = f"{count(reply.count, 'item')} of {reply.node} {done}."
     if reply.held:
-        note += f" {reply.held} of them {'was' if reply.held == 1 else 'were'} in flight: the workers are told."
+        note += f" {reply.held} of them {'was' if reply.held == 1 else 'were'} in flight: the workers are notified."
     if reply.missing:
         left = len(reply.missing) - NAMED
         names = ", ".join(reply.missing[:NAMED]) + (f" and {left} more" if left > 0 else "")
@@ -298,15 +298,15 @@ def taken_out(reply: Cancelled, done: str, missing: str) -> Answer:
 CANCEL: Final = Operation(
     "cancel",
     "Cancel items",
-    "Items are taken out of the queue before they are done, in whatever state: waiting, delayed, dead, or in flight, and then the worker is told.",
+    "Items are removed from the queue before they are done, in any state: waiting, delayed, dead, or in flight. The worker of an item in flight is notified.",
     Power.NODES,
     (
         NODE,
-        Parameter("item", ParameterKind.LINES, "Items, by their ids, one a line", required=True),
+        Parameter("item", ParameterKind.LINES, "Items, by their ids, one per line", required=True),
     ),
     TAKEN_OUT,
     lambda by, given: Cancel(by, node_of(given), named(given, MAX_NAMED)),
-    lambda reply, _given: taken_out(reply, "cancelled", "Not there, perhaps done already"),
+    lambda reply, _given: taken_out(reply, "cancelled", "Not found, perhaps already done"),
     single=True,
     changes=True,
 )
@@ -327,7 +327,7 @@ def _released(reply: Freed, _given: Given) -> Answer:
 RELEASE: Final = Operation(
     "release",
     "End the lock of an item",
-    "Items are taken away from their holders. Others get them at once, and it counts as nobody's failure.",
+    "The locks of items end. Other workers get them at once, and no failure is counted.",
     Power.NODES,
     (NODE, Parameter("item", ParameterKind.LINES, "Items", required=True)),
     (Column("count", "Locks ended", Cell.COUNT),),
@@ -345,7 +345,7 @@ def _purged(reply: Emptied, _given: Given) -> Answer:
 PURGE: Final = Operation(
     "purge",
     "Delete all items of a node",
-    "All items of the node go, those that workers hold too.",
+    "All items of the node are deleted, including those in flight.",
     Power.NODES,
     (NODE,),
     (Column("count", "Deleted", Cell.COUNT),),
@@ -353,7 +353,7 @@ PURGE: Final = Operation(
     _purged,
     single=True,
     changes=True,
-    sure="All items of {} will be deleted, those that workers hold too. They cannot be brought back.",
+    sure="All items of {} will be deleted, those that workers hold too. This cannot be undone.",
 )
 
 OPERATIONS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)

@@ -123,9 +123,9 @@ class Operation:
 
 
 NODE: Final = Parameter("node", ParameterKind.NODE, "Node", required=True)
-AFTER: Final = Parameter("after", ParameterKind.TEXT, "Behind this one")
-NUMBERED_AFTER: Final = Parameter("after", ParameterKind.COUNT, "Behind this number")
-MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "So many at most")
+AFTER: Final = Parameter("after", ParameterKind.TEXT, "After this row")
+NUMBERED_AFTER: Final = Parameter("after", ParameterKind.COUNT, "After this number")
+MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "Maximum rows")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import NodeConfig, Principal
     from pubqueue.core.reading.pages import NodeEntry, NodePage
 
-NO_QUEUE, RUNNING, PAUSED, CLOSED = "no queue", "running", "paused", "takes nothing in"
+NO_QUEUE, RUNNING, PAUSED, CLOSED = "no queue", "running", "paused", "closed to publishers"
 
 
 def node_of(given: Given) -> NodeName:
@@ -99,7 +99,7 @@ def _queue(entry: NodeEntry) -> Row:
 QUEUES: Final = Operation(
     "queues",
     "List the queues",
-    "The nodes that you manage, by name, with what waits, is delayed, in flight and dead.",
+    "The nodes that you manage, by name, with their waiting, delayed, in-flight and dead items.",
     Power.NODES,
     (AFTER, MAX_ROWS),
     (
@@ -112,7 +112,7 @@ QUEUES: Final = Operation(
         Column("oldest", "Oldest waits for", Cell.SINCE),
         Column("rate", "Done per minute", Cell.RATE),
         Column("workers", "Subscribers", Cell.COUNT),
-        Column("window_free", "Could take", Cell.COUNT, more=True),
+        Column("window_free", "Free slots", Cell.COUNT, more=True),
         Column("dead_letter_node", "Dead items go to", more=True),
         Column("event_log", "Keeps an event log", Cell.FLAG, more=True),
         Column("title", "Title", more=True),
@@ -141,17 +141,17 @@ class Switch(NamedTuple):
 # fmt: off
 SWITCHES: Final = (
     Switch("pause", "Pause a queue", "paused", "1",
-           "A paused queue hands out nothing more. What workers hold they may finish, and publishers go on.",
-           "{} hands out nothing until it is resumed.", "No queue of yours is running."),
+           "A paused queue delivers nothing. Workers may finish their items, and publishers continue.",
+           "{} is paused.", "No queue of yours is running."),
     Switch("resume", "Resume a paused queue", "paused", "0",
-           "A queue that is resumed hands out again.",
-           "{} hands out again.", "No queue of yours is paused."),
+           "A resumed queue delivers again.",
+           "{} is resumed.", "No queue of yours is paused."),
     Switch("pause-publishing", "Pause publishing to a queue", "publish_paused", "1",
-           "Publishers are told to wait and to try again later. Workers go on with what is there.",
-           "{} takes nothing in until publishing is resumed.", "All your queues are closed to publishers already."),
+           "Publishes are refused for now, and publishers try again later. Workers continue with the existing items.",
+           "{} is closed to publishers.", "All your queues are closed to publishers already."),
     Switch("resume-publishing", "Resume publishing to a queue", "publish_paused", "0",
            "Publishers may publish again.",
-           "{} takes work in again.", "No queue of yours is closed to publishers."),
+           "{} is open to publishers again.", "No queue of yours is closed to publishers."),
 )
 # fmt: on
 
@@ -177,7 +177,9 @@ SWITCHING: Final = tuple(map(_switching, SWITCHES))
 ALSO: Final = {"enabled": "queueing"}
 """What forms call otherwise."""
 
-SETTING: Final = Parameter("settings", ParameterKind.LINES, "Settings, one a line: lock_timeout=60")
+SETTING: Final = Parameter(
+    "settings", ParameterKind.LINES, "Settings, one per line: lock_timeout=60"
+)
 
 
 def settings_of(given: Given) -> Settings:
@@ -211,7 +213,7 @@ CREATE: Final = Operation(
 
 
 def _created(reply: Created) -> Answer:
-    return Answer(f"{reply.node} is there, and you own it.")
+    return Answer(f"{reply.node} was created; you own it.")
 
 
 def _ask_configure(by: Principal, given: Given) -> Request:
@@ -224,12 +226,12 @@ def _ask_configure(by: Principal, given: Given) -> Request:
 CONFIGURE: Final = Operation(
     "configure",
     "Change settings of a node",
-    "Only the settings that you name change, one a line: lock_timeout=60.",
+    "Only the settings that you name are changed, one per line: lock_timeout=60.",
     Power.NODES,
     (NODE, Parameter(SETTING.name, SETTING.kind, SETTING.label, required=True)),
     (),
     _ask_configure,
-    lambda _reply, given: Answer(f"{node_of(given)} has these settings from now on."),
+    lambda _reply, given: Answer(f"{node_of(given)} was updated."),
     changes=True,
 )
 
@@ -242,7 +244,7 @@ def _settings(reply: Described, _given: Given) -> Answer:
 SETTINGS: Final = Operation(
     "settings",
     "Show the settings of a node",
-    "All settings of a node, by their names.",
+    "All settings of a node, by name.",
     Power.NODES,
     (NODE,),
     (Column("setting", "Setting"), Column("value", "Value")),
@@ -253,14 +255,14 @@ SETTINGS: Final = Operation(
 DELETE: Final = Operation(
     "delete",
     "Delete a node",
-    "The node goes with all that is in it.",
+    "The node is deleted with everything in it.",
     Power.NODES,
     (NODE,),
     (),
     lambda by, given: Delete(by, node_of(given)),
     lambda _reply, given: Answer(f"{node_of(given)} is deleted."),
     changes=True,
-    sure="{} will be deleted with all its items, subscriptions and settings. They cannot be brought back.",
+    sure="{} will be deleted with all its items, subscriptions and settings. This cannot be undone.",
 )
 
 
@@ -286,7 +288,7 @@ def _members(reply: Affiliations, _given: Given) -> Answer:
 
 MEMBERS: Final = Operation(
     "members",
-    "List who is what to a node",
+    "List the affiliations of a node",
     "Owners, publishers, members and outcasts of a node.",
     Power.NODES,
     (NODE, AFTER, MAX_ROWS),
@@ -304,8 +306,8 @@ def _ask_affiliate(by: Principal, given: Given) -> Request:
 
 AFFILIATE: Final = Operation(
     "affiliate",
-    "Say who is what to a node",
-    "An owner runs the node, a publisher publishes, a member may subscribe, an outcast may do nothing.",
+    "Set the affiliation of an account",
+    "An owner manages the node, a publisher may publish, a member may subscribe, an outcast may do nothing.",
     Power.NODES,
     (
         NODE,

@@ -45,12 +45,8 @@ SORTS: Final = (
 SORT: Final = Parameter(
     "sort", ParameterKind.CHOICE, "Order", choices=SORTS, usual=Sort.PROBLEMS.value
 )
-PLAIN: Final = Parameter(
-    "plain", ParameterKind.FLAG, "The nodes that are no queues instead", usual="0"
-)
-CONTAINING: Final = Parameter(
-    "containing", ParameterKind.TEXT, "Only those with this in their names"
-)
+PLAIN: Final = Parameter("plain", ParameterKind.FLAG, "Plain nodes instead of queues", usual="0")
+CONTAINING: Final = Parameter("containing", ParameterKind.TEXT, "Only names that contain this")
 
 SAID: Final = {
     Problem.NO_WORKERS: "without workers",
@@ -140,7 +136,7 @@ def _row(row: SurveyRow, sort: Sort) -> Row:
 OVERVIEW: Final = Operation(
     "overview",
     "Look at all queues, problems first",
-    "What there is in all, and what somebody should look at: queues without workers, failing, with old or dead items, paused.",
+    "The totals, and the queues with problems first: without workers, failing, with old or dead items, paused.",
     Power.NODES,
     (SORT, PLAIN, CONTAINING, AFTER, MAX_ROWS),
     (

@@ -117,7 +117,7 @@ def _beside(one: Schedule) -> Row:
 SCHEDULES: Final = Operation(
     "schedules",
     "List the schedules",
-    "What is published at set times, with the next and the last time and the last error.",
+    "The schedules, with their next and last times and their last errors.",
     Power.SERVICE,
     (AFTER, MAX_ROWS),
     (
@@ -156,7 +156,7 @@ def _shown(page: SchedulePage, _given: Given) -> Answer:
 SHOW: Final = Operation(
     "schedule-show",
     "Look at a schedule",
-    "Everything that was said of a schedule, with what it publishes.",
+    "All settings of a schedule, and what it publishes.",
     Power.SERVICE,
     (SCHEDULE,),
     (
@@ -222,25 +222,25 @@ def _headers(given: Given) -> Headers:
 ADD: Final = Operation(
     "schedule-add",
     "Add a schedule",
-    "At each of its times the service publishes one item, whose id is the name and the time.",
+    "At each of its times the service publishes one item, with the name and the time as its id.",
     Power.SERVICE,
     (NAME, *DEFINING),
     (),
     lambda by, given: AddSchedule(by, _definition(given.one("name"), given)),
-    lambda _reply, given: Answer(f"The schedule {given.one('name')} is there."),
+    lambda _reply, given: Answer(f"The schedule {given.one('name')} was created."),
     changes=True,
 )
 
 CHANGE: Final = Operation(
     "schedule-change",
     "Change a schedule",
-    "Another cron line or zone counts from now on; all else holds from its next time on. Those of the configuration file are"
-    " changed there.",
+    "A new cron line or zone takes effect now, other changes from the next time on. To change schedules of the configuration"
+    " file, edit the file.",
     Power.SERVICE,
     (SCHEDULE, *DEFINING),
     (),
     lambda by, given: ChangeSchedule(by, _definition(given.one("schedule"), given)),
-    lambda _reply, given: Answer(f"The schedule {given.one('schedule')} is changed."),
+    lambda _reply, given: Answer(f"The schedule {given.one('schedule')} was updated."),
     changes=True,
 )
 
@@ -267,17 +267,17 @@ def _to_one(
 REMOVE: Final = _to_one(
     "schedule-remove",
     "Remove a schedule",
-    "It publishes nothing more; what it has published stays. Those of the configuration file end when they leave it.",
+    "It publishes no more items; those that it has published stay. To end schedules of the configuration file, remove them from the file.",
     RemoveSchedule,
-    "The schedule {} is gone.",
+    "The schedule {} was removed.",
 )
 
 PAUSE: Final = _to_one(
     "schedule-pause",
     "Pause a schedule",
-    "It publishes nothing until it is resumed, and misses nothing meanwhile.",
+    "It publishes nothing until it is resumed. Times in between do not count as missed.",
     lambda by, name: PauseSchedule(by, name, paused=True),
-    "{} publishes nothing until it is resumed.",
+    "{} is paused.",
 )
 
 RESUME: Final = _to_one(
@@ -296,7 +296,7 @@ def _fired(reply: Fired, _given: Given) -> Answer:
 FIRE: Final = Operation(
     "schedule-fire",
     "Publish what a schedule says now",
-    "It is published once, at once, beside its times.",
+    "One extra item is published now; the schedule's times do not change.",
     Power.SERVICE,
     (SCHEDULE,),
     (Column("id", "Item"),),

@@ -56,13 +56,13 @@ def _worker(worker: Worker) -> Row:
 WORKERS: Final = Operation(
     "workers",
     "List the workers of a queue",
-    "Who subscribes to a queue, how much each takes at once, and what it holds.",
+    "The subscribers of a queue, with their windows and the items that they hold.",
     Power.NODES,
     (NODE, AFTER),
     (
         Column("jid", "Worker"),
         Column("state", "State"),
-        Column("window", "Takes at once", Cell.COUNT),
+        Column("window", "Window", Cell.COUNT),
         Column("in_flight", "Holds", Cell.COUNT),
         Column("unanswered", "Unanswered in a row", Cell.COUNT),
         Column("items", "Items", Cell.NAMES),
@@ -88,7 +88,7 @@ def _dismissed(reply: Freed, given: Given) -> Answer:
 END_SUBSCRIPTION: Final = Operation(
     "end-subscription",
     "End a worker's subscription",
-    "The worker gets nothing more. It may subscribe again, unless you take its affiliation away as well.",
+    "The worker gets no more items. It may subscribe again, unless you also remove its affiliation.",
     Power.NODES,
     (
         NODE,
@@ -97,7 +97,7 @@ END_SUBSCRIPTION: Final = Operation(
             *(
                 "release",
                 ParameterKind.FLAG,
-                "Take away what it holds, so that others get it at once",
+                "End its locks, so that other workers get the items at once",
             ),
             usual="1",
         ),
@@ -147,7 +147,7 @@ def _fullness(one: Fullness) -> str:
 SERVICE: Final = Operation(
     "service",
     "About the service",
-    "What runs here, since when, where it keeps items, and what accounts may keep (0: any number).",
+    "The version, uptime and store of the service, and the limits of accounts (0: no limit).",
     Power.SERVICE,
     (),
     (

@@ -62,7 +62,7 @@ resume: Final = _switching("resume", "Hand out again from a queue that is paused
 pause_publishing: Final = _switching("pause-publishing", """\
     Take nothing more in to a queue.
 
-    Publishers are told to wait and to try again later. Workers go on with what is there.""")
+    Publishes are refused for now, and publishers try again later. Workers continue with the existing items.""")
 resume_publishing: Final = _switching("resume-publishing", "Take in again to a queue.")
 # fmt: on
 
@@ -109,16 +109,16 @@ def redrive(
     count as never having failed. Of named items all go or none; else those go that can.
     """
     if not items:
-        confirm(f"All dead items of {node}{_of(reason)} will live again.", yes=yes)
+        confirm(f"All dead items of {node}{_of(reason)} will requeued.", yes=yes)
     given = words(node=node, item=items, reason=reason, to=to)
 
     async def work(link: Link) -> None:
         count = (await _to_the_end(link, REDRIVE, given))["count"]
         if as_json:
-            note = f"{count} dead items of {node} live again."
+            note = f"{count} dead items of {node} requeued."
             output.write_json({"done": REDRIVE.name, "count": count, "note": note})
         else:
-            click.echo(f"{count} dead item{'' if count == 1 else 's'} of {node} live again.")
+            click.echo(f"{count} dead item{'' if count == 1 else 's'} of {node} requeued.")
 
     run(url, work)
 

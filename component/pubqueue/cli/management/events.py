@@ -24,9 +24,9 @@ SHORTEST: Final = 1.0
 POLL_INTERVAL: Final = 5.0
 """Seconds between two questions."""
 
-OFF: Final = "{0} keeps no event log. Switch it on with: pubqueue node set {0} event_log=1"
+OFF: Final = "{0} keeps no event log. Turn it on with: pubqueue node set {0} event_log=1"
 NONE: Final = (
-    "There are no such events. A node keeps a log once it is on: pubqueue node set NODE event_log=1"
+    "There are no such events. To make a node keep a log: pubqueue node set NODE event_log=1"
 )
 
 LAST: Final = 20
@@ -35,9 +35,9 @@ LAST: Final = 20
 
 @click.command()
 @click.argument("node", type=NODE, required=False)
-@click.option("--after", type=click.IntRange(0), help="Those behind this number; 0 for all.")
-@click.option("--max", "most", type=click.IntRange(1), help="So many at most.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on.")
+@click.option("--after", type=click.IntRange(0), help="Only events after this number; 0 for all.")
+@click.option("--max", "most", type=click.IntRange(1), help="Maximum number of events.")
+@click.option("--follow", "-f", is_flag=True, help="Continue with new events.")
 @answering
 def events(
     url: str | None,

@@ -29,9 +29,9 @@ def paging(command: Callable[..., None]) -> Callable[..., None]:
     most = click.option(
         *("--max", "most"),
         type=click.IntRange(1),
-        help=f"So many at most; {FOR_PEOPLE} unless told, and with --json all.",
+        help=f"Maximum rows (default {FOR_PEOPLE}; all with --json).",
     )
-    after = click.option("--after", help="Go on behind this one, as the line below a list says.")
+    after = click.option("--after", help="Continue after this row, as printed below a list.")
     return most(after(command))
 
 
@@ -60,7 +60,7 @@ def write_list(
         if not any_rows:
             click.echo(page.note)
         elif page.more:
-            click.echo(f"There are more: go on with --after {page.through}", err=True)
+            click.echo(f"There are more: continue with --after {page.through}", err=True)
 
     run(url, work)
 
@@ -72,10 +72,10 @@ def write_list(
     metavar="COLUMN",
     default="problems",
     show_default=True,
-    help=f"What comes first: {', '.join(value for value, _ in SORTS)}.",
+    help=f"The order: {', '.join(value for value, _ in SORTS)}.",
 )
-@click.option("--plain", is_flag=True, help="The nodes that are no queues instead.")
-@click.option("--containing", help="Only those with this in their names.")
+@click.option("--plain", is_flag=True, help="Plain nodes instead of queues.")
+@click.option("--containing", help="Only names that contain this.")
 @paging
 @answering
 def overview(
@@ -134,8 +134,8 @@ def items(
 
 @click.command()
 @click.argument("node", type=NODE)
-@click.option("--reason", help="Only those that died of this; * stands for any text.")
-@click.option("--reasons", is_flag=True, help="Count them by their reasons instead.")
+@click.option("--reason", help="Only items that died for this reason; * stands for any text.")
+@click.option("--reasons", is_flag=True, help="Count them by reason instead.")
 @paging
 @answering
 def dead(

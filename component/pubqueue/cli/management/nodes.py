@@ -123,7 +123,7 @@ def members(
 ) -> None:
     """List who is what to a node, or change it.
 
-    An owner runs the node, a publisher publishes, a member may subscribe, an outcast may do nothing.
+    An owner manages the node, a publisher may publish, a member may subscribe, an outcast may do nothing.
     """
     if not changes:
         write_list(url, MEMBERS, words(node=node, after=after), most=most, for_programs=as_json)

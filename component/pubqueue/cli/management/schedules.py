@@ -114,7 +114,7 @@ def add(
 ) -> None:
     """Make a schedule.
 
-    At each of its times the service publishes one item, whose id is the name and the time. It
+    At each of its times the service publishes one item, with the name and the time as its id. It
     stays until it is removed.
     """
     do(url, ADD, _given(payload, name=name, **given), for_programs=as_json)

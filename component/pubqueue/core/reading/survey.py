@@ -45,7 +45,7 @@ class Problem(StrEnum):
     OLD = "oldest waits too long"
     DEAD = "dead items"
     PAUSED = "paused"
-    CLOSED = "takes nothing in"
+    CLOSED = "closed to publishers"
 
 
 PROBLEMS: Final = tuple(Problem)

@@ -89,19 +89,19 @@ ACTIONS: Final = {
         ),
         PageAction(
             *("discard", OPERATIONS["discard"], "Discard"),
-            "Shall {items} of {node} be deleted? They cannot be brought back.",
+            "Shall {items} of {node} be deleted? This cannot be undone.",
             *("Yes, discard", Of.ITEMS),
             grave=True,
         ),
         PageAction(
             *("discard-reason", OPERATIONS["discard"], "Discard these"),
-            "Shall the dead items of {node} that died of “{reason}” be deleted? They cannot be brought back.",
+            "Shall the dead items of {node} that died of “{reason}” be deleted? This cannot be undone.",
             *("Yes, discard them", Of.REASON),
             grave=True,
         ),
         PageAction(
             *("cancel", OPERATIONS["cancel"], "Cancel"),
-            "Shall {items} of {node} be taken out before they are done? A worker that holds one is told. They cannot be brought back.",
+            "Shall {items} of {node} be taken out before they are done? A worker that holds one is told. This cannot be undone.",
             *("Yes, cancel", Of.ITEMS),
             grave=True,
         ),
@@ -112,7 +112,7 @@ ACTIONS: Final = {
         ),
         PageAction(
             *("purge", OPERATIONS["purge"], "Purge"),
-            "Shall all items of {node} be deleted, those that workers hold too? They cannot be brought back.",
+            "Shall all items of {node} be deleted, those that workers hold too? This cannot be undone.",
             *("Yes, delete all items", Of.NODE),
             grave=True,
         ),

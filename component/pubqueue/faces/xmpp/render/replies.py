@@ -208,7 +208,7 @@ def touched(reply: Touched, _service: str) -> bytes:
 
 
 def redriven(reply: Redriven, _service: str) -> bytes:
-    """Return how many dead items live again."""
+    """Return how many dead items requeued."""
     node = attribute(reply.node)
     return f'<redrive xmlns="{ns.PUBQUEUE}" node="{node}" count="{reply.count}"/>'.encode()
 

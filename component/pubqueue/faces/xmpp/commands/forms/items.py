@@ -100,7 +100,7 @@ def _choose_locks(page: ItemPage, _given: Given) -> Shown:
     if not page.entries and not page.more:
         return Result(f"Nobody holds an item of {page.node}.")
     options = tuple((entry.item.id, _lock(entry.item)) for entry in page.entries)
-    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one a line")
+    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one per line")
     pick = Field(ITEM, "list-multi", "Items", (), options) if options else None
     words = "Choose the items to take away from their holders. Others get them at once, and it counts as nobody's failure."
     return Form(f"Locks of {page.node}", words, (pick, other) if pick else (other,))
@@ -117,9 +117,9 @@ def _choose_cancelled(page: ItemPage, _given: Given) -> Shown:
     if not page.entries and not page.more:
         return Result(f"There are no items in {page.node}.")
     options = tuple((entry.item.id, _about(entry)) for entry in page.entries)
-    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one a line")
+    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one per line")
     pick = Field(ITEM, "list-multi", "Items", (), options) if options else None
-    words = f"Choose the items to take out of {page.node}. If a worker holds one, it is told. They cannot be brought back."
+    words = f"Choose the items to take out of {page.node}. If a worker holds one, it is told. This cannot be undone."
     words += f" These are the first {len(options)}." if page.more else ""
     return Form(f"Items of {page.node}", words, (pick, other) if pick else (other,))
 

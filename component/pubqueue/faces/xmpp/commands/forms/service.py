@@ -76,7 +76,7 @@ def _ask_create(by: Principal, given: Given) -> Request:
 
 
 def _show_created(reply: Created, _given: Given) -> Result:
-    return Result(f"{reply.node} is there, and you own it.")
+    return Result(f"{reply.node} was created; you own it.")
 
 
 COMMANDS: Final = (

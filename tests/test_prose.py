@@ -1,0 +1,60 @@
+"""The texts for users pass the prose linter, which refuses what it should."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def read(*files):
+    """Return the exit code of the linter and what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-I", ROOT / "tools" / "prose", *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+def test_the_texts_for_users_pass():
+    assert read() == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("The queue hands out an item.", "'hands out': write deliver"),
+        ("Whoever asks waits.", "'Whoever': write anyone who, or the noun"),
+        ("This is no queue.", "'is no queue': write is not a ..."),
+        ("A dead item lives again.", "'lives again': write requeue, redrive"),
+        ("The line break hands\nout an item.", "'hands out': write deliver"),
+        ("It waits for ever.", "(archaism"),
+    ],
+)
+def test_a_bad_sentence_is_refused_with_what_to_write(tmp_path, sentence, said):
+    page = tmp_path / "page.md"
+    page.write_text(f"# A page\n\n{sentence}\n")
+    code, printed = read(page)
+    assert code == 1
+    assert printed.startswith(f"{page}:3: ")
+    assert said in printed
+
+
+def test_code_is_not_prose(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("A good line with `shall` in it.\n\n```sh\n# hands out\n```\n")
+    assert read(page) == (0, "")
+
+
+def test_strings_and_docstrings_of_modules_are_read(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""A good module docstring."""\n\nHELP = "Nobody shall do this."\nKEY = "anew"\n'
+    )
+    code, printed = read(module)
+    assert (code, printed) == (1, f"{module}:3: 'shall': write will, must\n")
