@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pubqueue_xeps.limits import Limits, TimeLimit
 from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release
-from pubqueue_xeps.worker.handling.limits import Limits, TimeLimit
 
 BOUND = Limits(retries=2, backoff=10)
 
