@@ -105,7 +105,7 @@ class Batch:
         return decisions
 
     def _make(self, at: int, request: Request, decision: Decision) -> None:
-        if self._changes.writes(decision.changes):
+        if not self._changes.AT_ONCE.isdisjoint(map(type, decision.changes)):
             self._changes.flush()  # what others have done is not written within this one's boundary
         try:
             self._changes.make(request, decision.changes)
@@ -130,23 +130,19 @@ class Batch:
         rows = self._rows
         rows.begin_request()
         for _ in range(ROUNDS):
-            decision = self._try_to_decide(requests[at])
+            try:
+                decision = decided(self._context, requests[at])
+            except StoreError:
+                raise
+            except Exception:  # the boundary between requests: what fails has changed nothing
+                _log_refusal(requests[at])
+                return FAILED
             if decision is not None:
                 return decision
             self._gather(requests[at + 1 : at + AHEAD])
             rows.load()
         log.error("request.failed", request=type(requests[at]).__name__, why="it needs ever more")
         return FAILED
-
-    def _try_to_decide(self, request: Request) -> Decision | None:
-        """Decide on what is known, None if more is needed. What fails has changed nothing."""
-        try:
-            return decided(self._context, request)
-        except StoreError:
-            raise
-        except Exception:  # the boundary between requests
-            _log_refusal(request)
-            return FAILED
 
     def _gather(self, requests: Iterable[Request]) -> None:
         """Let the next requests say what they need, so that it is loaded with what is needed now."""

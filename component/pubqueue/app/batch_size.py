@@ -43,10 +43,10 @@ WEIGHTS: Final[dict[type, int]] = {
 
 def weight(request: Request) -> int:
     """Return how many items a request may be about, or what is as much work."""
-    found = WEIGHTS.get(type(request))
-    if found is not None:
-        return found
-    if isinstance(request, CommitVersion):
+    kind = type(request)
+    if kind in WEIGHTS:
+        return WEIGHTS[kind]
+    if type(request) is CommitVersion:
         return min(sum(part.items for part in request.parts), MAX_WINNERS)
     return size_of(request)
 

@@ -112,7 +112,7 @@ class _Dispatcher:
                 unreached.append(name)
                 continue
             made = self._node(name, rows, deliveries)
-            locks = sum(type(change) is Lock for change in made)
+            locks = [type(change) for change in made].count(Lock)
             self._charge(name, locks)
             if made and name in self._unfinished:
                 self.passing.add(name)
@@ -266,7 +266,7 @@ class _Dispatcher:
         subids = {each.jid: each.subid for each in line}
         numbered = self._rows.cache.numbered
         for change in made:
-            if isinstance(change, Lock):
+            if type(change) is Lock:
                 item, payload = numbered[change.item.seq], payloads[change.item.seq]
                 assert item is not None
                 subid = subids[change.holder]

@@ -100,7 +100,7 @@ def _next(item: Item, event: Transition) -> State:
     found = NEXT[item.state, event]
     if found is None:
         raise ImpossibleChangeError(item, event)
-    return item.state if found == GONE else State(found)
+    return item.state if found == GONE else found
 
 
 def _with_payload(change: ReplacePayload) -> Item:

@@ -17,7 +17,6 @@ from pubqueue.app.working_set.free_windows import FreeWindows
 from pubqueue.app.working_set.held_back import HeldBack
 from pubqueue.app.working_set.pending_writes import PendingWrites
 from pubqueue.app.working_set.rate_waits import RateWaits
-from pubqueue.app.working_set.row_cache import ABSENT
 from pubqueue.app.working_set.sequences import Numbers
 from pubqueue.core.addresses import account_of
 from pubqueue.core.event_log import EVENTS
@@ -128,8 +127,8 @@ class BatchChanges:
     def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
         """Keep what an account has here in step, if that is known: the store adds it up from the nodes."""
         holdings = self._cache.holdings
-        if (known := holdings.get(account)) is not None:
-            holdings[account] = known.more(nodes, items, size)
+        if account in holdings:
+            holdings[account] = holdings[account].more(nodes, items, size)
 
     def resolve(self) -> None:
         """Put what is counted into its rows, loading those that are not known."""
@@ -155,6 +154,7 @@ class BatchChanges:
         cache, node, jid = self._cache, row.node, row.jid
         account = account_of(jid)
         self._pending.subscriptions.setdefault((node, jid), before)
+        cache.rights.clear()
         if now is not None and now.unanswered:
             cache.silent[node, jid] = None
         else:
@@ -219,21 +219,15 @@ class BatchChanges:
     # --- the event log ---
 
     def _logs(self, name: NodeName) -> bool:
-        row = self._cache.nodes.get(name, ABSENT)
-        if row is ABSENT:
+        nodes = self._cache.nodes
+        if name not in nodes:
             self._rows.needs.nodes.add(name)
             self._rows.load()
-            row = self._cache.nodes[name]
+        row = nodes[name]
         return row is not None and row.config.event_log
 
-    def _note_event(
-        self, asked: object, change: Change, before: Item | None, now: Item | None
-    ) -> None:
+    def _note_event(self, asked: object, change: Change) -> None:
         """Keep what the change means for the logs of the nodes it is about."""
-        here = now or before
-        moved = before is not None and now is not None and before.node != now.node
-        if here is not None and not moved and not self._logs(here.node):
-            return
         for entry in EVENTS[type(change)](asked, change, self.now):
             if self._logs(entry.node):
                 self._pending.events.append(entry)

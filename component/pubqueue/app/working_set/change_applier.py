@@ -52,19 +52,12 @@ class ChangeApplier(ItemChanges):
         for change in changes:
             self._MAKE[type(change)](self, asked, change)
 
-    def writes(self, changes: Iterable[Change]) -> bool:
-        """Say whether any of the changes is written at once, and with it what the batch has done before."""
-        return any(
-            type(change) is c.DeleteNode or self._MAKE[type(change)] in self._AT_ONCE
-            for change in changes
-        )
-
     def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
         name = change.node.name if isinstance(change, c.CreateNode) else change.node
         before = self._cache.nodes.get(name)
         if (before is None) != isinstance(change, c.CreateNode):
             raise StaleError("node", name)
-        self._note_event(asked, change, None, None)
+        self._note_event(asked, change)
         now = node_after(change, before)
         if isinstance(change, c.DeleteNode):
             self.flush()
@@ -96,6 +89,7 @@ class ChangeApplier(ItemChanges):
             before = self._rows.stored_affiliation(*key)
         self._pending.affiliations.setdefault(key, before)
         self._cache.affiliations[key] = change.affiliation
+        self._cache.rights.clear()
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
         added = change.subscription if isinstance(change, c.AddSubscription) else None
@@ -187,7 +181,7 @@ class ChangeApplier(ItemChanges):
 
     def _bulk(self, asked: object, change: BulkChange) -> None:
         self.flush()
-        self._note_event(asked, change, None, None)
+        self._note_event(asked, change)
         self._write(change)
         self.unsure = True
         if isinstance(change, c.Forget):
@@ -212,24 +206,20 @@ class ChangeApplier(ItemChanges):
         self._put_node(
             change.node, replace(row, subscriptions=row.subscriptions - len(change.jids))
         )
-        self._note_event(asked, change, None, None)
+        self._note_event(asked, change)
         self._write(change)
         self.touched[change.node] = None
 
-    _AT_ONCE: ClassVar = (_bulk, _end_many)
-    """How changes are made that are written at once, behind all that was done before them."""
-
     # fmt: off
+    _BULK: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = dict.fromkeys((
+        c.PurgeNode, c.DropFormer, c.BeginReview, c.EndReview, c.BeginTrim, c.EndTrim, c.Forget,
+        c.ForgetEvents, c.NoteSamples, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
+    ), _bulk)
+
     _MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
         c.CreateNode:      _node,
         c.ConfigureNode:   _node,
         c.DeleteNode:      _node,
-        c.PurgeNode:       _bulk,
-        c.DropFormer:        _bulk,
-        c.BeginReview:     _bulk,
-        c.EndReview:       _bulk,
-        c.BeginTrim:       _bulk,
-        c.EndTrim:         _bulk,
         c.EndSubscriptions: _end_many,
         c.SetAffiliation:  _affiliation,
         c.AddSubscription: _subscription,
@@ -244,18 +234,14 @@ class ChangeApplier(ItemChanges):
         c.HearOf:          _heard,
         c.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,
+        **_BULK,
         c.CallGroups:      _call_groups,
         c.SpendRate:       _spend,
-        c.Forget:          _bulk,
-        c.ForgetEvents:    _bulk,
-        c.NoteSamples:     _bulk,
         s.PutSchedule:     _schedule,
         s.DropSchedule:    _schedule,
         t.Stage:           _stage,
-        t.SetAside:        _bulk,
-        t.Commit:          _bulk,
-        t.Moved:           _bulk,
-        t.Abort:           _bulk,
-        t.Sweep:           _bulk,
     }
     # fmt: on
+
+    AT_ONCE: ClassVar = frozenset({*_BULK, c.DeleteNode, c.EndSubscriptions})
+    """Changes that are written at once, behind all that was done before them."""

@@ -69,9 +69,9 @@ class Counters:
     ) -> None:
         """Count locks of a holder; `reached` is that what it was handed was retracted."""
         key = node, jid
-        sums = self._locks.get(key)
-        if sums is None:
-            sums = self._locks[key] = Locks()
+        if key not in self._locks:
+            self._locks[key] = Locks()
+        sums = self._locks[key]
         sums.more += by
         sums.token = max(sums.token, token)
         sums.reached |= reached

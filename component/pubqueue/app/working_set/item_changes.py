@@ -85,9 +85,10 @@ class ItemChanges(BatchChanges):
 
     def _put_item(self, asked: object, change: ItemChange, before: Item | None) -> None:
         now = after(change)
-        self._note_event(asked, change, before, now)
         row = now or before
         assert row is not None
+        if self._logs(row.node) or (before is not None and before.node != row.node):
+            self._note_event(asked, change)
         if row.group:
             self._call_group(before, now)
         self._pending.items.setdefault(row.seq, before)
@@ -112,16 +113,16 @@ class ItemChanges(BatchChanges):
     def _take_out(self, before: Item, now: Item | None, *, gone: bool) -> None:
         """Take an item out of the groups that it was in."""
         cache, node, seq = self._cache, before.node, before.seq
-        if (ready := cache.ready.get(node)) is not None:
-            ready.pop(seq, None)
+        if node in cache.ready:
+            cache.ready[node].pop(seq, None)
         if gone:
             cache.items[node, before.id] = None
-            cache.passing.append((node, before.id, seq))
+            cache.passing[node, before.id, seq] = None
             self._count(node, -1, -before.size)
         held = before.holder
         if held is not None:
-            if (group := cache.held.get(held)) is not None:
-                group.pop(seq, None)
+            if held in cache.held:
+                cache.held[held].pop(seq, None)
             if now is None or now.holder != held:
                 self.touched[node] = None
                 self._counters.lock(node, held, -1, reached=now is None)
@@ -130,7 +131,7 @@ class ItemChanges(BatchChanges):
         """Put an item into the groups that it is in."""
         cache, node, seq = self._cache, now.node, now.seq
         cache.items[node, now.id] = now
-        cache.passing.append((node, now.id, seq))
+        cache.passing[node, now.id, seq] = None
         if new:
             self._count(node, 1, now.size)
         if is_ready(now):
@@ -138,8 +139,8 @@ class ItemChanges(BatchChanges):
             self.touched[node] = None
         holds = now.holder
         if holds is not None:
-            if (group := cache.held.get(holds)) is not None:
-                group[seq] = now
+            if holds in cache.held:
+                cache.held[holds][seq] = now
             if before is None or before.holder != holds:
                 self._counters.lock(node, holds, 1, token=now.token)
         self._note_moment(now)

@@ -46,6 +46,8 @@ class RowCache:
     def __init__(self) -> None:
         self.nodes: dict[NodeName, Node | None] = {}
         self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
+        self.rights: dict[tuple[NodeName, Jid], tuple[Affiliation, bool]] = {}
+        """What accounts are to nodes, and whether they subscribe: worked out once for all requests of a batch."""
         self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
@@ -85,7 +87,7 @@ class RowCache:
         """Of queues places up to which nothing that is written lives, as of a moment."""
         self.doubted: set[NodeName] = set()
         """Of these somebody else may have written in front of the place since: the look under way is the last from there."""
-        self.passing: list[tuple[NodeName, ItemId, int]] = []
+        self.passing: dict[tuple[NodeName, ItemId, int], None] = {}
         """Items met in this batch, which are kept only if they are locked at its end."""
         self.batches = 0
         self.byte_count = 0
@@ -103,6 +105,7 @@ class RowCache:
 
     def forget_subscribers(self, node: NodeName, jids: Iterable[Jid]) -> None:
         """Know of these no more whether they subscribe to the node."""
+        self.rights.clear()
         for table in (self.in_node, self.audiences, self.windows):
             table.pop(node, None)
         for jid in jids:
@@ -116,6 +119,7 @@ class RowCache:
 
     def fill(self, asked: Needs, found: Rows) -> None:
         """Take in the answer to a question."""
+        self.rights.clear()
         self._fill_absent(asked)
         for node in found.nodes:
             self.nodes[node.name] = node
@@ -159,7 +163,7 @@ class RowCache:
                 table[key] = {}  # type: ignore[index]  # each table with the keys of its kind
         self.people.update(dict.fromkeys(asked.people, False))
         self.items.update(dict.fromkeys(asked.items))
-        self.passing += [(node, item, 0) for node, item in asked.items]
+        self.passing.update(((node, item, 0), None) for node, item in asked.items)
         self.numbered.update(dict.fromkeys(asked.numbers))
         self.finished.update(dict.fromkeys(asked.finished))
         self.apps.update(dict.fromkeys(asked.apps))
@@ -189,7 +193,7 @@ class RowCache:
     def _fill_item(self, item: Item) -> None:
         self.items[item.node, item.id] = item
         self.numbered[item.seq] = item
-        self.passing.append((item.node, item.id, item.seq))
+        self.passing[item.node, item.id, item.seq] = None
         if item.holder is not None and (group := self.held.get(item.holder)) is not None:
             group[item.seq] = item
 
@@ -223,16 +227,16 @@ class RowCache:
         for table in (
             *(self.payloads, self.receipts, self.finished, self.staged, self.noted),
             *(self.apps, self.versions, self.attempts, self.waiting, self.ready),
-            self.schedules,
+            *(self.schedules, self.rights),
         ):
             table.clear()
+        items, numbered = self.items, self.numbered
         for node, item_id, seq in self.passing:
-            item = self.items.get((node, item_id))
-            if item is None or item.holder is None:
-                self.items.pop((node, item_id), None)
-            known = self.numbered.get(seq)
-            if known is None or known.holder is None:
-                self.numbered.pop(seq, None)
+            key = node, item_id
+            if key in items and ((item := items[key]) is None or item.holder is None):
+                del items[key]
+            if seq in numbered and ((item := numbered[seq]) is None or item.holder is None):
+                del numbered[seq]
         self.passing.clear()
         self._let_pass()
         self.batches += 1

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec import Struct
+
 from pubqueue.app.store.listings import HeldBy, Total
 from pubqueue.app.store.rows import HELD, Due, Needs, NotedKey, StagedKey
 from pubqueue.app.working_set.row_cache import ABSENT, RowCache
@@ -99,27 +101,37 @@ class WorkingSet:
 
     def node(self, name: NodeName) -> Node | None:
         """Return the node."""
-        row = self.cache.nodes.get(name, ABSENT)
-        if row is ABSENT:
-            self.needs.nodes.add(name)
-            self.lacking = True
-            return None
-        return row  # type: ignore[no-any-return]  # what the table holds
+        nodes = self.cache.nodes
+        if name in nodes:
+            return nodes[name]
+        self.needs.nodes.add(name)
+        self.lacking = True
+        return None
 
     def holding(self, account: Jid) -> Holding:
         """Return what is in the nodes that the account has made, as the requests before this one have left it."""
-        row = self.cache.holdings.get(account)
-        if row is None:
-            self.needs.holdings.add(account)
-            self.lacking = True
-            return Holding(account)
-        return row
+        holdings = self.cache.holdings
+        if account in holdings:
+            return holdings[account]
+        self.needs.holdings.add(account)
+        self.lacking = True
+        return Holding(account)
 
     def counted(self, name: NodeName) -> Node | None:
         """Return the node, its counts as the requests before this one have left them."""
         if not self.gathering:
             self._waits_for_writes()
         return self.node(name)
+
+    def rights(self, node: NodeName, account: Jid) -> tuple[Affiliation, bool]:
+        """Return what the bare JID is to the node, and whether any JID of the account subscribes to it."""
+        key, known = (node, account), self.cache.rights
+        if key in known:
+            return known[key]
+        found = self.affiliation(node, account), self.subscribed(node, account)
+        if not self.lacking:
+            known[key] = found
+        return found
 
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return what the bare JID is to the node: what is stored, and what the node's name says."""
@@ -233,12 +245,12 @@ class WorkingSet:
     def item(self, node: NodeName, item: ItemId) -> Item | None:
         """Return the item, without its payload."""
         key = node, item
-        row = self.cache.items.get(key, ABSENT)
-        if row is ABSENT:
-            self.needs.items.add(key)
-            self.lacking = True
-            return None
-        return row  # type: ignore[no-any-return]  # what the table holds
+        items = self.cache.items
+        if key in items:
+            return items[key]
+        self.needs.items.add(key)
+        self.lacking = True
+        return None
 
     def item_at(self, seq: int) -> Item | None:
         """Return the item with this sequence number."""
@@ -414,16 +426,15 @@ class WorkingSet:
             self.lacking = True
 
 
-class _OfOneRequest:
+class _OfOneRequest(Struct):
     """What one request has asked for that no other may see."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.numbers_wanted: set[str] = set()
-        self.winners: list[NodeWinners] | None = None
-        self.compared: set[Conflicts] = set()
-        self.to_compare: dict[Conflicts, Callable[[list[Conflict]], Writes]] = {}
-        self.fault: Exception | None = None
+    numbers: dict[str, int] = {}
+    numbers_wanted: set[str] = set()
+    winners: list[NodeWinners] | None = None
+    compared: set[Conflicts] = set()
+    to_compare: dict[Conflicts, Callable[[list[Conflict]], Writes]] = {}
+    fault: Exception | None = None
 
     def load(self, tx: Transaction) -> None:
         """Load the numbers that are wanted, and have compared what is to be compared."""

@@ -6,6 +6,7 @@ done whole or not at all, and has an answer of its own.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.core.decision import Refusal, Refused
@@ -31,22 +32,22 @@ MAX_NAMED: Final = 500
 MAX_ENTRIES: Final = 500
 """Affiliations or subscriptions that one request changes."""
 
-_OF_ITEMS: Final = MAX_NAMED, lambda request: request.ids
+_OF_ITEMS: Final = MAX_NAMED, attrgetter("ids")
 _TOO_MANY_ENTRIES: Final = Refused(
     Refusal.BAD_REQUEST, f"a request changes {MAX_ENTRIES} entries at most"
 )
 
 # fmt: off
 SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
-    Publish:          (MAX_PUBLISHED, lambda request: request.drafts),
-    StagePublish:     (MAX_PUBLISHED, lambda request: request.publish.drafts),
+    Publish:          (MAX_PUBLISHED, attrgetter("drafts")),
+    StagePublish:     (MAX_PUBLISHED, attrgetter("publish.drafts")),
     Settle:           _OF_ITEMS,
     Touch:            _OF_ITEMS,
     Cancel:           _OF_ITEMS,
     FreeLocks:        _OF_ITEMS,
     Redrive:          (MAX_NAMED, lambda request: request.ids or ()),
-    SetAffiliations:  (MAX_ENTRIES, lambda request: request.entries),
-    SetSubscriptions: (MAX_ENTRIES, lambda request: request.wishes),
+    SetAffiliations:  (MAX_ENTRIES, attrgetter("entries")),
+    SetSubscriptions: (MAX_ENTRIES, attrgetter("wishes")),
 }
 # fmt: on
 """Of each kind of request that names many: how many at most, and what it names."""
@@ -54,15 +55,18 @@ SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
 
 def size_of(request: object) -> int:
     """Return how many items or entries the request names, 1 where it is not about many."""
-    row = SIZES.get(type(request))
-    return 1 if row is None else len(row[1](request))
+    kind = type(request)
+    return len(SIZES[kind][1](request)) if kind in SIZES else 1
 
 
 def too_many(request: object) -> Refused | None:
     """Refuse a request that names more than one batch shall take."""
-    row = SIZES.get(type(request))
-    if row is None or len(row[1](request)) <= row[0]:
+    kind = type(request)
+    if kind not in SIZES:
+        return None
+    most, named = SIZES[kind]
+    if len(named(request)) <= most:
         return None
     if isinstance(request, SetAffiliations | SetSubscriptions):
         return _TOO_MANY_ENTRIES
-    return Refused(Refusal.TOO_MANY_ITEMS, limit=row[0])
+    return Refused(Refusal.TOO_MANY_ITEMS, limit=most)

@@ -8,7 +8,6 @@ they wait a growing pause for it, and the items behind it do not wait with it.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pubqueue.core.changes import (
@@ -25,22 +24,8 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Item, Jid, Millis, Node, Subscription
 
     Place = tuple[float, int, Jid]
-
-
-@dataclass(slots=True, order=True)
-class _Server:
-    """A subscriber's place in the line. Ordered by load, then by who was served longest ago."""
-
-    load: float
-    served: int
-    jid: Jid
-    in_flight: int
-    window: int
-
-    def serve(self, token: int) -> None:
-        self.in_flight += 1
-        self.load = self.in_flight / self.window
-        self.served = token
+    Server = tuple[float, int, Jid, int, int]
+    """A subscriber's place in the line, how much it has, and its window."""
 
 
 def place(subscription: Subscription) -> Place:
@@ -68,8 +53,8 @@ def dispatch(
     Tokens are given from `first_token` upwards; there are so many locks at `most`, None for any number. Items left
     without a free window stay as they are.
     """
-    line = [
-        _Server(s.in_flight / s.queue_requests, s.last_served, s.jid, s.in_flight, s.queue_requests)
+    line: list[Server] = [
+        (*place(s), s.in_flight, s.queue_requests)
         for s in subscriptions
         if s.available and s.in_flight < s.queue_requests
     ]
@@ -88,18 +73,18 @@ def dispatch(
             times = max(item.released + item.failed, 1)
             changes.append(Postpone(item, later(now, backoff(node.config, times))))
             continue
-        server.serve(token)
-        changes.append(Lock(item, server.jid, token, deadline, now))
+        _, _, jid, in_flight, window = server
+        changes.append(Lock(item, jid, token, deadline, now))
+        if in_flight + 1 < window:
+            heapq.heappush(line, ((in_flight + 1) / window, token, jid, in_flight + 1, window))
         token += 1
-        if server.in_flight < server.window:
-            heapq.heappush(line, server)
     return changes
 
 
-def _next(line: list[_Server], item: Item) -> _Server | None:
+def _next(line: list[Server], item: Item) -> Server | None:
     """Take the item's next subscriber out of the line, or None if it has to wait for one."""
     first = heapq.heappop(line)
-    if first.jid != item.avoid:
+    if first[2] != item.avoid:
         return first
     if line:
         second = heapq.heappop(line)

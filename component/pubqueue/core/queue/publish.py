@@ -119,7 +119,8 @@ def _publish(request: Publish, facts: PublishFacts) -> Decision:
         if overfull(node, added, removed):
             return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
     ids = tuple([draft.id for draft in request.drafts])
-    return Decision(Published(node.name, ids, _dead(facts), tuple(left)), tuple(changes))
+    dead = _dead(facts) if left else ()
+    return Decision(Published(node.name, ids, dead, tuple(left)), tuple(changes))
 
 
 def _publish_plainly(request: Publish, facts: PublishFacts, node: Node) -> Decision:

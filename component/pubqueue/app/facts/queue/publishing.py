@@ -40,13 +40,11 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
             others=others(context, request.by, NodeConfig(), request.options),
             allowance=_of_maker(context, request.by),
         )
-    account = request.by.account
     plain = not node.config.queueing
     return PublishFacts(
         context.now,
         node,
-        rows.affiliation(node.name, account),
-        rows.subscribed(node.name, account),
+        *rows.rights(node.name, request.by.account),
         tuple([existing(context, node, draft) for draft in request.drafts]),
         audience(rows, node) if plain else (),
         _oldest(rows, node, request) if plain else (),
@@ -67,9 +65,7 @@ def others(context: Context, by: Principal, config: NodeConfig, wanted: Settings
         return NOTHING_NAMED
     rows, account = context.rows, by.account
     nodes = {
-        name: Other(
-            rows.node(name), rows.affiliation(name, account), rows.subscribed(name, account)
-        )
+        name: Other(rows.node(name), *rows.rights(name, account))
         for _, name in named(config, after)
     }
     return Others(nodes, context.policy) if nodes else NOTHING_NAMED

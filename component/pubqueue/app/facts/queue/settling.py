@@ -30,15 +30,15 @@ def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFact
     node = rows.node(request.node)
     if node is None:
         return SettleFacts(context.now, None, Affiliation.NONE, (), frozenset(), subscribed=False)
-    account = principal.account
+    affiliation, subscribed = rows.rights(node.name, principal.account)
     items = tuple([rows.item(node.name, item) for item in request.ids])
     return SettleFacts(
         context.now,
         node,
-        rows.affiliation(node.name, account),
+        affiliation,
         items,
         _receipts(rows, principal, items),
-        rows.subscribed(node.name, account),
+        subscribed,
         audience(rows, node),
     )
 

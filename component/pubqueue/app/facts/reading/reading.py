@@ -251,9 +251,7 @@ def _one(rows: WorkingSet, by: Principal, name: NodeName) -> tuple[NodeAccess, .
     node = rows.node(name)
     if node is None:
         return ()
-    return (
-        NodeAccess(node, rows.affiliation(name, by.account), rows.subscribed(name, by.account)),
-    )
+    return (NodeAccess(node, *rows.rights(name, by.account)),)
 
 
 def _bounded(wanted: int | None, most: int) -> int:

@@ -93,8 +93,7 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     """Return the rows asked for, as many as fit into one answer; none to whom it may not see any."""
     rows, principal = context.rows, request.by
     node = rows.node(request.node)
-    affiliation = rows.affiliation(request.node, principal.account)
-    subscribed = rows.subscribed(request.node, principal.account)
+    affiliation, subscribed = rows.rights(request.node, principal.account)
     owners = owners_who_hear(rows, node)
     no = retrieve.objection(principal, node, affiliation, subscribed=subscribed, owners=owners)
     nothing = part_of(request.page, more=False, total=0)

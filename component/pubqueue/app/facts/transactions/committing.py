@@ -95,7 +95,7 @@ def standing(context: Context, request: CommitVersion) -> CommitFacts:
 def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> CommitNodeFacts:
     rows, account, name = context.rows, request.by.account, winners.node
     node = rows.node(name)
-    affiliation, subscribed = rows.affiliation(name, account), rows.subscribed(name, account)
+    affiliation, subscribed = rows.rights(name, account)
     queueing = node is not None and node.config.queueing
     heard = () if node is None else audience(rows, node)
     behind = bool(heard) and context.is_behind(name)

@@ -49,7 +49,7 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
     return LookFacts(
         facts,
         tuple([_met(context, row) for row in winners]),
-        {n: (rows.affiliation(n, account), rows.subscribed(n, account)) for n in names},
+        {n: rows.rights(n, account) for n in names},
         nodes,
         {} if winners else {name: context.allowance(payer) for name, payer in payers.items()},
     )
@@ -58,7 +58,7 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
 def _place(context: Context, name: NodeName, account: Jid) -> CommitNodeFacts:
     """Return a node for dead letters, and what the principal is to it."""
     rows = context.rows
-    rights = rows.affiliation(name, account), rows.subscribed(name, account)
+    rights = rows.rights(name, account)
     node = rows.node(name)
     allowance = None if node is None else context.allowance(node.creator)
     return CommitNodeFacts(name, node, *rights, rows=0, ids=0, allowance=allowance)
@@ -98,8 +98,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
 def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
     """Return the node for dead letters, if the owner of the app may publish there by now."""
     node = context.rows.node(name)
-    affiliation = context.rows.affiliation(name, owner)
-    subscribed = context.rows.subscribed(name, owner)
+    affiliation, subscribed = context.rows.rights(name, owner)
     if node is None:
         return None
     standing = access.standing(Principal(owner, admin=owner in context.operators), affiliation)
