@@ -24,7 +24,7 @@ from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.stores.sqlite import SqliteStore
 
-MAX_CALLS = 336
+MAX_CALLS = 300
 """Steps of a life. Lower it with what you save; what needs more has to say why in its commit."""
 
 WINDOW, ROUNDS, WORKERS = 128, 4, 4

@@ -78,9 +78,9 @@ class ItemChanges(BatchChanges):
 
     def _item(self, asked: object, change: MovingChange) -> None:
         before = change.item
-        found = self._cache.numbered.get(before.seq, before)
-        if found is not before and found != before:
-            raise StaleError("item", before.seq)
+        numbered, seq = self._cache.numbered, before.seq
+        if seq in numbered and numbered[seq] is not before and numbered[seq] != before:
+            raise StaleError("item", seq)
         self._put_item(asked, change, before)
 
     def _put_item(self, asked: object, change: ItemChange, before: Item | None) -> None:
@@ -91,7 +91,8 @@ class ItemChanges(BatchChanges):
             self._note_event(asked, change)
         if row.group:
             self._call_group(before, now)
-        self._pending.items.setdefault(row.seq, before)
+        if row.seq not in self._pending.items:
+            self._pending.items[row.seq] = before
         self._cache.numbered[row.seq] = now
         moves = before is None or now is None or before.node != now.node
         if before is not None:
@@ -100,7 +101,7 @@ class ItemChanges(BatchChanges):
             self._put_in(before, now, new=moves)
         if before is not None and now is not None and before.size != now.size and not moves:
             self._count(now.node, 0, now.size - before.size)
-        if before is not None and now is not None:
+        if before is not None and now is not None and before.acquired:
             self._note_receipts(before, now)
 
     def _call_group(self, before: Item | None, now: Item | None) -> None:

@@ -163,7 +163,8 @@ class RowCache:
                 table[key] = {}  # type: ignore[index]  # each table with the keys of its kind
         self.people.update(dict.fromkeys(asked.people, False))
         self.items.update(dict.fromkeys(asked.items))
-        self.passing.update(((node, item, 0), None) for node, item in asked.items)
+        for node, item_id in asked.items:
+            self.passing[node, item_id, 0] = None
         self.numbered.update(dict.fromkeys(asked.numbers))
         self.finished.update(dict.fromkeys(asked.finished))
         self.apps.update(dict.fromkeys(asked.apps))

@@ -42,7 +42,8 @@ class Numbers:
 
     def used(self, number: int) -> None:
         """Take note that a number was given."""
-        self._next = max(self._next, number + 1)
+        if number >= self._next:
+            self._next = number + 1
 
     def take(self, tx: Transaction) -> int:
         """Return a number that nobody has."""

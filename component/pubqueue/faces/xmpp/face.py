@@ -254,7 +254,7 @@ class XmppFace:
             self._refuse(asked, busy(why), b"")
             return
         verb = RETRACT if asked.payload is None else PUBLISH
-        write = verb.briefly.get(asked.answer, verb.write)
+        write = verb.briefly.get(asked.answer, verb.write) if asked.answer else verb.write
         request = asked.request(by, new_id)
         if self._broker.outbox.is_behind(asked.node):
             self._refuse(asked, _BEHIND)

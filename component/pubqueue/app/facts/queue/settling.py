@@ -77,11 +77,12 @@ def _was_held(item: Item) -> bool:
 def for_end(context: Context, request: Settle) -> SettleFacts:
     """Return the same, and what the end of the items needs: their places if they die, their digests."""
     facts = for_settle(context, request)
-    if request.verb is Verb.RETRACT:
-        return _with_digests(context, request, facts)
-    if request.outcome is Outcome.RELEASE or facts.node is None:
+    node = facts.node
+    if node is None or (request.verb is Verb.UNLOCK and request.outcome is Outcome.RELEASE):
         return facts
-    node, rejected = facts.node, request.outcome is Outcome.REJECT
+    if request.verb is Verb.RETRACT:
+        return _with_digests(context, request, facts) if node.config.dedup_window else facts
+    rejected = request.outcome is Outcome.REJECT
     dying = [
         (item, node) if item is not None and (rejected or exhausted(item, node.config)) else None
         for item in facts.items
@@ -90,8 +91,6 @@ def for_end(context: Context, request: Settle) -> SettleFacts:
 
 
 def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> SettleFacts:
-    if facts.node is None or not facts.node.config.dedup_window:
-        return facts
     rows = context.rows
     payloads: list[bytes | None] = []
     for item in facts.items:

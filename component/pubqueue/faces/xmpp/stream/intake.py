@@ -92,7 +92,8 @@ class Intake:
 
     def take(self, by: Principal, byte_count: int, request: Request | None = None) -> Load:
         """Count a request that has been taken; without one it is about a single item."""
-        used = tuple([self._of(who) for who, _ in self._payers(by)])
+        known = self._used
+        used = tuple([known[who] if who in known else self._of(who) for who, _ in self._payers(by)])
         items = 1 if request is None else size_of(request)
         load = Load(byte_count, items, int(type(request) in READS), used)
         for one in used:

@@ -53,16 +53,21 @@ SHALLOW: Final = 7 * DEEPEST
 # printable ASCII but for the characters that XML may write otherwise: < > & " '
 _NAME: Final = rb"[ !#-%(-;=?-~]{1,1023}"
 _QUOTED: Final = rb"(?:'(%b)'|\"(%b)\")" % (_NAME, _NAME)
-_ID: Final = re.compile(rb" id=" + _QUOTED)
 _HEAD: Final = re.compile(
-    rb"<iq((?: [^<>]*)?)>"
+    rb"<iq((?: %(words)b?)?) id=%(id)b((?: %(words)b)?)>"
     rb"<pubsub xmlns=(?:'%(ns)b'|\"%(ns)b\")>"
-    rb"<(publish|retract)( [^<>]*)>"
-    rb"<item(?: id=%(id)b)?(/?)>" % {b"ns": re.escape(ns.PUBSUB.encode()), b"id": _QUOTED}
+    rb"<(publish|retract)( %(words)b)>"
+    rb"<item(?: id=%(id)b)?(>|/></retract></pubsub></iq>)"
+    % {
+        b"ns": re.escape(ns.PUBSUB.encode()),
+        b"id": _QUOTED,
+        b"words": b"[^<>]{0,%d}" % MAX_TAG_LENGTH,
+    }
 )
 _END: Final = b"</iq>"
 _PUBLISH_TAIL: Final = b"</item></publish></pubsub></iq>"
-_RETRACT_TAIL: Final = b"</retract></pubsub></iq>"
+_TAIL_LENGTH: Final = len(_PUBLISH_TAIL)
+_BEFORE_END: Final = _TAIL_LENGTH - len(_END)
 _ROOT_NAME: Final = re.compile(rb"<([^\s/<>]+)")
 
 
@@ -89,20 +94,15 @@ class Single(Struct, frozen=True, gc=False):
     """A publish or a retract of one item, with what its answer needs. A retract has no payload."""
 
     raw: bytes
-    child_from: int
     sender: Sender
-    id: bytes
+    address: bytes
+    """The attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
     node: NodeName
     item: ItemId | None
     payload: bytes | None
     space: str
     answer: str
     notify: bool
-
-    @property
-    def address(self) -> bytes:
-        """The attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
-        return b' id="' + self.id + self.sender.address
 
     def request(self, by: Principal, new_id: Callable[[], str]) -> Publish | Settle:
         """Return what is asked for; an item without an id is given a new one."""
@@ -113,7 +113,7 @@ class Single(Struct, frozen=True, gc=False):
 
     def echo(self) -> bytes:
         """Return the child of the IQ, for an error to repeat."""
-        return echo(self.raw[self.child_from : -len(_END)], "pubsub", ns.PUBSUB)
+        return echo(self.raw[self.raw.index(b">") + 1 : -len(_END)], "pubsub", ns.PUBSUB)
 
 
 class _Prover:
@@ -165,13 +165,14 @@ class SingleReader:
         head = _HEAD.match(data, at) if self._usual else None
         if head is None:
             return None
-        words, name, verb_words, one, other, empty = head.groups()
-        cut = _cut(data, head.end(), name, empty)
-        parts = _split(words)
-        verb = _verb(verb_words) if len(verb_words) <= MAX_TAG_LENGTH else None
-        if cut is None or parts is None or verb is None:
+        before, id_, quoted_id, behind, name, verb_words, one, other, tail = head.groups()
+        publishes = name == b"publish"
+        if publishes is not (tail == b">"):
             return None
-        payload, end = cut
+        payload, end = _cut(data, head.end()) if publishes else (None, head.end())
+        sender, verb = _sender(before, behind), _verb(verb_words)
+        if end < 0 or sender is None or verb is None:
+            return None
         raw = data[at:end]
         for prefix in self._prefixes:
             if prefix in raw:
@@ -182,8 +183,8 @@ class SingleReader:
             return None
         return Single(
             raw,
-            head.end(1) + 1 - at,
-            *parts,
+            sender,
+            b' id="' + (id_ or quoted_id) + sender.address,
             verb.node,
             None if item is None else ItemId(item.decode()),
             payload,
@@ -194,18 +195,19 @@ class SingleReader:
 
     def _space(self, payload: bytes, prefixes: tuple[bytes, ...]) -> str | None:
         """Return the namespace of the payload's root element, or None if there is any doubt."""
-        size = len(payload)
-        tag = payload[: payload.find(b">") + 1]
-        root = _root(tag) if len(tag) <= MAX_TAG_LENGTH else None
+        size, tag_size = len(payload), payload.find(b">") + 1
+        tag = payload[:tag_size]
+        root = _root(tag) if tag_size <= MAX_TAG_LENGTH else None
         if root is None or size > MAX_PAYLOAD_BYTES:
             return None
         space, close = root
-        if size != len(tag) if close is None else payload.find(close) != size - len(close) - 1:
+        if size != tag_size if close is None else payload.find(close) != size - len(close) - 1:
             return None
         if size > SHALLOW and payload.count(b"</") >= DEEPEST:
             return None  # there may be as many levels as end tags, and one more
-        if any(prefix in payload for prefix in prefixes):
-            return None
+        for prefix in prefixes:
+            if prefix in payload:
+                return None
         if size > 4 * MAX_BENEATH and payload.count(b"<") > MAX_BENEATH:
             return None  # there may be too many of them
         if size > MAX_NAMESPACE_LENGTH and long_namespace(payload) is not None:
@@ -213,32 +215,17 @@ class SingleReader:
         return space if self._prover.proves(payload) else None
 
 
-def _cut(data: bytes, start: int, verb: bytes, empty: bytes) -> tuple[bytes | None, int] | None:
-    """Return the payload that begins at `start`, if it is a publish, and where the whole stanza ends."""
-    if verb == b"retract":
-        whole = empty and data.startswith(_RETRACT_TAIL, start)
-        return (None, start + len(_RETRACT_TAIL)) if whole else None
-    end = data.find(_END, start) + len(_END)
-    stop = end - len(_PUBLISH_TAIL)
-    if empty or stop <= start or not data.startswith(_PUBLISH_TAIL, stop):
-        return None
+def _cut(data: bytes, start: int) -> tuple[bytes | None, int]:
+    """Return the payload that begins at `start`, and where the whole stanza ends; -1 if it ends otherwise than a publish."""
+    stop = data.find(_END, start) - _BEFORE_END
+    end = stop + _TAIL_LENGTH
+    if stop <= start or data[stop:end] != _PUBLISH_TAIL:
+        return None, -1
     return data[start:stop], end
 
 
 def _colons(prefixes: Iterable[str]) -> tuple[bytes, ...]:
     return tuple(prefix.encode() + b":" for prefix in prefixes if prefix)
-
-
-def _split(words: bytes) -> tuple[Sender, bytes] | None:
-    """Split the attributes of an IQ into the one that changes, its id, and what its sender always says."""
-    found = _ID.search(words)
-    if found is None or len(words) > MAX_TAG_LENGTH + len(found[0]):
-        return None
-    behind = words[found.end() :]
-    if behind and not behind.startswith(b" "):
-        return None
-    sender = _sender(words[: found.start()], behind)
-    return None if sender is None else (sender, found[1] or found[2])
 
 
 @remembered(SENDERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,9 +57,9 @@ def _by_node(
     session: SqlSession, query: str, pairs: Iterable[tuple[NodeName, str]]
 ) -> Iterable[Any]:
     """Run a statement whose keys are lists by node; of nodes that are not there there are no rows."""
-    lists: dict[NodeName, list[str]] = {}
+    lists: defaultdict[NodeName, list[str]] = defaultdict(list)
     for node, key in pairs:
-        lists.setdefault(node, []).append(key)
+        lists[node].append(key)
     ids = session.contents(lists) if query == "items" else session.ids(lists)
     keys = {str(ids[node]): some for node, some in lists.items() if node in ids}
     return _keyed(session, query, keys) if keys else ()

@@ -35,7 +35,10 @@ class ItemWrites:
         self._payloads = writes.payloads
         self._added: set[int] = set()
         rows = [row for write in writes.items for row in (write.before, write.after)]
-        self._ids = session.contents({row.node for row in rows if row is not None})
+        nodes = {row.node for row in rows if row is not None}
+        self._ids = session.contents(nodes)
+        for name in nodes - self._ids.keys():
+            raise StaleError("node", name)
         self._rows: defaultdict[str, list[Values]] = defaultdict(list)
         self._moved: list[tuple[Item, Item]] = []
         for write in writes.items:
@@ -59,14 +62,8 @@ class ItemWrites:
             if rows := self._rows.get(query):
                 self._session.each(query, rows)
 
-    def _node(self, item: Item) -> int:
-        try:
-            return self._ids[item.node]
-        except KeyError:
-            raise StaleError("node", item.node) from None
-
     def _guard(self, before: Item) -> Values:
-        return before.seq, self._node(before), before.state._value_, before.token
+        return before.seq, self._ids[before.node], before.state._value_, before.token
 
     def _parked(self) -> list[Item]:
         """Return the items that move to where another one is that moves too."""
@@ -85,11 +82,11 @@ class ItemWrites:
             return
         if before.node != now.node:
             self._moved.append((before, now))
-        values = *_handing(now), self._node(now), *_rest(now), *guard
+        values = *_handing(now), self._ids[now.node], *_rest(now), *guard
         self._rows["change_item"].append(values)
 
     def _add(self, item: Item) -> None:
-        node, payload = self._node(item), self._payloads[item.seq]
+        node, payload = self._ids[item.node], self._payloads[item.seq]
         self._added.add(item.seq)
         if not _is_plain(item):
             values = *_handing(item), node, *_rest(item), item.seq, item.id, payload
