@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from bench.pause_loads_crowds import CROWD_LOADS
 from bench.pause_loads_groups import GROUP_LOADS
+from bench.pause_loads_many import MANY_LOADS
 from bench.pause_loads_reading import READING_LOADS
 from bench.pause_loads_strangers import feed, prepare_dear_stanzas, prepare_pipelined_reads
 from pubqueue.app.store.listings import LocksFromLast
@@ -264,6 +265,7 @@ LOADS: Final = {
         Load("pipelined-reads", 1_000, _lay_news,          feed, prepare_pipelined_reads),
         *(Load(name, *row) for name, row in CROWD_LOADS.items()),
         *(Load(name, *row) for name, row in READING_LOADS.items()),
+        *(Load(name, *row) for name, row in MANY_LOADS.items()),
         *(Load(name, *row) for name, row in GROUP_LOADS.items()),
     )
 }

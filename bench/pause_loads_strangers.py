@@ -34,11 +34,14 @@ class Wire(asyncio.Transport):
         self.face: XmppFace
         self.pieces: list[bytes] = []
         self.answers = 0
+        self.told = 0
+        """Messages that were written."""
         self.reading = True
 
     def write(self, data: Any) -> None:
         """Take it, and return what the face sends to itself."""
         self.answers += data.count(b"<iq type=") - data.count(b'id="told-')
+        self.told += data.count(b"<message ")
         for part in data.split(b'<iq type="result" id="told-')[1:]:
             name = part[: part.index(b'"')].decode()
             me = f"from='{SERVICE}' to='{SERVICE}'"
@@ -71,7 +74,7 @@ class Wire(asyncio.Transport):
         self.reading = True
 
 
-async def _connected(service: Service) -> Wire:
+async def connected(service: Service) -> Wire:
     """Make a face, and have it greeted. That takes longer than any pause that is measured."""
     wire = Wire()
     wire.face = XmppFace(
@@ -105,7 +108,8 @@ async def feed(service: Service, size: int) -> None:
         await asyncio.sleep(QUIET)
 
 
-def _pieces(stanzas: list[str]) -> list[bytes]:
+def in_pieces(stanzas: list[str]) -> list[bytes]:
+    """Cut what is to be fed as a socket does."""
     data = "".join(stanzas).encode()
     return [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
 
@@ -113,8 +117,8 @@ def _pieces(stanzas: list[str]) -> list[bytes]:
 async def prepare_dear_stanzas(service: Service, size: int) -> None:
     """Have an account without rights send each kind of stanza that is dear to read, so many in all."""
     kinds = [make(STANZA) for make in KINDS.values()]
-    service.prepared = await _connected(service)
-    service.prepared.pieces = _pieces([kinds[number % len(kinds)] for number in range(size)])
+    service.prepared = await connected(service)
+    service.prepared.pieces = in_pieces([kinds[number % len(kinds)] for number in range(size)])
 
 
 async def prepare_pipelined_reads(service: Service, size: int) -> None:
@@ -123,5 +127,5 @@ async def prepare_pipelined_reads(service: Service, size: int) -> None:
         "<iq type='get' id='r{}' from='eve@localhost/x' to='queue.localhost'>"
         "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='heavy'/></pubsub></iq>"
     )
-    service.prepared = await _connected(service)
-    service.prepared.pieces = _pieces([ask.format(number) for number in range(size)])
+    service.prepared = await connected(service)
+    service.prepared.pieces = in_pieces([ask.format(number) for number in range(size)])

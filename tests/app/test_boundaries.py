@@ -295,7 +295,7 @@ async def test_what_nobody_has_foreseen_ends_no_service(stage, monkeypatch):
 
     with monkeypatch.context() as patched, capture_logs() as said:
         patched.setattr(broker_module, "RETRY", 0)
-        patched.setattr(broker_module, "batch_size", broken)
+        patched.setattr(broker_module.WaitingRequests, "take_batch", broken)
         assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
     assert [entry["event"] for entry in said] == ["broker.failed"]
     assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]

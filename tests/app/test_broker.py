@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
-from pubqueue.app.batch_size import MAX_BATCH_ITEMS, MAX_BATCH_REQUESTS, batch_size
+from pubqueue.app.batch_size import MAX_BATCH_ITEMS, MAX_BATCH_REQUESTS, WaitingRequests
 from pubqueue.app.broker import Broker
 from pubqueue.app.dispatcher import MAX_DELIVERIES
 from pubqueue.app.reader import ENDING
@@ -428,12 +428,20 @@ def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
         (): 0,
         (few,): 1,
         (many, few, few): 3,
-        (many, staged, few): 2,
-        (staged, few, many, few): 3,
-        (commits((0, 0, 999)), commits((0, 0, 600), (1, 0, 401)), few): 2,
-        (commits((0, 0, 10 * MAX_BATCH_ITEMS)), few): 1,
+        (many, staged, few): 3,
+        (staged, few, many, few): 4,
+        (commits((0, 0, 999)), commits((0, 0, 600), (1, 0, 401)), few): 3,
+        (commits((0, 0, 10 * MAX_BATCH_ITEMS)), few): 2,
         (few, NotifyFormer(JOBS), ReviewSubscribers(JOBS)): 2,
-        (ReviewSubscribers(JOBS), few): 1,
+        (ReviewSubscribers(JOBS), few): 2,
         (few,) * (MAX_BATCH_REQUESTS + 1): MAX_BATCH_REQUESTS,
     }
-    assert {given: batch_size([(one, print) for one in given]) for given in takes} == takes
+    assert {given: batch_of(given) for given in takes} == takes
+
+
+def batch_of(requests):
+    """Return how many of the requests the next batch takes."""
+    waiting = WaitingRequests()
+    for one in requests:
+        waiting.add(one, print)
+    return len(waiting.take_batch())

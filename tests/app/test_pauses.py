@@ -6,12 +6,21 @@ import pytest
 from bench.loads import LOADS
 from bench.pauses import measure
 
-ROWS = 4_500
+ROWS = 5_500
 """More than the largest slice: a sweep of 4,000 rows, and what the trickle does beside it."""
-STEPS = 800
+STEPS = 1_000
 """Thousands of instructions of SQLite."""
-SIZES = {"ripen-nodes": 300, "recovery": 5_000, "dear-stanzas": 15, "pipelined-reads": 300}
-"""Of loads that take long to lay."""
+SIZES = {
+    "ripen-nodes": 300,
+    "recovery": 5_000,
+    "dear-stanzas": 15,
+    "pipelined-reads": 300,
+    "large-publishes": 12,
+    "strangers": 6_000,
+    "items-for-some": 300,
+    "items-for-many": 1_200,
+}
+"""Of loads that take long to lay, or are many stanzas."""
 USUAL = 12_000
 
 

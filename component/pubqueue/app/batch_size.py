@@ -1,26 +1,36 @@
-"""How much of what waits goes into one batch: the work of a batch is bounded, for all others wait for it."""
+"""What of the requests that wait goes into the next batch: the work of a batch is bounded, for all others wait for it.
+
+Behind large requests nobody waits for more than the batch that is under way: a small request passes those that have no room
+in the next one. The requests of one account keep their order.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.queue.expiring import AT_ONCE
 from pubqueue.app.facts.transactions.committing import MAX_WINNERS
 from pubqueue.app.facts.transactions.moving import SLICE
 from pubqueue.app.store.rows import HELD
+from pubqueue.core.addresses import account_of
 from pubqueue.core.limits.request_sizes import size_of
 from pubqueue.core.nodes.large_audience import NotifyFormer
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
-from pubqueue.core.queue.expire import FreeLeft, Leave
+from pubqueue.core.queue.expire import Arrive, FreeLeft, Leave
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
+from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
 from pubqueue.core.transactions.moving import MoveWinners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Jid
+
+    Taken = tuple[Request, Callable[[Reply], None]]
 
 MAX_BATCH_REQUESTS: Final = 512
 """Requests in one batch."""
@@ -28,7 +38,17 @@ MAX_BATCH_REQUESTS: Final = 512
 MAX_BATCH_ITEMS: Final = 2000
 """Items that are published, moved, settled or freed in one batch; the last request may exceed that, for it is taken whole."""
 
+SETTLED: Final = 4
+"""What each id of a retract or an unlock counts: its item may be delivered again, so it is as much work as four publishes."""
+
+ARRIVED: Final = 5
+"""What an arrival counts: its subscriptions are looked up. It is not small, for very many may arrive at once."""
+
+SMALL: Final = 4
+"""The weight up to which a request passes large ones: whoever publishes or settles items one by one is not held up."""
+
 WEIGHTS: Final[dict[type, int]] = {
+    Arrive: ARRIVED,
     LookAtWinners: SLICE,
     MoveWinners: SLICE,
     Leave: HELD,
@@ -48,14 +68,78 @@ def weight(request: Request) -> int:
         return WEIGHTS[kind]
     if type(request) is CommitVersion:
         return min(sum(part.items for part in request.parts), MAX_WINNERS)
+    if isinstance(request, Settle):
+        return SETTLED * len(request.ids)
     return size_of(request)
 
 
-def batch_size(waiting: Sequence[tuple[Request, Callable[[Reply], None]]]) -> int:
-    """Return how many of the requests, from the first, go into the next batch."""
-    items = 0
-    for at, (request, _) in enumerate(waiting[:MAX_BATCH_REQUESTS], 1):
-        items += weight(request)
-        if items >= MAX_BATCH_ITEMS:
-            return at
-    return min(len(waiting), MAX_BATCH_REQUESTS)
+class WaitingRequests:
+    """The requests that wait for a batch, in their order."""
+
+    def __init__(self) -> None:
+        self._passed: deque[Taken] = deque()
+        """Requests that had no room in a batch, and those of the same accounts behind them."""
+        self._accounts: Counter[Jid | None] = Counter()
+        """The accounts of these."""
+        self._new: list[Taken] = []
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._passed) + len(self._new)
+
+    def add(self, request: Request, answer: Callable[[Reply], None]) -> None:
+        """Have a request wait behind all others."""
+        self._new.append((request, answer))
+
+    def take_all(self) -> list[Taken]:
+        """Take out all that wait."""
+        taken, self._new = [*self._passed, *self._new], []
+        self._passed.clear()
+        self._accounts.clear()
+        return taken
+
+    def take_batch(self) -> list[Taken]:
+        """Take out the requests of the next batch.
+
+        These are as many as there is room for, from the first. Small requests of other accounts than those that still
+        wait may follow. Each request is looked at once for that, however long it waits.
+        """
+        taken, items = self._take_passed()
+        seen = 0
+        for one in self._new:
+            if len(taken) >= MAX_BATCH_REQUESTS:
+                break
+            seen += 1
+            if not self._passed and items < MAX_BATCH_ITEMS:
+                items += weight(one[0])
+                taken.append(one)
+            elif weight(one[0]) <= SMALL and _account(one[0]) not in self._accounts:
+                taken.append(one)
+            else:
+                self._passed.append(one)
+                self._accounts[_account(one[0])] += 1
+        self._new = self._new[seen:]
+        return taken
+
+    def _take_passed(self) -> tuple[list[Taken], int]:
+        """Take out of those that were passed as many as there is room for, with their weight."""
+        taken: list[Taken] = []
+        items = 0
+        while self._passed and items < MAX_BATCH_ITEMS and len(taken) < MAX_BATCH_REQUESTS:
+            one = self._passed.popleft()
+            taken.append(one)
+            items += weight(one[0])
+            account = _account(one[0])
+            self._accounts[account] -= 1
+            if not self._accounts[account]:
+                del self._accounts[account]
+        return taken, items
+
+
+def _account(request: Request) -> Jid | None:
+    """Return the account that asks, arrives, leaves or could not be reached; None for the service itself."""
+    by = getattr(request, "by", None)
+    if by is not None:
+        return account_of(by.jid)
+    jid = getattr(request, "jid", None) or getattr(request, "to", None)
+    return None if jid is None else account_of(jid)

@@ -17,7 +17,7 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
-from pubqueue.app.batch_size import MAX_BATCH_ITEMS, batch_size
+from pubqueue.app.batch_size import MAX_BATCH_ITEMS, WaitingRequests
 from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.app.facts.context import SERVICE, Context
 from pubqueue.app.notify.fan_out import FanOut
@@ -129,7 +129,7 @@ class Broker:
         self._began = self._decided = 0.0
         self._rounds = 0
         self._reader = Reader(store, self._context, self._observers)
-        self._waiting: list[Taken] = []
+        self._waiting = WaitingRequests()
         self._acquaintances = Acquaintances()
         self._presence_retry = PresenceRetry(self._acquaintances)
         self._newcomers = Newcomers()
@@ -231,7 +231,7 @@ class Broker:
             return
         if type(request) is Arrive:
             self._newcomers.came(request.jid)
-        self._waiting.append((request, answer))
+        self._waiting.add(request, answer)
         self._quiet.clear()
         self._work.set()
 
@@ -297,10 +297,10 @@ class Broker:
                 return await self.settled()
         self._cut()
         self._reader.refuse_waiting()
-        left, self._waiting = self._waiting, []
+        left = self._waiting.take_all()
         for request, answer in left:
             if isinstance(request, Word):
-                self._waiting.append((request, answer))  # said once: nobody would repeat it
+                self._waiting.add(request, answer)  # said once: nobody would repeat it
             else:
                 answer_with(answer, at_the_end(request))
         log.warning("drain.refused", requests=len(left) - len(self._waiting))
@@ -336,7 +336,7 @@ class Broker:
             Exception
         ):  # the outermost boundary: what nobody has foreseen does not end the service
             log.exception("broker.failed", refused=len(self._waiting))
-            taken, self._waiting = self._waiting, []
+            taken = self._waiting.take_all()
             self._refuse(taken, Refusal.INTERNAL_FAULT)
             await asyncio.sleep(RETRY)
 
@@ -348,8 +348,7 @@ class Broker:
         if self._presence_retry.is_due:  # alone: what it meets is nobody else's
             taken, kicked = self._presence_retry.some(MAX_BATCH_ITEMS), False
         else:
-            count = batch_size(self._waiting)
-            taken, self._waiting = self._waiting[:count], self._waiting[count:]
+            taken = self._waiting.take_batch()
             kicked = self._kicked or self._looked is not None
             if self._looked is None:  # else the look that is under way comes to its end first
                 self._kicked = False
@@ -421,7 +420,7 @@ class Broker:
 
     def _refuse_waiting(self) -> None:
         """Tell those who wait behind a batch that does not end."""
-        taken, self._waiting = self._waiting, []
+        taken = self._waiting.take_all()
         if taken:
             log.error("batch.stalled", refused=len(taken))
         self._refuse(taken)

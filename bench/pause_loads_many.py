@@ -1,0 +1,188 @@
+"""Loads of single requests that are about very much: a worker with very many locks leaves, thousands of ids in one unlock,
+thousands of items in one publish, many items for very many subscribers, and the presence of very many strangers."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.asks import unlocks
+from harness.facts import BOB, BOSS, who
+from msgspec.structs import replace
+
+from bench.pause_loads_crowds import NEWS, lay_crowd
+from bench.pause_loads_strangers import SERVICE, connected, feed, in_pieces
+from bench.trickle import WORKER
+from pubqueue.app.store.listings import HeldBy, Total
+from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
+from pubqueue.core.model import (
+    Affiliation,
+    Item,
+    ItemId,
+    Jid,
+    Millis,
+    Node,
+    NodeConfig,
+    NodeName,
+    State,
+    Subscription,
+)
+from pubqueue.core.queue.expire import Leave
+from pubqueue.core.queue.force_unlock import Dismiss
+
+if TYPE_CHECKING:
+    from bench.trickle import CountingStore, Service
+    from pubqueue.app.store.ports import Transaction
+
+HEAVY: Final = NodeName("heavy")
+AT_ONCE: Final = 5_000
+DAY: Final = 86_400_000
+PAYLOAD: Final = b"<job xmlns='urn:x'/>"
+LARGE: Final = 4_000
+"""Ids, or items, of one request: more than is taken, and less than what is not even read."""
+
+SEEN: Final = 50
+"""Messages to each subscriber after which enough is seen of many items for many: the others are written as these."""
+
+PAUSE: Final = 0.05
+"""Seconds between two looks whether a load is dealt with."""
+
+
+async def lay_locks(store: CountingStore, size: int, now: Millis) -> None:
+    """Lay down a queue of which one worker holds so many items."""
+    node = Node(HEAVY, NodeConfig(queueing=True), Jid("boss@x"), Millis(0))
+    people = [("boss@x", Affiliation.OWNER), ("etl@x", Affiliation.PUBLISHER)]
+    writes = Writes(Millis(0), nodes=[Write(None, replace(node, items=size, subscriptions=1))])
+    writes.affiliations = [
+        Write(None, AffiliationRow(HEAVY, Jid(jid), role)) for jid, role in people
+    ]
+    row = Subscription(HEAVY, BOB, "s", 100_000, in_flight=size)
+    writes.subscriptions = [Write(None, row)]
+    await store.batch(lambda tx: tx.write(writes))
+    for begin in range(0, size, AT_ONCE):
+        part = range(begin, min(begin + AT_ONCE, size))
+        await store.batch(partial(_lock, part=part, now=now))
+
+
+def _lock(tx: Transaction, part: range, now: Millis) -> None:
+    first, token = tx.number("item", len(part)), tx.number("token", len(part))
+    writes = Writes(Millis(0))
+    facts: dict[str, Any] = {"holder": BOB, "taken": now, "deadline": Millis(now + DAY)}
+    for at, number in enumerate(part):
+        name = ItemId(f"i{number}")
+        item = Item(first + at, HEAVY, name, State.LOCKED, Jid("etl@x"), Millis(0))
+        writes.items.append(Write(None, replace(item, token=token + at, acquired=1, **facts)))
+        writes.payloads[item.seq] = PAYLOAD
+    tx.write(writes)
+
+
+async def leave(service: Service, _size: int) -> None:
+    """Have the worker leave, and wait until nothing is locked to it."""
+    await service.do(Leave(BOB))
+    await _see_free(service)
+
+
+async def dismiss(service: Service, _size: int) -> None:
+    """Have an owner end the worker's subscription and its locks."""
+    await service.do(Dismiss(who(BOSS), HEAVY, BOB))
+    await _see_free(service)
+
+
+async def _see_free(service: Service) -> None:
+    assert await service.store.read(lambda tx: tx.page(Total(HeldBy(BOB)))) == [0]
+
+
+async def unlock(service: Service, size: int) -> None:
+    """Unlock all: thousands at once, which is refused, and then as many at once as one request takes."""
+    names = [f"i{number}" for number in range(size)]
+    broker = service.broker
+    for at in range(0, size, LARGE):
+        reply = await broker.handle(unlocks(BOB, *names[at : at + LARGE], node=HEAVY))
+        assert isinstance(reply, Refused)
+        assert reply.refusal is Refusal.TOO_MANY_ITEMS
+    parts = [names[at : at + MAX_NAMED] for at in range(0, size, MAX_NAMED)]
+    await asyncio.gather(*(service.do(unlocks(BOB, *part, node=HEAVY)) for part in parts))
+
+
+# --- bytes into a face ---------------------------------------------------------------------------
+
+
+def _publish(name: str, by: str, node: str, ids: range) -> str:
+    items = "".join(f"<item id='{name}-{n}'><a xmlns='urn:x'/></item>" for n in ids)
+    return (
+        f"<iq type='set' id='{name}' from='{by}' to='{SERVICE}'>"
+        f"<pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='{node}'>{items}"
+        "</publish></pubsub></iq>"
+    )
+
+
+async def lay_queue(store: CountingStore, _size: int, now: Millis) -> None:
+    """Lay down an empty queue."""
+    await lay_locks(store, 0, now)
+
+
+async def prepare_large_publishes(service: Service, size: int) -> None:
+    """Publish 7,000 items at once, then 4,000, then as many as one request takes, again and again."""
+    counts = 7_000, LARGE, MAX_PUBLISHED, MAX_PUBLISHED
+    stanzas = []
+    for number in range(size):
+        count = counts[number % len(counts)]
+        by = "etl@x/1" if count <= MAX_PUBLISHED else "eve@x/1"  # what is refused is charged
+        stanzas.append(_publish(f"p{number}", by, HEAVY, range(count)))
+    service.prepared = await connected(service)
+    service.prepared.pieces = in_pieces(stanzas)
+
+
+async def feed_publishes(service: Service, size: int) -> None:
+    """Feed them, each of which is answered, and see that some were taken."""
+    await feed(service, size)
+    (node,) = (await service.store.read(lambda tx: tx.load(Needs(nodes={HEAVY})))).nodes
+    assert node.items >= MAX_PUBLISHED
+
+
+async def prepare_strangers(service: Service, size: int) -> None:
+    """Have so many accounts that are nobody here come and go."""
+    stanzas = [
+        f"<presence{kind} from='bot{number}@evil.example/{'x' * 100}' to='{SERVICE}'/>"
+        for number in range(size // 2)
+        for kind in ("", " type='unavailable'")
+    ]
+    service.prepared = await connected(service)
+    service.prepared.pieces = in_pieces(stanzas)
+
+
+async def feed_presence(service: Service, _size: int) -> None:
+    """Feed it, and wait until all of it is dealt with; nothing of it is answered."""
+    await feed(service, 0)
+    await service.broker.settled()
+
+
+async def prepare_items_for_many(service: Service, _size: int) -> None:
+    """Publish as many items at once as one request takes, to so many subscribers, who are told through the face."""
+    service.prepared = wire = await connected(service)
+    service.face.claims = lambda address: address == WORKER  # type: ignore[method-assign]  # the others are the wire's
+    wire.pieces = in_pieces([_publish("p", BOSS, NEWS, range(MAX_PUBLISHED))])
+
+
+async def tell_many(service: Service, size: int) -> None:
+    """Feed it, and wait until so many messages have left that each might have had some."""
+    await feed(service, 1)
+    while service.prepared.told < size * SEEN:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(PAUSE)
+
+
+# fmt: off
+MANY_LOADS: Final = {
+    "worker-leaves":    (20_000, lay_locks, leave),
+    "worker-dismissed": (20_000, lay_locks, dismiss),
+    "large-unlocks":    (20_000, lay_locks, unlock),
+    "large-publishes":     (100, lay_queue, feed_publishes, prepare_large_publishes),
+    "strangers":       (100_000, lay_queue, feed_presence, prepare_strangers),
+    "items-for-some":      (900, lay_crowd, tell_many, prepare_items_for_many),
+    "items-for-many":   (20_000, lay_crowd, tell_many, prepare_items_for_many),
+}
+"""By name: the size, what lays it down, what is measured, and what is done before that."""
+# fmt: on
