@@ -34,7 +34,7 @@ def test_between_two_slices_it_rests_for_as_long_as_a_slice_takes():
     outbox = SimpleNamespace(set_behind=lambda *_facts: None)
     many = ToMany("queue.x", component, pace, outbox)
     crowd = tuple(Jid(f"bot{number}@x/1") for number in range(1000))
-    many.tell(ToEach(crowd, Purged(NOBODY, NodeName("news"))))
+    many.notify(ToEach(crowd, Purged(NOBODY, NodeName("news"))))
     assert 0 < len(written) <= SLICE // EACH + 1
     rests = 0
     while loop.later:
