@@ -85,7 +85,9 @@ def in_profanity(server, home):
 
         screen.type(f"/cmd exec {OURS}#pause {SERVICE}")
         screen.until(
-            "Form title: Pause a queue", "hands out nothing more", "[field1] Node (required)"
+            "Form title: Pause a queue",
+            "A paused queue delivers nothing",
+            "[field1] Node (required)",
         )
         screen.type("/form submit")
         screen.until("jobs is paused.")

@@ -218,7 +218,7 @@ async def test_items_are_cancelled_and_dead_ones_handled_by_their_reasons(server
 async def test_a_queue_is_steered_and_who_did_it_is_logged(server, tmp_path):
     root = Operator(server)
     async with work(server, tmp_path) as (program, boss, bee):
-        assert "hands out nothing" in await root.does("pause", "jobs")
+        assert await root.does("pause", "jobs") == "jobs is paused.\n"
         assert (await root.rows("queues"))[0]["state"] == "paused"
         assert (await root.rows("release", "jobs", "a2"))[0]["count"] == 1
         await bee.next_message()  # that it is unlocked

@@ -33,6 +33,8 @@ from pubqueue.core.transactions.staging import AbortVersion, StagePublish
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.core.decision import Decision
+
 
 class Doom:
     """Counts the passages by one point."""
@@ -97,7 +99,13 @@ def _watch_commit(doom: Doom) -> None:
 
 def _watch_speech(doom: Doom) -> None:
     """Deliveries are spoken last: what was said before them is then on the wire, or they are too."""
-    original = Speaker.say
+    original, answering = Speaker.say, Speaker.answer
+
+    def answer(self: Speaker, taken: Any, decisions: Sequence[Decision], **how: Any) -> None:
+        for decision in decisions:
+            if not decision.notices:  # the others pass by `say`
+                doom.passes("answering")
+        answering(self, taken, decisions, **how)
 
     def say(self: Speaker, notices: Sequence[Any]) -> None:
         delivering = any(isinstance(notice, Deliver) for notice in notices)
@@ -110,7 +118,7 @@ def _watch_speech(doom: Doom) -> None:
             self._outbox._faces[0].component.flush()
             doom.passes("delivered")
 
-    Speaker.say = say
+    Speaker.say, Speaker.answer = say, answer
 
 
 WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
