@@ -170,7 +170,7 @@ async def prepare_items_for_many(service: Service, _size: int) -> None:
 async def tell_many(service: Service, size: int) -> None:
     """Feed it, and wait until so many messages have left that each might have had some."""
     await feed(service, 1)
-    while service.prepared.told < size * SEEN:  # noqa: ASYNC110  # nothing tells of it
+    while service.prepared.messages < size * SEEN:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(PAUSE)
 
 

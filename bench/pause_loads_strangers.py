@@ -34,14 +34,14 @@ class Wire(asyncio.Transport):
         self.face: XmppFace
         self.pieces: list[bytes] = []
         self.answers = 0
-        self.told = 0
+        self.messages = 0
         """Messages that were written."""
         self.reading = True
 
     def write(self, data: Any) -> None:
         """Take it, and return what the face sends to itself."""
         self.answers += data.count(b"<iq type=") - data.count(b'id="told-')
-        self.told += data.count(b"<message ")
+        self.messages += data.count(b"<message ")
         for part in data.split(b'<iq type="result" id="told-')[1:]:
             name = part[: part.index(b'"')].decode()
             me = f"from='{SERVICE}' to='{SERVICE}'"
