@@ -31,7 +31,7 @@ def test_a_batch_reads_all_items_and_a_stream_what_is_new():
 
 def test_the_table_alone_can_be_asked_for():
     assert table(LEAST) == "items"
-    assert table({"ReadTable": "nodes", "else": "x"}) == "nodes"
+    assert table({"Table": "nodes", "else": "x"}) == "nodes"
     with pytest.raises(OptionError, match=r"^option table: 'x' cannot be used; it takes: items, "):
         table({"table": "x"})
 
