@@ -16,16 +16,26 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.notify import backlog, fan_out
+from pubqueue.app.notify.fan_out import FanOut
 from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UnnotifiedNodes
-from pubqueue.core.decision import Done, Refusal
+from pubqueue.core.decision import Done, Refusal, SubscriberPage
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.large_audience import NextSubscribers
 from pubqueue.core.nodes.manage import Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
-from pubqueue.core.notices import Announce, Deleted, Retracted, singly
+from pubqueue.core.notices import (
+    NOBODY,
+    Announce,
+    Deleted,
+    Purged,
+    Retracted,
+    ToAll,
+    singly,
+)
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
@@ -358,6 +368,36 @@ async def test_while_nobody_can_be_reached_nobody_is_parted_with(stage):
     stage.face.up()
     await stage.reported()
     assert stage.heard == [Deleted(jid, JOBS) for jid in CROWD]
+
+
+class ClosingOutbox:
+    """An outbox that is open until somebody says otherwise; what is to be called when all has left waits."""
+
+    is_open = True
+
+    def __init__(self):
+        self.calls = []
+
+    def send(self, _notices):
+        return ()
+
+    def when_sent(self, _node, call):
+        self.calls.append(call)
+
+    def set_behind(self, *_of):
+        pass
+
+
+def test_behind_an_end_that_is_put_off_in_the_middle_the_next_news_begin_with_the_first_page():
+    outbox, asked = ClosingOutbox(), []
+    news = FanOut(outbox, lambda request, answer: asked.append((request, answer)))
+    news.keep([ToAll(Deleted(NOBODY, JOBS)), ToAll(Purged(NOBODY, JOBS))])
+    _, answer = asked.pop()
+    answer(SubscriberPage((ANN,), ANN))
+    outbox.is_open = False
+    outbox.calls.pop()()
+    ((request, _),) = asked
+    assert request == NextSubscribers(JOBS, None)
 
 
 async def test_who_subscribes_to_the_next_node_of_that_name_does_not_hear_of_the_end_of_the_last(

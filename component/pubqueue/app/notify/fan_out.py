@@ -148,6 +148,7 @@ class FanOut:
                 self._ask(asked, partial(self._notify_page, node, after, run or _run(queue)))
                 return
             queue.popleft()
+            after, run = None, 0  # they were of what has gone
             self._backlog.count(-_size(first))
             if isinstance(first, ToEach):
                 self._outbox.send([first])
