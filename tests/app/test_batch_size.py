@@ -9,6 +9,8 @@ from harness.facts import ANN, BOB, ETL, JOBS
 from pubqueue.app.batch_size import (
     MAX_BATCH_ITEMS,
     MAX_BATCH_REQUESTS,
+    MAX_UNPASSED_ITEMS,
+    PUBLISHED,
     SETTLED,
     SMALL,
     WaitingRequests,
@@ -19,6 +21,8 @@ from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.large_audience import NotifyFormer
 from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.transactions.model import Mark
+from pubqueue.core.transactions.staging import StagePublish
 
 IDS = [f"i{number}" for number in range(MAX_PUBLISHED)]
 UNLOCK = unlocks(BOB, *IDS[:MAX_NAMED])
@@ -45,11 +49,23 @@ def shared(*requests):
 @pytest.mark.parametrize("large", [UNLOCK, PUBLISH], ids=["unlocks", "publishes"])
 def test_who_asks_little_is_in_the_next_batch_however_much_others_ask(large):
     small = [retracts(ANN, "a"), touches(ANN, "b"), publishes("c", by="other@x")]
-    waiting = [large] * 20
-    taken, left = shared(*waiting, *small)
-    assert taken[-3:] == small
-    assert sum(map(weight, taken[:-3])) == MAX_BATCH_ITEMS
-    assert left == [large] * (20 - len(taken[:-3]))
+    waiting = waiting_of([large] * 20 + small)
+    assert next_batch(waiting) == small
+    assert next_batch(waiting) == [large]
+    waiting.add(small[0], print)
+    waiting.add(large, print)
+    assert next_batch(waiting) == [small[0]]
+    assert [next_batch(waiting) for _ in range(20)] == [[large]] * 20
+    assert not waiting
+
+
+def test_who_asks_much_has_every_second_batch_however_many_ask_little():
+    waiting, taken = waiting_of([PUBLISH] * 5), []
+    for number in range(10):
+        for at in range(MAX_BATCH_REQUESTS):
+            waiting.add(retracts(ANN, f"{number}.{at}"), print)
+        taken.append(next_batch(waiting))
+    assert [batch == [PUBLISH] for batch in taken] == [False, True] * 5
 
 
 def test_who_asks_little_behind_a_crowd_that_comes_and_goes_is_in_the_next_batch():
@@ -59,19 +75,31 @@ def test_who_asks_little_behind_a_crowd_that_comes_and_goes_is_in_the_next_batch
     taken, left = shared(*words, *small)
     assert taken == [*words[: len(taken) - 3], *small]
     assert left == words[len(taken) - 3 :]
-    assert sum(isinstance(one, Leave) for one in taken) <= 40
+    assert sum(map(weight, taken[:-3])) <= MAX_UNPASSED_ITEMS
+
+
+def test_what_is_no_great_work_stays_in_its_order():
+    asked = [publishes(*IDS[:100]), retracts(ANN, "a"), publishes(*IDS[:300]), touches(BOB, "b")]
+    assert shared(*asked) == (asked, [])
 
 
 def test_what_an_account_asks_behind_its_own_large_requests_waits_for_these():
-    small = publishes("last")
-    taken, left = shared(*[PUBLISH] * 5, small, publishes("other", by="other@x"), small)
-    assert taken == [PUBLISH, PUBLISH, publishes("other", by="other@x")]
-    assert left == [*[PUBLISH] * 3, small, small]
+    small, other = publishes("last"), publishes("other", by="other@x")
+    waiting = waiting_of([*[PUBLISH] * 3, small, other, small])
+    assert next_batch(waiting) == [other]
+    assert [next_batch(waiting) for _ in range(4)] == [*[[PUBLISH]] * 3, [small, small]]
+
+
+def test_what_is_published_behind_what_the_account_stages_waits_too():
+    staged, behind = StagePublish(PUBLISH, Mark("app", 1)), publishes("b")
+    waiting = waiting_of([staged, behind])
+    assert [next_batch(waiting), next_batch(waiting)] == [[staged], [behind]]
 
 
 def test_another_connection_of_the_account_waits_too():
     behind = publishes("b", by=f"{account_of(Jid(ETL))}/other")
-    assert shared(*[PUBLISH] * 3, behind) == ([PUBLISH, PUBLISH], [PUBLISH, behind])
+    waiting = waiting_of([PUBLISH, behind])
+    assert [next_batch(waiting), next_batch(waiting)] == [[PUBLISH], [behind]]
 
 
 def test_who_leaves_behind_its_own_requests_leaves_after_them():
@@ -80,13 +108,13 @@ def test_who_leaves_behind_its_own_requests_leaves_after_them():
 
 
 def test_what_the_service_asks_of_itself_stays_in_its_order():
-    waiting = [NotifyFormer(JOBS), NotifyFormer(JOBS), Expire(), publishes("a")]
-    assert shared(*waiting) == ([waiting[0], waiting[3]], waiting[1:3])
+    asked = [NotifyFormer(JOBS), NotifyFormer(JOBS), Expire(), publishes("a")]
+    assert shared(*asked) == (asked[3:], asked[:3])
 
 
 def test_an_id_that_is_settled_counts_more_than_one_that_is_published():
     assert weight(UNLOCK) == SETTLED * MAX_NAMED == MAX_BATCH_ITEMS
-    assert weight(PUBLISH) == MAX_PUBLISHED
+    assert weight(PUBLISH) == PUBLISHED * MAX_PUBLISHED == MAX_BATCH_ITEMS
 
 
 @pytest.mark.parametrize("seed", range(20))

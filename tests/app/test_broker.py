@@ -15,7 +15,13 @@ from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app import rules
-from pubqueue.app.batch_size import MAX_BATCH_ITEMS, MAX_BATCH_REQUESTS, WaitingRequests
+from pubqueue.app.batch_size import (
+    MAX_BATCH_ITEMS,
+    MAX_BATCH_REQUESTS,
+    MAX_UNPASSED_ITEMS,
+    PUBLISHED,
+    WaitingRequests,
+)
 from pubqueue.app.broker import Broker
 from pubqueue.app.dispatcher import MAX_DELIVERIES
 from pubqueue.app.reader import ENDING
@@ -422,18 +428,19 @@ async def test_who_reads_is_answered_before_the_end(stage):
 
 
 def test_a_batch_takes_so_many_items_whatever_they_are_published_with():
-    many = publishes(*(f"i{n}" for n in range(MAX_BATCH_ITEMS // 2)))
+    many = publishes(*(f"i{n}" for n in range(MAX_UNPASSED_ITEMS // PUBLISHED)))
     few, staged = publishes("a"), StagePublish(many, Mark("app", 1))
     takes = {
         (): 0,
         (few,): 1,
         (many, few, few): 3,
-        (many, staged, few): 3,
-        (staged, few, many, few): 4,
-        (commits((0, 0, 999)), commits((0, 0, 600), (1, 0, 401)), few): 3,
-        (commits((0, 0, 10 * MAX_BATCH_ITEMS)), few): 2,
-        (few, NotifyFormer(JOBS), ReviewSubscribers(JOBS)): 2,
-        (ReviewSubscribers(JOBS), few): 2,
+        (many, staged, few): 1,
+        (staged, many): 1,
+        (few, staged, many): 1,
+        (commits((0, 0, 400)), commits((0, 0, 300), (1, 0, 300)), few): 3,
+        (commits((0, 0, 10 * MAX_BATCH_ITEMS)), few): 1,
+        (few, NotifyFormer(JOBS), ReviewSubscribers(JOBS)): 1,
+        (ReviewSubscribers(JOBS), few): 1,
         (few,) * (MAX_BATCH_REQUESTS + 1): MAX_BATCH_REQUESTS,
     }
     assert {given: batch_of(given) for given in takes} == takes

@@ -21,6 +21,7 @@ from pubqueue.core.changes import EndSubscription, GiveUp, Release
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.large_audience import NotifyFormer
 from pubqueue.core.notices import Deliver, Unlocked
 from pubqueue.core.queue.expire import WORKER_LOST, Arrive, FreeLeft, Leave
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
@@ -178,10 +179,11 @@ def test_who_subscribes_again_while_it_holds_very_much_has_that_in_flight(shell)
 
 
 def batch_of(requests):
-    """Return how many of the requests the next batch takes."""
+    """Return how many of the requests the next batch takes of those that have had no room in one."""
     waiting = WaitingRequests()
-    for one in requests:
+    for one in (NotifyFormer(JOBS), *requests):
         waiting.add(one, print)
+    assert [one for one, _ in waiting.take_batch()] == [NotifyFormer(JOBS)]
     return len(waiting.take_batch())
 
 

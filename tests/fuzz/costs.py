@@ -55,14 +55,17 @@ def _job(inner: str, words: str = "") -> str:
     return f"<item><job xmlns='urn:work'{words}>{inner}</job></item>"
 
 
+PAD: Final = " " * 114
+"""So that a stanza has as many items as are read, and not more."""
+
 # fmt: off
 KINDS: Final[dict[str, Callable[[int], str]]] = {
-    "declarations times items":        lambda n: _iq("<item><a/></item>" * (n // 34), _declared(n // 2)),
-    "as many as may be times items":   lambda n: _iq("<item><a/></item>" * (n // 17), _declared(4000)),
-    "declarations that are used":  lambda n: _iq("<item><a>p1:p2:p3:</a></item>" * (n // 30), _declared(4000)),
+    "declarations times items":        lambda n: _iq(f"<item><a/>{PAD}</item>" * (n // 262), _declared(n // 2)),
+    "as many as may be times items":   lambda n: _iq(f"<item><a/>{PAD}</item>" * (n // 131), _declared(4000)),
+    "declarations that are used":  lambda n: _iq(f"<item><a>p1:p2:p3:</a>{PAD}</item>" * (n // 144), _declared(4000)),
     "a namespace times elements":      lambda n: _iq(f"<item><a xmlns='{'u' * (n // 2)}'>{'<b/>' * (n // 8)}</a></item>"),
     "a namespace times attributes":    lambda n: _iq(_job("<b p:c=''/>" * (n // 22), f" xmlns:p='{'u' * (n // 2)}'")),
-    "a namespace times items":         lambda n: _iq("<item><p:a/></item>" * (n // 38), f" xmlns:p='{'u' * (n // 2)}'"),
+    "a namespace times items":         lambda n: _iq(f"<item><p:a/>{PAD}</item>" * (n // 264), f" xmlns:p='{'u' * (n // 2)}'"),
     "children":                    lambda n: _iq("<a/>" * (n // 4)),
     "items":                       lambda n: _iq("<item/>" * (n // 7)),
     "elements of a payload":       lambda n: _iq(_job("<a/>" * (n // 4))),

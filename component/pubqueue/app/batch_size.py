@@ -19,9 +19,11 @@ from pubqueue.core.nodes.large_audience import NotifyFormer
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.queue.expire import Arrive, FreeLeft, Leave
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
 from pubqueue.core.transactions.moving import MoveWinners
+from pubqueue.core.transactions.staging import StagePublish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,14 +40,22 @@ MAX_BATCH_REQUESTS: Final = 512
 MAX_BATCH_ITEMS: Final = 2000
 """Items that are published, moved, settled or freed in one batch; the last request may exceed that, for it is taken whole."""
 
+MAX_UNPASSED_ITEMS: Final = 1000
+"""Items up to which requests are taken in their order; what would exceed that is great work, and has batches of its own."""
+
+PUBLISHED: Final = 2
+"""What each item of a publish counts: it may be delivered at once, so it is written twice."""
+
 SETTLED: Final = 4
-"""What each id of a retract or an unlock counts: its item may be delivered again, so it is as much work as four publishes."""
+"""What each id of a retract or an unlock counts: its item may be delivered again, and its end is logged."""
 
 ARRIVED: Final = 5
 """What an arrival counts: its subscriptions are looked up. It is not small, for very many may arrive at once."""
 
 SMALL: Final = 4
 """The weight up to which a request passes large ones: whoever publishes or settles items one by one is not held up."""
+
+PUBLISHES: Final = frozenset({Publish, StagePublish})
 
 WEIGHTS: Final[dict[type, int]] = {
     Arrive: ARRIVED,
@@ -66,11 +76,11 @@ def weight(request: Request) -> int:
     kind = type(request)
     if kind in WEIGHTS:
         return WEIGHTS[kind]
-    if type(request) is CommitVersion:
+    if isinstance(request, CommitVersion):
         return min(sum(part.items for part in request.parts), MAX_WINNERS)
     if isinstance(request, Settle):
         return SETTLED * len(request.ids)
-    return size_of(request)
+    return PUBLISHED * size_of(request) if kind in PUBLISHES else size_of(request)
 
 
 class WaitingRequests:
@@ -82,6 +92,7 @@ class WaitingRequests:
         self._accounts: Counter[Jid | None] = Counter()
         """The accounts of these."""
         self._new: list[Taken] = []
+        self._turn_of_passed = False
 
     def __len__(self) -> int:
         """Return how many wait."""
@@ -99,21 +110,30 @@ class WaitingRequests:
         return taken
 
     def take_batch(self) -> list[Taken]:
-        """Take out the requests of the next batch.
+        """Take out the requests of the next batch: small ones and those that passed by turns, where both wait."""
+        if self._passed and (self._turn_of_passed or not self._new):
+            self._turn_of_passed = False
+            return self._take_passed()
+        self._turn_of_passed = True
+        return self._take_new() or self._take_passed()
 
-        These are as many as there is room for, from the first. Small requests of other accounts than those that still
-        wait may follow. Each request is looked at once for that, however long it waits.
+    def _take_new(self) -> list[Taken]:
+        """Take out what is no great work of those that came since, from the first.
+
+        The others, and those of the same accounts behind them, are passed by small ones. Each request is looked at once
+        for that, however long it waits.
         """
-        taken, items = self._take_passed()
-        seen = 0
+        taken: list[Taken] = []
+        items = seen = 0
         for one in self._new:
             if len(taken) >= MAX_BATCH_REQUESTS:
                 break
             seen += 1
-            if not self._passed and items < MAX_BATCH_ITEMS:
-                items += weight(one[0])
+            size = weight(one[0])
+            if not self._passed and (size <= SMALL or items + size <= MAX_UNPASSED_ITEMS):
+                items += size
                 taken.append(one)
-            elif weight(one[0]) <= SMALL and _account(one[0]) not in self._accounts:
+            elif size <= SMALL and _account(one[0]) not in self._accounts:
                 taken.append(one)
             else:
                 self._passed.append(one)
@@ -121,8 +141,8 @@ class WaitingRequests:
         self._new = self._new[seen:]
         return taken
 
-    def _take_passed(self) -> tuple[list[Taken], int]:
-        """Take out of those that were passed as many as there is room for, with their weight."""
+    def _take_passed(self) -> list[Taken]:
+        """Take out of those that were passed as many as there is room for."""
         taken: list[Taken] = []
         items = 0
         while self._passed and items < MAX_BATCH_ITEMS and len(taken) < MAX_BATCH_REQUESTS:
@@ -133,12 +153,12 @@ class WaitingRequests:
             self._accounts[account] -= 1
             if not self._accounts[account]:
                 del self._accounts[account]
-        return taken, items
+        return taken
 
 
 def _account(request: Request) -> Jid | None:
     """Return the account that asks, arrives, leaves or could not be reached; None for the service itself."""
-    by = getattr(request, "by", None)
+    by = getattr(getattr(request, "publish", request), "by", None)
     if by is not None:
         return account_of(by.jid)
     jid = getattr(request, "jid", None) or getattr(request, "to", None)

@@ -17,6 +17,7 @@ from pubqueue.faces.xmpp.stream.component import (
     PlaceTakenError,
     RefusedByServerError,
 )
+from pubqueue.faces.xmpp.stream.slices import SLICE
 
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 ASKED = 10_000
@@ -290,8 +291,9 @@ def test_who_pauses_hears_no_more_not_even_what_has_been_read_until_it_goes_on(l
         runner.run(play())
 
 
+@pytest.mark.parametrize("between", ["", " " * 3 * SLICE], ids=["read", "not read yet"])
 @LOOPS
-def test_of_what_was_not_taken_when_the_stream_ends_presence_and_bounces_are(loop):
+def test_of_what_was_not_taken_when_the_stream_ends_presence_and_bounces_are(loop, between):
     async def play():
         async with StubServer() as server:
             hearer = Hearer(server)
@@ -299,7 +301,7 @@ def test_of_what_was_not_taken_when_the_stream_ends_presence_and_bounces_are(loo
             async with hearer.running():
                 gone = "<presence type='unavailable' id='gone' from='a@b/c' to='queue.localhost'/>"
                 back = "<message type='error' id='back' from='a@b/c' to='queue.localhost'/>"
-                await server.send(iq("0") + iq("1") + gone + iq("2") + back)
+                await server.send(iq("0") + iq("1") + between + gone + iq("2") + back)
                 await hearer.has_heard("0")
                 assert hearer.ids == ["0"]
                 hearer.stream.abort()

@@ -17,7 +17,7 @@ from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.stream import pace
+from pubqueue.faces.xmpp.stream import pace, slices
 from pubqueue.faces.xmpp.stream.component import HIGH_WATER_BYTES
 from pubqueue.faces.xmpp.stream.reads import AT_ONCE
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
@@ -162,6 +162,9 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
 
 async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, monkeypatch):
     monkeypatch.setattr(backlog, "MAX_BYTES", 3 * PAYLOAD)
+    monkeypatch.setattr(
+        slices, "SLICE", 1 << 20
+    )  # turns of the loop are counted below, no time passes
     await an_audience(stage, count=100)
     stage.server.stop_reading()
     for number in range(8):
@@ -275,8 +278,9 @@ async def test_large_answers_are_made_as_the_server_reads_them(stage):
     assert set(answers.values()) == {"result"}
 
 
-async def test_who_reads_much_at_once_is_asked_to_wait_and_others_are_served(stage):
+async def test_who_reads_much_at_once_is_asked_to_wait_and_others_are_served(stage, monkeypatch):
     """Pipelined reads of one account: what others ask comes behind a few of them at most."""
+    monkeypatch.setattr(slices, "SLICE", 1 << 20)  # all of it before anything is answered
     for number in range(4):
         assert await stage.ask(f"i{number}", stage_items(number)) == "result"
     questions = [stage.iq(f"q{n}", "<items node='news'/>", kind="get") for n in range(300)]

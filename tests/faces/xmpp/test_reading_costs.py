@@ -2,6 +2,8 @@
 
 import pytest
 
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.stream import reader
@@ -45,7 +47,18 @@ def declared(byte_count):
 
 LONG = "u" * (MAX_NAMESPACE_LENGTH + 1)
 EXCESSIVE = {
-    "items": (publish("<item/>" * (MAX_OF_A_LEVEL + 1)), TOO_MANY),
+    "items": (
+        publish("<item/>" * (MAX_PUBLISHED + 1)),
+        Refused(Refusal.TOO_MANY_ITEMS, limit=MAX_PUBLISHED),
+    ),
+    "ids": (
+        iq(f"<retract node='jobs'>{'<item/>' * (MAX_NAMED + 1)}</retract>"),
+        Refused(Refusal.TOO_MANY_ITEMS, limit=MAX_NAMED),
+    ),
+    "fields": (
+        iq(f"<publish><item/></publish><x>{'<field/>' * MAX_OF_A_LEVEL}</x>"),
+        TOO_MANY,
+    ),
     "children": (iq("<a/>" * (MAX_OF_A_LEVEL + 1)), TOO_MANY),
     "many children": (iq("<a/>" * 60_000), TOO_MANY),
     "children of children": (iq("<a><b/><b/></a>" * (MAX_OF_A_LEVEL // 2 + 1)), TOO_MANY),
@@ -97,9 +110,13 @@ def test_what_is_too_much_comes_out_as_its_head_and_the_next_as_ever(kind, size)
 
 
 def test_up_to_the_bounds_all_is_read():
-    items = item("") * (MAX_OF_A_LEVEL - 1)
+    items = item("") * MAX_PUBLISHED
     for text in (
         publish(items),
+        publish(items).replace(
+            "</pubsub>",
+            "<publish-options><x xmlns='jabber:x:data' type='submit'/></publish-options></pubsub>",
+        ),
         publish(item("<a/>" * (MAX_BENEATH - 10))),
         publish(item(""), declared(MAX_DECLARED - 100)),
         publish(item(f"<a xmlns='{LONG[1:]}'/>")),
@@ -111,7 +128,7 @@ def test_up_to_the_bounds_all_is_read():
         (one,) = parser.feed(text.encode()[1:])
         assert not one.excess, one.excess
         request = PUBLISH.read(Iq(one, Principal(Jid("eve@localhost/x")), lambda: "new"))
-        assert len(request.drafts) == (MAX_OF_A_LEVEL - 1 if text == publish(items) else 1)
+        assert len(request.drafts) == (MAX_PUBLISHED if items in text else 1)
 
 
 def test_a_head_that_is_refused_has_no_children():

@@ -21,6 +21,7 @@ from pubqueue.app.principals import Principals
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.stream import slices
 from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.stores.sqlite import SqliteStore
 
@@ -90,7 +91,8 @@ class Service:
 
 
 @pytest.fixture
-async def service(steps, tmp_path):
+async def service(steps, tmp_path, monkeypatch):
+    monkeypatch.setattr(slices, "TURN", 3600)  # counted, not timed: a piece is read in one turn
     async with AsyncExitStack() as stack:
         store = SqliteStore(tmp_path / "queue.db")
         await store.open()

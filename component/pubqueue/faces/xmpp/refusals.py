@@ -46,9 +46,11 @@ def bad_request(detail: str = "", text: str = "") -> StanzaError:
     return StanzaError("modify", "bad-request", detail, text=text)
 
 
-def excessive(text: str) -> StanzaError:
+def excessive(excess: str | Refused) -> StanzaError:
     """Return the error for a request that has more of something than is read."""
-    return StanzaError("modify", "policy-violation", text=text)
+    if isinstance(excess, Refused):
+        return words(excess)
+    return StanzaError("modify", "policy-violation", text=excess)
 
 
 def busy(why: str) -> StanzaError:

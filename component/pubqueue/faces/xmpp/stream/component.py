@@ -23,6 +23,7 @@ from pubqueue.faces.xmpp.stream.faults import fault
 from pubqueue.faces.xmpp.stream.plain_component import PlainComponent
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
+from pubqueue.faces.xmpp.stream.slices import Slices
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Component(PlainComponent):
         self._on_down = on_down
         self._on_room = on_room
         self._stanzas: deque[Stanza | Single] = deque()
+        self._slices = Slices(self.loop, self._read)
         self._pauses: set[str] = set()
         self._reading = True
         self._clogged = False
@@ -221,6 +223,7 @@ class Component(PlainComponent):
         self._down.set()
 
     def _on_disconnected(self, _reason: object) -> None:
+        self._feed_last()
         self._stream = None
         self._out.clear()
         self._gathered = 0
@@ -234,6 +237,13 @@ class Component(PlainComponent):
         self._pauses.discard(STALLED)
         self._take_last_words()
         self._down.set()
+
+    def _feed_last(self) -> None:
+        """Have the bytes parsed that had come by the end."""
+        unread = self._slices.take_out()
+        if unread and self._stream is not None:
+            with contextlib.suppress(Exception):  # the connection is gone anyway
+                self._stanzas.extend(self._stream.feed(unread))
 
     def _take_last_words(self) -> None:
         """Hand on what is told only once; requests that were not taken cannot be answered any more."""
@@ -264,7 +274,7 @@ class Component(PlainComponent):
         self.stop_taking()
         self.flush()
         self._pauses.clear()
-        self._hand_on()
+        self._go_on()
         if self.transport is not None:
             patience = patience if self.ready else min(patience, 1.0)
             with contextlib.suppress(TimeoutError):
@@ -291,31 +301,46 @@ class Component(PlainComponent):
 
     def data_received(self, data: bytes | str) -> None:
         """Take bytes from the server. What cannot be a stream costs the connection, nothing else."""
+        if self._stream is not None and not isinstance(data, str):
+            self.traffic.bytes_in += len(data)
+            self._slices.take(data)
+
+    def _read(self, data: bytes) -> bool:
+        """Read a slice, hand on what it completes, and say whether the next one may follow."""
         stream = self._stream
-        if stream is None or isinstance(data, str):
-            return
-        self.traffic.bytes_in += len(data)
+        if stream is None or not self._feed(stream, data):
+            return False
+        self._hand_on()
+        if stream.closed:
+            self.abort()
+        return not self._is_held
+
+    def _feed(self, stream: StreamParser, data: bytes) -> bool:
+        """Have bytes parsed, and say whether they could be; if not, the connection is given up."""
         greeted = stream.header is not None
         try:
             stanzas = stream.feed(data)
         except ET.ParseError as problem:
             log.warning("stream.unparsable", why=str(problem))
             self.abort()
-            return
+            return False
         except Exception as problem:  # a fault of ours: whose stanza it was, nobody knows
             log.error("stream.failed", **fault(problem))  # noqa: TRY400  # no payload
             self.abort()
-            return
+            return False
         if not greeted and stream.header is not None:
             header = ET.Element("stream", stream.header)
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
         self._stanzas.extend(stanzas)
-        self._hand_on()
-        if stream.closed:
-            self.abort()
+        return True
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether nothing is taken; a new stream is greeted first."""
+        return bool(self._pauses) and self.ready
 
     def _hand_on(self) -> None:
-        """Hand on what has come, as long as more work may be taken."""
+        """Hand on what has come, as long as more work may be taken; the server is read when all of it is."""
         while self._stanzas and not (self._pauses and self.ready):
             stanza = self._stanzas.popleft()
             try:
@@ -325,9 +350,17 @@ class Component(PlainComponent):
                     self._on_stanza(stanza)
             except Exception as problem:  # the boundary between stanzas: the next one is taken
                 log.error("stanza.failed", **fault(problem))  # noqa: TRY400  # no payload
-        if not self._pauses and not self._reading and self.transport is not None:
+        if self._slices:
+            self._stop_reading()
+        elif not self._pauses and not self._reading and self.transport is not None:
             self._reading = True
             self.transport.resume_reading()
+
+    def _go_on(self) -> None:
+        """Hand on what waits, then read on."""
+        self._hand_on()
+        if not self._is_held:
+            self._slices.go_on()
 
     def pause_reading(self, why: str = ASKED) -> None:
         """Take no more stanzas from the server, not even what has been read, until nobody has a reason not to."""
@@ -339,7 +372,7 @@ class Component(PlainComponent):
         """Go on, as far as this reason goes."""
         self._pauses.discard(why)
         if not self._pauses:
-            self.loop.call_soon(self._hand_on)
+            self.loop.call_soon(self._go_on)
 
     def _stop_reading(self) -> None:
         if self._reading and self.transport is not None:

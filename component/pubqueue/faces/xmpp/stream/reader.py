@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.faces.xmpp.stream.expat_feeder import ExpatFeeder
 from pubqueue.faces.xmpp.stream.passed_over import (
     MAX_BENEATH,
@@ -30,6 +32,7 @@ from pubqueue.faces.xmpp.stream.passed_over import (
 )
 from pubqueue.faces.xmpp.stream.single import SingleReader
 from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +45,19 @@ KEPT: Final = 5
 MAX_OF_A_LEVEL: Final = 5000
 """Elements of one of these levels in a stanza. One costs some microseconds."""
 
+ITEMS_OF: Final = {
+    ns.tag(ns.PUBSUB, "publish"): MAX_PUBLISHED,
+    ns.tag(ns.PUBSUB, "retract"): MAX_NAMED,
+    ns.tag(ns.QUEUEING, "unlock"): MAX_NAMED,
+    ns.tag(ns.PUBQUEUE, "touch"): MAX_NAMED,
+}
+"""Elements that these may have: no more are built of what would be refused anyway."""
+
 MAX_LOOKED_AT: Final = 500
 """Elements of a stanza whose children are not read, after which it is passed over without looking at each."""
+
+MOST: Final = [MAX_OF_A_LEVEL] * (KEPT + 1)
+"""How many elements each level may have, unless something is known of the one above."""
 
 MAX_DECLARED: Final = 4096
 """Bytes of namespace declarations that may hold for an element above the payload: each payload may have to repeat them."""
@@ -82,8 +96,9 @@ class StreamParser:
         self._texts: list[list[str]] = []
         self._weights: list[int] = []
         self._counts = [0] * (KEPT + 1)
+        self._most = MOST.copy()
         self._kept = KEPT
-        self._excess = ""
+        self._excess: str | Refused = ""
         self._passed_over: PassedOver | None = None
         self._spent = 0.0
         self._declared: dict[str, str] = {}
@@ -233,6 +248,9 @@ class StreamParser:
         if (excess := self._judge(depth)) and depth > 1:
             self._pass_over(excess)
             return
+        if depth < KEPT - 1:  # it may have items
+            items = self._counts[depth + 1] + ITEMS_OF.get(tag, MAX_OF_A_LEVEL)
+            self._most[depth + 1] = min(items, MAX_OF_A_LEVEL)
         element = Element(tag, attributes, self._expat.CurrentByteIndex)
         if self._declared:
             element.declared, self._declared = self._declared, {}
@@ -254,25 +272,26 @@ class StreamParser:
         if self._beneath > (MAX_LOOKED_AT if self._excess else MAX_BENEATH):
             self._leave_to_pass_over(self._excess or TOO_MANY)
 
-    def _leave_to_pass_over(self, excess: str) -> None:
+    def _leave_to_pass_over(self, excess: str | Refused) -> None:
         """Look at nothing more of what expat is reading: the end of this stanza is looked for without it."""
         parser = self._expat
         parser.StartElementHandler = parser.EndElementHandler = None
         parser.CharacterDataHandler = parser.StartNamespaceDeclHandler = None
         self._excess, self._passed_over = excess, PassedOver()
 
-    def _judge(self, depth: int) -> str:
+    def _judge(self, depth: int) -> str | Refused:
         """Count an element, and return why it is one too many, or "" if it is not."""
         self._counts[depth] += 1
         weight = self._weights[-1] if self._weights else 0
         if self._declared and depth < KEPT:
             weight += sum(len(p) + len(uri) for p, uri in self._declared.items())
         self._weights.append(weight)
-        if self._counts[depth] > MAX_OF_A_LEVEL:
-            return TOO_MANY
+        if self._counts[depth] > self._most[depth]:
+            items = ITEMS_OF.get(self._path[-1].tag) if self._path else None
+            return Refused(Refusal.TOO_MANY_ITEMS, limit=items) if items else TOO_MANY
         return TOO_MUCH_DECLARED if weight > MAX_DECLARED else ""
 
-    def _pass_over(self, excess: str) -> None:
+    def _pass_over(self, excess: str | Refused) -> None:
         """Build nothing more of this stanza, from the element on that has just begun."""
         self._weights.pop()
         self._excess, self._kept = excess, len(self._path)
@@ -283,6 +302,7 @@ class StreamParser:
         """Begin to count anew."""
         self._deepest, self._beneath, self._kept, self._excess = 0, 0, KEPT, ""
         self._counts = [0] * (KEPT + 1)
+        self._most = MOST.copy()
 
     def _open(self, attributes: dict[str, str]) -> None:
         """Take the stream's own start tag; one that `_renew` repeats is known."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.xml.text import ECHOED, attribute, echo, in_quotes, quoted
 from pubqueue_xeps.wire import ns
+
+if TYPE_CHECKING:
+    from pubqueue.core.decision import Refused
 
 _NAME_END: Final = re.compile(rb"[\s/>]")
 _PREFIX: Final = re.compile(rb"(?<![^\s<>/\"'=:&;])[^\s<>/\"'=:&;]+(?=:)")
@@ -50,7 +53,12 @@ class Stanza:
     __slots__ = ("_declared", "cost", "depth", "excess", "raw", "top")
 
     def __init__(
-        self, top: Element, raw: bytes, depth: int, declared: dict[str, str], excess: str = ""
+        self,
+        top: Element,
+        raw: bytes,
+        depth: int,
+        declared: dict[str, str],
+        excess: str | Refused = "",
     ) -> None:
         self.top = top
         self.raw = raw
