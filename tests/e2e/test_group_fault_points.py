@@ -9,14 +9,12 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
 
 import pytest
-from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, reported
+from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, reported, trading
 from harness import doomed
 from harness.patience import TIMEOUT
 from harness.program import Program, write_config
-from harness.server import StubServer
 
 GROUPS = 4
 
@@ -48,18 +46,6 @@ class GroupTrade(Trade):
             return
 
 
-@asynccontextmanager
-async def trading():
-    async with StubServer(secret="a secret") as server:
-        trade = GroupTrade(server)
-        listening = asyncio.create_task(trade.listen())
-        yield server, trade
-        assert not listening.done() or listening.exception()
-        listening.cancel()
-        with suppress(asyncio.CancelledError):
-            await listening
-
-
 def in_work(kept):
     """Return how many items of each group are locked."""
     return Counter(group_of(row[0]) for row in kept.locks() if row[1] == "locked")
@@ -67,7 +53,7 @@ def in_work(kept):
 
 @pytest.mark.parametrize("point", doomed.POINTS)
 async def test_killed_there_groups_keep_their_order_and_their_limit(point, tmp_path, kept):
-    async with trading() as (server, trade):
+    async with trading(GroupTrade) as (server, trade):
         config = write_config(tmp_path, server, NODE, store=kept.address)
         for life, passage in enumerate((5, 12)):
             program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))

@@ -2,5 +2,5 @@
 
 from typing import Final
 
-TIMEOUT: Final = 60
+TIMEOUT: Final = 180
 """Seconds."""
