@@ -33,6 +33,10 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.face: XmppFace
         self.pieces: list[bytes] = []
+        """What is to be fed: each ends where a stanza does."""
+        self.is_within = False
+        """Whether a stanza has been fed in part: an echo has to wait until all of it is."""
+        self._echoes: list[bytes] = []
         self.answers = 0
         self.messages = 0
         """Messages that were written."""
@@ -45,8 +49,14 @@ class Wire(asyncio.Transport):
         for part in data.split(b'<iq type="result" id="told-')[1:]:
             name = part[: part.index(b'"')].decode()
             me = f"from='{SERVICE}' to='{SERVICE}'"
-            echo = f"<iq type='result' id='told-{name}' {me}/>".encode()
-            asyncio.get_running_loop().call_soon(self.face.component.data_received, echo)
+            self._echoes.append(f"<iq type='result' id='told-{name}' {me}/>".encode())
+            asyncio.get_running_loop().call_soon(self.feed_echoes)
+
+    def feed_echoes(self) -> None:
+        """Feed the echoes, unless a stanza is under way."""
+        if not self.is_within:
+            echoes, self._echoes = self._echoes, []
+            self.face.component.data_received(b"".join(echoes))
 
     def get_write_buffer_size(self) -> int:
         """Say that all is taken."""
@@ -98,20 +108,28 @@ async def connected(service: Service) -> Wire:
 async def feed(service: Service, size: int) -> None:
     """Feed what was prepared, and wait until all of it is answered."""
     wire: Wire = service.prepared
-    component, pieces = wire.face.component, wire.pieces
-    for piece in pieces:
-        while not wire.reading:  # noqa: ASYNC110  # nothing tells of it
-            await asyncio.sleep(QUIET / 10)
-        component.data_received(piece)
-        await asyncio.sleep(PIECE / RATE)
+    for piece in wire.pieces:
+        wire.is_within = True
+        for at in range(0, len(piece), PIECE):
+            while not wire.reading:  # noqa: ASYNC110  # nothing tells of it
+                await asyncio.sleep(QUIET / 10)
+            wire.face.component.data_received(piece[at : at + PIECE])
+            await asyncio.sleep(PIECE / RATE)
+        wire.is_within = False
+        wire.feed_echoes()
     while wire.answers < size:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(QUIET)
 
 
 def in_pieces(stanzas: list[str]) -> list[bytes]:
-    """Cut what is to be fed as a socket does."""
-    data = "".join(stanzas).encode()
-    return [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
+    """Join the stanzas to pieces that are about as large as what a socket gives, or as the one stanza that is larger."""
+    pieces, piece = [], ""
+    for stanza in stanzas:
+        piece += stanza
+        if len(piece) >= PIECE:
+            pieces.append(piece.encode())
+            piece = ""
+    return [*pieces, piece.encode()]
 
 
 async def prepare_dear_stanzas(service: Service, size: int) -> None:

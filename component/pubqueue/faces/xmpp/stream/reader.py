@@ -56,7 +56,7 @@ ITEMS_OF: Final = {
 MAX_LOOKED_AT: Final = 500
 """Elements of a stanza whose children are not read, after which it is passed over without looking at each."""
 
-MOST: Final = [MAX_OF_A_LEVEL] * (KEPT + 1)
+USUAL_LIMITS: Final = [MAX_OF_A_LEVEL] * (KEPT + 1)
 """How many elements each level may have, unless something is known of the one above."""
 
 MAX_DECLARED: Final = 4096
@@ -96,7 +96,7 @@ class StreamParser:
         self._texts: list[list[str]] = []
         self._weights: list[int] = []
         self._counts = [0] * (KEPT + 1)
-        self._most = MOST.copy()
+        self._limits = USUAL_LIMITS.copy()
         self._kept = KEPT
         self._excess: str | Refused = ""
         self._passed_over: PassedOver | None = None
@@ -250,7 +250,7 @@ class StreamParser:
             return
         if depth < KEPT - 1:  # it may have items
             items = self._counts[depth + 1] + ITEMS_OF.get(tag, MAX_OF_A_LEVEL)
-            self._most[depth + 1] = min(items, MAX_OF_A_LEVEL)
+            self._limits[depth + 1] = min(items, MAX_OF_A_LEVEL)
         element = Element(tag, attributes, self._expat.CurrentByteIndex)
         if self._declared:
             element.declared, self._declared = self._declared, {}
@@ -286,7 +286,7 @@ class StreamParser:
         if self._declared and depth < KEPT:
             weight += sum(len(p) + len(uri) for p, uri in self._declared.items())
         self._weights.append(weight)
-        if self._counts[depth] > self._most[depth]:
+        if self._counts[depth] > self._limits[depth]:
             items = ITEMS_OF.get(self._path[-1].tag) if self._path else None
             return Refused(Refusal.TOO_MANY_ITEMS, limit=items) if items else TOO_MANY
         return TOO_MUCH_DECLARED if weight > MAX_DECLARED else ""
@@ -302,7 +302,7 @@ class StreamParser:
         """Begin to count anew."""
         self._deepest, self._beneath, self._kept, self._excess = 0, 0, KEPT, ""
         self._counts = [0] * (KEPT + 1)
-        self._most = MOST.copy()
+        self._limits = USUAL_LIMITS.copy()
 
     def _open(self, attributes: dict[str, str]) -> None:
         """Take the stream's own start tag; one that `_renew` repeats is known."""
