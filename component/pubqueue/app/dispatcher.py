@@ -52,7 +52,7 @@ class Allowance:
         self.byte_count = MAX_BYTES
 
     def is_spent(self) -> bool:
-        """Say whether nothing is left of it."""
+        """Return whether nothing is left of it."""
         return self.items <= 0 or self.byte_count <= 0
 
 
@@ -277,5 +277,5 @@ class _Dispatcher:
 
 
 def _hands_out(node: Node | None) -> bool:
-    """Say whether it is a queue whose items go out."""
+    """Return whether it is a queue whose items go out."""
     return node is not None and node.config.queueing and not node.config.paused

@@ -19,7 +19,7 @@ class Face(Protocol):
     """
 
     def claims(self, address: Jid) -> bool:
-        """Say whether addresses of this form are its own, whether it is up or not."""
+        """Return whether addresses of this form are its own, whether it is up or not."""
 
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, in order, and return those that could not be sent.

@@ -23,7 +23,7 @@ def account_of(address: Jid) -> Jid:
 
 
 def covers(subscribed: Jid, principal: Jid) -> bool:
-    """Say whether `principal` speaks for `subscribed`: any connection for an account, else exactly it.
+    """Return whether `principal` speaks for `subscribed`: for an account any connection, else exactly it.
 
     Two connections of one account are two entities (XEP-0060 6.1.6).
     """

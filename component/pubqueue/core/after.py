@@ -1,7 +1,7 @@
-"""What a change makes of a row: before -> after. The one place that knows an after-state.
+"""How a change alters its row: before -> after. The only place that computes the row after a change.
 
-From the two follow what a store writes, what the counters gain, which receipts are kept and which
-queues have something to hand out. The transition itself is `lifecycle.NEXT`.
+The two rows decide what a store writes, how the counters change, which receipts are kept and which
+queues have items to deliver. The transition itself is `lifecycle.NEXT`.
 """
 
 from __future__ import annotations
@@ -208,19 +208,19 @@ def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
 
 
 def lost_by(before: Item | None, now: Item | None) -> Jid | None:
-    """Return who has lost the lock and is remembered for it as long as the item is in its node."""
+    """Return the JID that has lost the lock; it is remembered as long as the item is in its node."""
     if before is None or now is None or before.holder is None or now.holder is not None:
         return None
     return before.holder if before.node == now.node else None
 
 
 def begins_anew(before: Item | None, now: Item | None) -> bool:
-    """Say whether nobody has held the item in the life that it has now."""
+    """Return whether the item has not been delivered since it was published or redriven."""
     return before is not None and now is not None and before.acquired > 0 and now.acquired == 0
 
 
 def is_ready(item: Item | None) -> bool:
-    """Say whether the item can be handed out, to somebody at least."""
+    """Return whether the item can be delivered, to at least one subscriber."""
     return item is not None and (
         item.aside or (item.state is State.QUEUED and (item.turn > 0 or not item.group))
     )
@@ -288,7 +288,7 @@ def _with_terms(change: SetTerms, before: Subscription) -> Subscription:
 
 
 def has_room(subscription: Subscription | None) -> bool:
-    """Say whether the subscriber can be handed something."""
+    """Return whether the subscriber has room for a delivery."""
     return (
         subscription is not None
         and subscription.available

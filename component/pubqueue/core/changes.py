@@ -1,6 +1,6 @@
-"""What a decision changes: each change says what its rule believed.
+"""What a decision changes. Each change carries the state that its rule assumed.
 
-A store that finds otherwise raises `StaleError`, and nothing of the batch's request has happened.
+A store that finds another state raises `StaleError`, and the request changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CreateNode(Struct, frozen=True, gc=False):
 
 
 class ConfigureNode(Struct, frozen=True, gc=False):
-    """New settings for a node that is there; if somebody takes it over, it counts as made by that `maker`."""
+    """New settings for an existing node; if the configuration takes it over, `maker` becomes its creator."""
 
     node: NodeName
     config: NodeConfig
@@ -45,10 +45,11 @@ class ConfigureNode(Struct, frozen=True, gc=False):
 
 
 class DeleteNode(Struct, frozen=True, gc=False):
-    """The node with its items, locks, subscriptions and affiliations.
+    """Delete the node with its items, locks, subscriptions and affiliations.
 
-    What hangs on it belongs to nobody from then on and goes in slices. With `announce` those who subscribed have to be
-    told first. Who asks for the node later is told `uri`, if there is one: what takes its place.
+    Its remaining rows are detached at once and deleted in slices. With `announce` its subscribers
+    are notified first. `uri`, if set, is the replacement that later requests for the node are
+    referred to.
     """
 
     node: NodeName
@@ -57,9 +58,10 @@ class DeleteNode(Struct, frozen=True, gc=False):
 
 
 class DropFormer(Struct, frozen=True, gc=False):
-    """Those who subscribed to the node, which is deleted, have been told up to this JID (None: all), and go.
+    """Drop the former subscribers of a deleted node that have been notified, up to this JID (None: all).
 
-    Of several deleted nodes of the name it is the first of which not everybody has been told.
+    If several deleted nodes had the name, this is about the first that still has subscribers to
+    notify.
     """
 
     node: NodeName
@@ -126,7 +128,7 @@ class Approve(Struct, frozen=True, gc=False):
 
 
 class SetAvailable(Struct, frozen=True, gc=False):
-    """Whether the subscriber can be handed items at present: it was heard of, or has left."""
+    """Whether the subscriber can receive items at present: it became available, or left."""
 
     node: NodeName
     jid: Jid
@@ -134,10 +136,10 @@ class SetAvailable(Struct, frozen=True, gc=False):
 
 
 class NoteUnanswered(Struct, frozen=True, gc=False):
-    """So many deliveries to the subscriber in a row have come back or timed out.
+    """A number of deliveries to the subscriber in a row bounced or timed out.
 
-    `silenced` says that these are too many: it gets nothing more until it is heard of again. With `until` it gets nothing
-    before then from this process; that is not stored.
+    `silenced` means that there were too many: the subscriber gets nothing more until it shows
+    activity. With `until` this process delivers nothing to it before then; `until` is not stored.
     """
 
     node: NodeName
@@ -154,7 +156,7 @@ class NoteResource(Struct, frozen=True, gc=False):
 
 
 class HearOf(Struct, frozen=True, gc=False):
-    """The full JID, which is known to be here, has shown itself: what comes back of deliveries before that says nothing of it now."""
+    """The known full JID has shown activity: bounces of deliveries from before that do not count against it now."""
 
     jid: Jid
 
@@ -189,13 +191,13 @@ class EndReview(Struct, frozen=True, gc=False):
 
 
 class BeginTrim(Struct, frozen=True, gc=False):
-    """Of the items of the node some may have to go, or sooner than was thought: its settings say so since."""
+    """The settings of the node have changed: some items may have to be removed, or to expire earlier."""
 
     node: NodeName
 
 
 class EndTrim(Struct, frozen=True, gc=False):
-    """What the node keeps is what its settings say."""
+    """The items that the node keeps match its settings again."""
 
     node: NodeName
 
@@ -208,10 +210,11 @@ class EndSubscriptions(Struct, frozen=True, gc=False):
 
 
 class AddItem(Struct, frozen=True, gc=False):
-    """An item at the end of the node; `transaction` is the app and the version that published it.
+    """Add an item at the end of the node; `transaction` is the app and the version that published it.
 
-    `seq` is its sequence number, given when the change is made. `instead` is that of the item of its id that it
-    overwrites in a plain node, and whose place it takes where items are read in the order of their creation.
+    `seq` is its sequence number, assigned when the change is made. `instead` is the number of the
+    item with the same id that it overwrites in a plain node; it takes that item's place in the
+    order of creation.
     """
 
     node: NodeName
@@ -227,7 +230,7 @@ class AddItem(Struct, frozen=True, gc=False):
 
 
 class ReplacePayload(Struct, frozen=True, gc=False):
-    """Another payload, with its headers, for an item that nobody holds; its place and counters stay."""
+    """Another payload, with its headers, for an item that is not locked; its place and counters stay."""
 
     item: Item
     payload: bytes
@@ -248,8 +251,8 @@ class Lock(Struct, frozen=True, gc=False):
 class Release(Struct, frozen=True, gc=False):
     """The lock ends and the item waits again; the holder's receipt is kept.
 
-    `failed` and `released` are the counters as they shall stand. `reason` says why it failed, or why its holder
-    gave it back; empty if nobody has said, and then the last one stays.
+    `failed` and `released` are the new values of the counters. `reason` says why the attempt
+    failed, or why the holder released the item; if it is empty, the previous reason stays.
     """
 
     item: Item
@@ -302,7 +305,7 @@ class TakeTurn(Struct, frozen=True, gc=False):
 
 
 class CallGroups(Struct, frozen=True, gc=False):
-    """More items of these groups of the node may be ready than are: its settings say so since."""
+    """The settings of the node now allow more items of these groups to be ready."""
 
     node: NodeName
     groups: tuple[str, ...]
@@ -316,7 +319,7 @@ class SpendRate(Struct, frozen=True, gc=False):
 
 
 class Forget(Struct, frozen=True, gc=False):
-    """Ids of finished work that no longer absorb a re-publish at `now`: so many at most, the longest overdue first."""
+    """Drop up to n ids of finished work that no longer absorb a re-publish at `now`, the longest overdue first."""
 
     now: Millis
     limit: int
@@ -329,9 +332,10 @@ class ForgetEvents(Struct, frozen=True, gc=False):
 
 
 class NoteSamples(Struct, frozen=True, gc=False):
-    """What is known of some minutes: what happened is added to what is there, what there is takes its place.
+    """Samples of some minutes: counts of events are added to the stored ones, levels replace them.
 
-    Samples of nodes that are not there are passed over. Those from before `before` go, so many at most.
+    Samples of nodes that do not exist are ignored. Up to n samples from before `before` are
+    deleted.
     """
 
     samples: tuple[Sample, ...]
@@ -386,7 +390,7 @@ ItemChange = (
     | GiveUp
     | RemoveItem
 )
-"""What one item goes through: `after` says what it makes of the item."""
+"""A change to one item: `after` returns the item as it is after the change."""
 
 Change = (
     CreateNode

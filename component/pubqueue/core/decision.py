@@ -1,7 +1,7 @@
-"""What a rule gives back: one reply, the changes that make it true, and the notices that follow.
+"""What a rule returns: one reply, the changes that make it true, and the notices that follow.
 
-Nothing here is performed. The shell applies the changes in one transaction, and only after its
-commit hands out the reply and then the notices, in order.
+Nothing is performed here. The shell applies the changes in one transaction, and only after its
+commit it sends the reply and then the notices, in order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @unique
 class Refusal(Enum):
-    """Every way to say no. A face owns the words; each face's table must name them all."""
+    """Every kind of refusal. A face owns the words; the table of each face must have a row for each kind."""
 
     NODE_NOT_FOUND = auto()
     """The node does not exist."""
@@ -118,7 +118,7 @@ class Refusal(Enum):
     STILL_NOTIFYING = auto()
     """Too many notifications of earlier events in the node are still to be sent."""
     NOT_AS_STAGED = auto()
-    """The commit does not match what is staged; the text says what differs."""
+    """The commit does not match what is staged; the text states the difference."""
     PRECONDITION_NOT_MET = auto()
     """A setting of the node differs from the publish-options (XEP-0060 7.1.5)."""
     ITEM_REQUIRED = auto()
@@ -140,11 +140,11 @@ class SubscriptionEntry(Struct, frozen=True, gc=False):
 
 
 class Refused(Struct, frozen=True, gc=False):
-    """No; nothing changes. `reason` is a sentence for the one who asked, `limit` a bound to name.
+    """A refusal; nothing changes. `reason` is a sentence for the requester, `limit` a bound to name.
 
-    `unchanged` are the affiliations, and `standing` the subscriptions, that were to be changed and stay as they are;
-    the other entries of such a list are changed (XEP-0060 8.8.2.4, 8.9.2.4). `setting` is the name of the value that
-    cannot be, if the sentence begins with it: a face may call it otherwise.
+    `unchanged` are the affiliations, and `standing` the subscriptions, that could not be changed;
+    the other entries of such a list are changed (XEP-0060 8.8.2.4, 8.9.2.4). `setting` is the name
+    of the invalid value, if the sentence begins with it: a face may have another name for it.
     """
 
     refusal: Refusal
@@ -156,25 +156,25 @@ class Refused(Struct, frozen=True, gc=False):
 
 
 def in_words(refused: Refused) -> str:
-    """Return why a request was refused, for those who look after what made it: a schedule, a queue's dead items."""
+    """Return why a request was refused, for the operator of its origin: a schedule, a queue's dead items."""
     name = refused.refusal.name.lower().replace("_", " ")
     bound = "" if refused.limit is None else f" ({refused.limit})"
     return f"{name}{bound}: {refused.reason}" if refused.reason else f"{name}{bound}"
 
 
 class Done(Struct, frozen=True, gc=False):
-    """Yes, and there is nothing to tell."""
+    """Success without any data."""
 
 
 class Emptied(Struct, frozen=True, gc=False):
-    """The node has no items any more; so many it had."""
+    """The node has no items any more; this is how many it had."""
 
     node: NodeName
     items: int
 
 
 class Withdrawn(Struct, frozen=True, gc=False):
-    """The items are deleted, and these of them were locked to somebody else, who may be at work on them."""
+    """The items are deleted; these were locked to other accounts, which may still be working on them."""
 
     locked: tuple[ItemId, ...]
 
@@ -192,9 +192,9 @@ class Published(Struct, frozen=True, gc=False):
 
 
 class Subscribed(Struct, frozen=True, gc=False):
-    """The subscription as it now stands; on a queue node with its window (XEP-0254 example 3).
+    """The subscription as it is now; on a queue node with its window (XEP-0254 example 3).
 
-    `configured` says that options were asked for: they are shown as they were granted.
+    `configured` means that options were requested: they are shown as granted.
     """
 
     subscription: Subscription
@@ -209,7 +209,7 @@ class Unsubscribed(Struct, frozen=True, gc=False):
 
 
 class RostersWanted(Struct, frozen=True, gc=False):
-    """What the rosters of these owners say of the principal has to be known first: then it is to be asked again."""
+    """The principal's entry in the rosters of these owners has to be looked up; then the request is repeated."""
 
     owners: tuple[Jid, ...]
 
@@ -254,9 +254,9 @@ class Declared(Struct, frozen=True, gc=False):
 
 
 class Described(Struct, frozen=True, gc=False):
-    """A node, for those who manage it, those who discover it, or with its items.
+    """A node, for an owner or for discovery, or with its items.
 
-    `depth` is how many items it has, for those who may know.
+    `depth` is the number of its items, for a principal that may know it.
     """
 
     node: Node
@@ -274,7 +274,7 @@ class Listed(Struct, frozen=True, gc=False):
 
 
 class Affiliations(Struct, frozen=True, gc=False):
-    """Who is what to the node (XEP-0060 8.9.1)."""
+    """The affiliations of the node (XEP-0060 8.9.1)."""
 
     node: NodeName
     entries: tuple[tuple[Jid, Affiliation], ...]
@@ -313,7 +313,7 @@ class Touched(Struct, frozen=True, gc=False):
 
 
 class Redriven(Struct, frozen=True, gc=False):
-    """So many dead items of the node live again; with `through`, more of the reason may be behind that number."""
+    """The number of dead items of the node that were redriven; with `through`, more with the reason may follow that number."""
 
     node: NodeName
     count: int
@@ -321,9 +321,9 @@ class Redriven(Struct, frozen=True, gc=False):
 
 
 class Cancelled(Struct, frozen=True, gc=False):
-    """So many items of the node are taken out, of which so many were `held`; `missing` were not there.
+    """The number of items of the node that are removed, of which `held` were locked; `missing` did not exist.
 
-    With `through`, more that was meant may be behind that number.
+    With `through`, more matching items may follow that number.
     """
 
     node: NodeName
@@ -347,9 +347,9 @@ class Resent(Struct, frozen=True, gc=False):
 
 
 class SubscriberPage(Struct, frozen=True, gc=False):
-    """Some of those who subscribe to a node; behind `after` there may be more, None at the end.
+    """Some of the subscribers of a node; there may be more after `after`, None at the end.
 
-    `subids` are the ids of those who subscribe several times.
+    `subids` are the ids of subscribers that subscribe several times.
     """
 
     jids: tuple[Jid, ...]
@@ -358,7 +358,7 @@ class SubscriberPage(Struct, frozen=True, gc=False):
 
 
 class Unnotified(Struct, frozen=True, gc=False):
-    """Deleted nodes of whose end not everybody has been told; behind `after` there may be more, None at the end."""
+    """Deleted nodes that still have subscribers to notify; there may be more after `after`, None at the end."""
 
     nodes: tuple[NodeName, ...]
     after: int | None
@@ -419,10 +419,11 @@ Reply = (
 
 
 class Decision(Struct, frozen=True, gc=False):
-    """A rule's answer. A refusal carries no change and no notice, but for entries of a list that could be changed.
+    """A rule's answer. A refusal carries no change and no notice, except for entries of a list that could be changed.
 
-    `then` is a request to go on with: this was a slice of long work, others are served before the next one, and
-    whoever asked is answered when the last one is done. The next one waits until the news of this one are told.
+    `then` is the request for the next slice of long work. Other requests are served before it, and
+    the requester is answered after the last slice. The next slice waits until the notices to many
+    of this one are sent.
     """
 
     reply: Reply
@@ -432,5 +433,5 @@ class Decision(Struct, frozen=True, gc=False):
 
 
 def refuse(refusal: Refusal, reason: str = "", *, limit: int | None = None) -> Decision:
-    """Say no: nothing changes and nobody else hears of it."""
+    """Refuse: nothing changes and nothing is sent to others."""
     return Decision(Refused(refusal, reason, limit))

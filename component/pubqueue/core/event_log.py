@@ -1,8 +1,9 @@
-"""What a node's event log tells of a change: a table over all changes, and of who asked for it.
+"""What the event log of a node records of a change: a table over all changes, and over requesters.
 
-An item's life reads: published, then any number of times delivered and (unlocked or expired), at last
-completed, or retracted, or purged with all others, or dead, from which requeued leads back. What moves from
-node to node is told of in both: where it leaves with `to`, where it enters with `origin`.
+An item's life reads: published, then any number of times delivered and (unlocked or expired),
+finally completed, or retracted, or purged with all others, or dead; requeued leads from dead back
+to the queue. A move between nodes is recorded in both: in the source with `to`, in the destination
+with `origin`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _added(_asked: object, change: c.AddItem, _now: Millis) -> tuple[LogEntry, .
 
 
 def _replaced(_asked: object, change: c.ReplacePayload, now: Millis) -> tuple[LogEntry, ...]:
-    """Tell that the old work is withdrawn and the new is there: so counts come out even."""
+    """Return two events: the old work is withdrawn and the new is published, so that counts add up."""
     item = change.item
     after = replace(item, publisher=change.publisher, published=now)
     return (
@@ -72,7 +73,7 @@ def _released(asked: object, change: c.Release, now: Millis) -> tuple[LogEntry, 
 
 
 def _end(asked: object, item: Item, now: Millis) -> Event:
-    """Tell how a lock ended, which the one who asked for it knows."""
+    """Return how a lock ended, which depends on the request that ended it."""
     match asked:
         case Expire():
             return _of(EventKind.EXPIRED, item, now)
@@ -131,7 +132,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.BeginReview:     _nothing,
     c.EndReview:       _nothing,
     c.BeginTrim:       _nothing,
-    c.EndTrim:         _nothing,   # each item is told of by itself
+    c.EndTrim:         _nothing,   # each item has an event of its own
     c.EndSubscriptions: _nothing,
     c.SetAffiliation:  _nothing,
     c.AddSubscription: _nothing,
@@ -154,7 +155,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.SetLife:         _nothing,
     c.Revive:          _revived,
     c.Ripen:           _nothing,
-    c.TakeTurn:        _nothing,   # for who looks at the queue it waits as before
+    c.TakeTurn:        _nothing,   # in listings of the queue it waits as before
     c.CallGroups:      _nothing,
     c.SpendRate:       _nothing,
     c.Forget:          _nothing,
@@ -162,12 +163,12 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.NoteSamples:     _nothing,
     c.GiveUp:          _gave_up,
     c.RemoveItem:      _removed,
-    s.PutSchedule:     _nothing,   # what it publishes is told of by itself
+    s.PutSchedule:     _nothing,   # what it publishes has events of its own
     s.DropSchedule:    _nothing,
-    t.Stage:           _nothing,   # nobody can see it yet
+    t.Stage:           _nothing,   # it is not visible yet
     t.SetAside:        _nothing,   # nor that
     t.Commit:          _committed,
-    t.Moved:           _nothing,   # each item is told of by itself
+    t.Moved:           _nothing,   # each item has an event of its own
     t.Abort:           _nothing,
     t.Sweep:           _nothing,
 }

@@ -18,7 +18,7 @@ class EventKind(StrEnum):
     PUBLISHED = "published"
     DELIVERED = "delivered"
     COMPLETED = "completed"
-    """Retracted by who held it."""
+    """Retracted by its holder."""
     UNLOCKED = "unlocked"
     EXPIRED = "expired"
     """The lock timed out."""

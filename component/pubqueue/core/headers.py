@@ -1,4 +1,4 @@
-"""How much a publisher may say of an item beside its payload: headers have a limit of their own."""
+"""The limit of an item's headers, which is separate from that of its payload."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MAX_NAME_LENGTH: Final = 255
 """Bytes of a header's name."""
 
 MAX_BYTES: Final = 16_384
-"""Bytes of all names and values of one item: beside a large payload there is little room in what faces send."""
+"""Bytes of all names and values of one item: a large payload leaves little room in the stanzas that faces send."""
 
 
 def excess(headers: Headers) -> str | None:
-    """Say which bound the headers exceed, or None."""
+    """Return which bound the headers exceed, or None."""
     if len(headers) > MAX_HEADERS:
         return f"an item has at most {MAX_HEADERS} headers"
     if any(len(name.encode()) > MAX_NAME_LENGTH for name, _ in headers):

@@ -1,12 +1,12 @@
 """The life of an item, as one table.
 
-Every cell of state x event is there: the next state, GONE when the row disappears, or None where
-the event cannot meet the state (the rules refuse before it comes to that, and the store's guards
-hold). A RELEASE or FAIL with a pause leads on by POSTPONE to DELAYED in the same step. A delayed item
-can be locked only when it waits for the sake of one subscriber and goes to another.
+The table is total over state x event. A cell is the next state, GONE when the row disappears, or
+None if the event cannot happen in the state (the rules refuse it before, and the store's guards
+would too). A RELEASE or FAIL with a pause continues by POSTPONE to DELAYED in the same step. A
+delayed item can be locked only if it is delayed for the sake of one subscriber and goes to another.
 
-What the two counters do stands beside it: a failed ending raises `failed`; a release raises
-`released`; being handed out raises `acquired`. Only `failed` leads to DEAD.
+The table also has the counters: a failed ending raises `failed`, a release raises `released`, a
+delivery raises `acquired`. Only `failed` leads to DEAD.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Transition(Enum):
     LOCK = auto()
     """A subscriber with a free window gets it."""
     RETRACT = auto()
-    """It is done, or withdrawn by who may."""
+    """It is done, or withdrawn by an account that may withdraw it."""
     RELEASE = auto()
-    """Its holder unlocked it, a delivery bounced: nobody's fault."""
+    """Its holder unlocked it, or a delivery bounced; no failure is counted."""
     FAIL = auto()
     """Its lock timed out or its holder left."""
     GIVE_UP = auto()
     """It failed once too often, or its time to live ended."""
     POSTPONE = auto()
-    """It shall wait for a while."""
+    """It is delayed."""
     RIPEN = auto()
     """Its waiting time is over."""
     REVIVE = auto()
@@ -80,5 +80,5 @@ def waiting(now: Millis, pause: Millis) -> tuple[State, Millis | None]:
 
 
 def exhausted(item: Item, config: NodeConfig) -> bool:
-    """Say whether one more failure is one too many."""
+    """Return whether one more failure exceeds the maximum."""
     return item.failed + 1 >= config.max_failures

@@ -25,11 +25,11 @@ Millis = NewType("Millis", int)
 """Milliseconds since 1970-01-01 UTC, or a span of them."""
 
 Headers = tuple[tuple[str, str], ...]
-"""What a publisher says about an item beside its payload: names and values, in order (XEP-0131)."""
+"""A publisher's headers of an item, sent beside its payload: names and values, in order (XEP-0131)."""
 
 
 def seconds(count: float) -> Millis:
-    """Return a span of so many seconds."""
+    """Return a span of this many seconds."""
     return Millis(round(count * 1000))
 
 
@@ -79,7 +79,7 @@ class Affiliation(StrEnum):
 
 @unique
 class AccessModel(StrEnum):
-    """Who may subscribe and retrieve (XEP-0060 4.5); of presence and roster the owners' rosters tell, where they can be asked."""
+    """The access models (XEP-0060 4.5); for presence and roster the owners' rosters decide, if they can be read."""
 
     OPEN = "open"
     PRESENCE = "presence"
@@ -101,7 +101,7 @@ class SubscriptionState(StrEnum):
 
 @unique
 class PublishModel(StrEnum):
-    """Who may publish (XEP-0060 16.4.4)."""
+    """The publish models (XEP-0060 16.4.4)."""
 
     PUBLISHERS = "publishers"
     SUBSCRIBERS = "subscribers"
@@ -119,7 +119,7 @@ class NodeFull(StrEnum):
 
 @unique
 class SendLast(StrEnum):
-    """When somebody is sent the last item of a node unasked (XEP-0060 16.4.4)."""
+    """When a subscriber is sent the last item of a node (XEP-0060 16.4.4)."""
 
     NEVER = "never"
     ON_SUB = "on_sub"
@@ -127,7 +127,7 @@ class SendLast(StrEnum):
 
 @unique
 class NotificationType(StrEnum):
-    """The kind of message that tells subscribers of a node (XEP-0060 12.7)."""
+    """The kind of message that notifies subscribers of a node (XEP-0060 12.7)."""
 
     HEADLINE = "headline"
     NORMAL = "normal"
@@ -135,24 +135,25 @@ class NotificationType(StrEnum):
 
 @unique
 class ItemReply(StrEnum):
-    """Whom replies to an item are for: with `publisher` the service says who that is (XEP-0060 12.17)."""
+    """The address for replies to an item: with `publisher` the service adds it (XEP-0060 12.17)."""
 
     PUBLISHER = "publisher"
     NONE = "none"
 
 
 class Contact(Struct, frozen=True, gc=False):
-    """What an owner's roster says of somebody: whether it gets the owner's presence, and the groups that it is in."""
+    """An entry of an owner's roster: whether the contact gets the owner's presence, and its groups."""
 
     sees_presence: bool
     groups: tuple[str, ...] = ()
 
 
 class Principal(Struct, frozen=True, gc=False):
-    """Who makes a request, and what the service's own settings say of them.
+    """The entity that makes a request, with its rights by the service's own settings.
 
-    `contact` is what the rosters of the node's owners say, None as long as nobody has asked for them. `rosters` says
-    that the rosters of its own server's accounts can be asked for. `anonymous` is an account that nobody stands behind.
+    `contact` is its entry in the rosters of the node's owners, None until these have been read.
+    `rosters` means that the rosters of its server's accounts can be read. `anonymous` marks an
+    account without credentials.
     """
 
     jid: Jid
@@ -164,7 +165,7 @@ class Principal(Struct, frozen=True, gc=False):
 
     @property
     def account(self) -> Jid:
-        """The account behind the request."""
+        """The account of the requester."""
         return account_of(self.jid)
 
 
@@ -181,11 +182,12 @@ class NodeConfig(Struct, frozen=True, gc=False):
     type: str = ""
     """The namespace of the payloads; a payload in another namespace is refused. Empty: any."""
     access_model: AccessModel = AccessModel.OPEN
-    """Who may subscribe: `open` (everybody), `authorize` (accounts that an owner approves), `presence` and `roster`
-    (contacts of an owner, if the server lets the service read rosters, XEP-0356), `whitelist` (members, publishers
-    and owners). A node that becomes a queue is `whitelist` unless another model is set."""
+    """Which accounts may subscribe: `open` (all), `authorize` (accounts that an owner approves),
+    `presence` and `roster` (contacts of an owner, if the server lets the service read rosters,
+    XEP-0356), `whitelist` (members, publishers and owners). A node that becomes a queue is
+    `whitelist` unless another model is set."""
     publish_model: PublishModel = PublishModel.PUBLISHERS
-    """Who may publish: `publishers`, `subscribers` or `open`."""
+    """Which accounts may publish: `publishers`, `subscribers` or `open`."""
     max_items: int | None = None
     """How many items it keeps. A full queue refuses new items and never drops one; for a plain node see
     `publish_node_full`. If the number is lowered on a plain node, the oldest items are dropped at once."""
@@ -231,7 +233,8 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Whether publishes are refused for now, with an error of type `wait`."""
     event_log: bool = False
     """Whether the node keeps a log of what happens to its items."""
-    # most of these are for plain nodes to choose: `nodeconfig.OF_QUEUES` says what holds in queues
+    # most of these can be chosen for plain nodes only: `nodeconfig.OF_QUEUES` has the values for
+    # queues
     persist_items: bool = True
     """Whether items are kept. With 0 only the last one is kept, for later requests and new subscribers."""
     deliver_notifications: bool = True
@@ -249,8 +252,8 @@ class NodeConfig(Struct, frozen=True, gc=False):
     notification_type: NotificationType = NotificationType.HEADLINE
     """The type of notification messages: `headline`, for subscribers who are online, or `normal`."""
     presence_based_delivery: bool = False
-    """Whether only subscribers who are known to be online are notified: those who sent their presence to the
-    service, which is all that a component sees."""
+    """Whether only subscribers that are known to be online are notified: those that sent their
+    presence to the service, which is all that a component sees."""
     notify_config: bool = False
     """Whether subscribers are notified when these settings change."""
     itemreply: ItemReply = ItemReply.PUBLISHER
@@ -260,7 +263,7 @@ class NodeConfig(Struct, frozen=True, gc=False):
     contact: str = ""
     """The contacts for questions about the node, shown in service discovery: bare JIDs, one per line."""
     subscribe: bool = True
-    """With 0 nobody new may subscribe."""
+    """With 0 the node accepts no new subscriptions."""
     tempsub: bool = False
     """Whether every subscription ends when its subscriber goes offline, in plain nodes too."""
     notify_sub: bool = False
@@ -316,12 +319,14 @@ class Terms(Struct, frozen=True, gc=False):
 class Subscription(Struct, frozen=True, gc=False):
     """One JID's subscription to one node, with its window (XEP-0254 2.1) and its options (XEP-0060 6.3).
 
-    It is `available` as long as it can be handed items, or told of what happens: never while it is pending, or wants
-    nothing delivered. A lease ends at `expire`; that it will is to be said at `remind`, None once it has been. One that
-    is `temporary` ends when its JID becomes unavailable (XEP-0060 12.5).
+    It is `available` while items or notifications can be delivered: never while it is pending, or
+    has deliveries switched off. A lease ends at `expire`; the reminder is sent at `remind`, None
+    once it is sent. A `temporary` subscription ends when its JID becomes unavailable (XEP-0060
+    12.5).
 
-    Where a JID has `several` subscriptions to a node they stand together here, the oldest first, and what is said of
-    options outside is what holds of all of them: `core.several` puts them together and takes them apart.
+    If a JID has `several` subscriptions to a node, they are in this one row, the oldest first, and
+    the row's other fields say what holds for all of them: `core.multi_subscription` merges and
+    splits them.
     """
 
     node: NodeName
@@ -343,7 +348,7 @@ class Subscription(Struct, frozen=True, gc=False):
 
     @property
     def listens(self) -> bool:
-        """Whether it may be told anything, and wants to be."""
+        """Whether it can be notified, and its options ask for it."""
         return self.deliver and self.state is SubscriptionState.SUBSCRIBED
 
     @property
@@ -353,7 +358,7 @@ class Subscription(Struct, frozen=True, gc=False):
 
 
 class DeadLetter(Struct, frozen=True, gc=False):
-    """What is kept of an item that died: when, why, in which other node if any, who held it last.
+    """The record of an item's death: when, why, in which node if it was another one, and the last holder.
 
     `number` rises with every dead letter of the service.
     """
@@ -369,16 +374,19 @@ class Item(Struct, frozen=True, gc=False):
     """An item as stored, without its payload.
 
     `holder` and `deadline` are set exactly while the item is locked. `token` is the last lock token
-    given for the item; tokens only rise. `acquired` counts how often it was handed out, `failed` how
-    often that ended badly, `released` how often it was unlocked without blame. `avoid` is who let go
-    of it last. `due` is when a delayed item may go out; it stays set afterwards, as the sign that
-    the item has waited its turn. `taken` is when it was handed out last. `aside` says that it is delayed only for the one it avoids.
-    `dead_letter` is set when the item dies, until it lives again or goes, in a dead-letter node too. `transaction` is the app
-    and the version that published it, if it came in a transaction. `group` is the group of the node's items that it is of,
-    empty if it is of none; `turn` is set while it is the group's turn with this item: it is ready, in work, or waits for
-    another try, and stands at this number in the order of what is ready (`core.queue.groups`). `failure` is why it
-    failed last, or was given back last with a reason, in the life that it has. `size` is how many
-    bytes it counts for (`core.quotas.weight`).
+    of the item; tokens only rise. `acquired` counts its deliveries, `failed` the failed attempts,
+    `released` the unlocks that count no failure. `avoid` is the last holder that released it. `due`
+    is when a delayed item may be delivered; it stays set afterwards, as the sign that the item has
+    been delayed already. `taken` is the time of the last delivery. `aside` means that it is delayed
+    only for the subscriber it avoids. `dead_letter` is set when the item dies, until it is redriven
+    or removed, in a dead-letter node too. `transaction` is the app and the version that published
+    it, if it came in a transaction.
+
+    `group` is the item's group in the node, empty if it has none. `turn` is set while it is the
+    group's turn with this item: it is ready, locked, or waits for another try; the number is its
+    place in the order of ready items (`core.queue.groups`). `failure` is the last reason of a
+    failure or a release since it was published or redriven. `size` is the number of bytes that it
+    counts for (`core.quotas.weight`).
     """
 
     seq: int
@@ -409,7 +417,7 @@ class Item(Struct, frozen=True, gc=False):
 
     @property
     def error(self) -> str:
-        """Why it died, or else failed or was given back last; empty if nobody has said."""
+        """Why it died, or else the reason of the last failure or release; empty if none was given."""
         return self.dead_letter.reason if self.dead_letter else self.failure or ""
 
 

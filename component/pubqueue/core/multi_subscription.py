@@ -1,7 +1,8 @@
-"""Several subscriptions of one JID to one node, told apart by their ids (XEP-0060 6.1.6).
+"""Several subscriptions of one JID to one node, distinguished by their ids (XEP-0060 6.1.6).
 
-They are one row, `Subscription`, for they share nearly everything: the JID, its account, whether an owner has approved it, and
-that it is told once of what happens, however many of them ask for it. What each has for itself are its id and its options.
+They are one row, `Subscription`, because they share nearly everything: the JID, its account, the
+approval by an owner, and the single notification that they all get. Each has only its id and its
+options for itself.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ def _by_itself(one: Subscription, terms: Terms) -> Subscription:
 
 
 def together(one: Subscription, each: tuple[Terms, ...]) -> Subscription:
-    """Return the row of the JID with these subscriptions, of which there is one at least.
+    """Return the row of the JID with these subscriptions; there is at least one.
 
-    It wants to be told something if one of them does, and there is something to do for it when there is for the first.
-    Whoever wants to be told again is here to be told.
+    It gets notifications if one of them does, and it is due when the first of them is due. A
+    subscription whose deliveries are switched on again counts as available.
     """
     first = each[0]
     if len(each) == 1:
@@ -88,10 +89,10 @@ def counted(rows: Iterable[Subscription]) -> int:
 
 
 def name_of(one: Subscription, name: str) -> str:
-    """Return what an entry of a list is called in a page, where the row of its JID has this name.
+    """Return the name of an entry on a page, given the name of the JID's row on that page.
 
-    No name of a row begins with a slash. Ids are in alphabetical order there, so that a name says where it stands also
-    once the subscription has ended.
+    No name of a row begins with a slash. Ids are in alphabetical order, so that a name marks a
+    place even after the subscription has ended.
     """
     return f"/{one.subid} {name}" if one.several else name
 
@@ -110,7 +111,7 @@ def listed(one: Subscription, *, backward: bool = False) -> list[Subscription]:
 
 
 def subids_of(rows: Iterable[Subscription]) -> Mapping[Jid, tuple[str, ...]]:
-    """Return for each JID with several the ids of those that want to be told (XEP-0060 7.1.2.4)."""
+    """Return for each JID with several subscriptions the ids that are notified (XEP-0060 7.1.2.4)."""
     return {
         one.jid: tuple(terms.subid for terms in one.several if terms.deliver)
         for one in rows

@@ -1,6 +1,6 @@
-"""What others are told of what has happened: to one, to each of some, or to all who subscribe to a node.
+"""Notices of what has happened: to one address, to each of some, or to all subscribers of a node.
 
-A rule gives notices back with its decision; they leave after its commit, in order.
+A rule returns notices with its decision; they are sent after its commit, in order.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ N = TypeVar("N")
 
 @final
 class Deliver(Struct, frozen=True, gc=False):
-    """An item for the one who now holds it (XEP-0254 2.2); `again` if it may have been told before.
+    """An item for its new holder (XEP-0254 2.2); `again` if it may have been delivered before.
 
-    `subid` is the subscription under which it goes out, empty where that has ended since.
+    `subid` is the subscription under which it is delivered, empty if that has ended since.
     """
 
     to: Jid
@@ -44,10 +44,10 @@ class Deliver(Struct, frozen=True, gc=False):
 
 
 class Announce(Struct, frozen=True, gc=False):
-    """An item for a subscriber of a plain node (XEP-0060 7.1.2.1); None: something has happened, and no more is said.
+    """An item for a subscriber of a plain node (XEP-0060 7.1.2.1); None: something has happened, without details.
 
-    `publisher` is left out where the node keeps it to itself. `late` is when an item that is told of afterwards was
-    published.
+    `publisher` is left out if the node does not show it. `late` is the time of publish of an item
+    that is announced afterwards.
     """
 
     to: Jid
@@ -56,7 +56,7 @@ class Announce(Struct, frozen=True, gc=False):
     publisher: Jid | None
     late: Millis | None = None
     subids: tuple[str, ...] = ()
-    """Of the addressee's several subscriptions those that it is told for (XEP-0060 7.1.2.4)."""
+    """The ids of those of the addressee's subscriptions that it is notified for (XEP-0060 7.1.2.4)."""
 
 
 class Retracted(Struct, frozen=True, gc=False):
@@ -93,7 +93,7 @@ class Deleted(Struct, frozen=True, gc=False):
 
 
 class Configured(Struct, frozen=True, gc=False):
-    """The node has other settings (XEP-0060 8.2.5.3): these, where they are told."""
+    """The node has other settings (XEP-0060 8.2.5.3): these, if the node sends them."""
 
     to: Jid
     node: NodeName
@@ -101,9 +101,9 @@ class Configured(Struct, frozen=True, gc=False):
 
 
 class SubscriptionChanged(Struct, frozen=True, gc=False):
-    """How a subscription stands from now on (XEP-0060 12.14): told to its JID, or of `about` to an owner of the node.
+    """The new state of a subscription (XEP-0060 12.14), for its JID, or of `about` for an owner of the node.
 
-    `expiry` is when its lease ends, which is near (12.19).
+    `expiry` is when its lease ends, in a reminder (12.19).
     """
 
     to: Jid
@@ -115,7 +115,7 @@ class SubscriptionChanged(Struct, frozen=True, gc=False):
 
 
 class ApprovalWanted(Struct, frozen=True, gc=False):
-    """Somebody wants to subscribe, which an owner, the addressee, may allow or deny (XEP-0060 8.6)."""
+    """A subscription waits for approval; the addressee, an owner, may allow or deny it (XEP-0060 8.6)."""
 
     to: Jid
     node: NodeName
@@ -124,7 +124,7 @@ class ApprovalWanted(Struct, frozen=True, gc=False):
 
 
 ForMany = Announce | Retracted | Purged | Deleted | Configured | SubscriptionChanged
-"""What can be told to many at once."""
+"""The notices that can be sent to many."""
 
 Notice = Deliver | Unlocked | ApprovalWanted | ForMany
 
@@ -133,9 +133,9 @@ Notice = Deliver | Unlocked | ApprovalWanted | ForMany
 class ToEach(Struct, frozen=True, gc=False):
     """The same notice for each of these, in order; `what` has no addressee of its own.
 
-    However many they are, it is one value, and a face makes the notices only as it can send them. `fleeting`: it is
-    for those who are there to hear it, and kept for nobody. `subids` are those of addressees who are told which of their
-    several subscriptions it is for.
+    It is one value for any number of addressees; a face makes the single notices as it can send
+    them. `fleeting` means that it is only for addressees that are online, and is not kept. `subids`
+    are those of addressees with several subscriptions, which are notified by subscription.
     """
 
     to: tuple[Jid, ...]
@@ -151,21 +151,21 @@ class ToEach(Struct, frozen=True, gc=False):
 
 
 def for_subids(what: N, subids: tuple[str, ...] | None) -> N:
-    """Return the notice as it is told for these subscriptions; None where the addressee has no other."""
+    """Return the notice with these subscription ids; None if the addressee has only one subscription."""
     if subids is None or not isinstance(what, Announce | Retracted):
         return what
     return replace(what, subids=subids)
 
 
 class Everybody(Struct, frozen=True, gc=False):
-    """All who subscribe to a node, more than are loaded at once: they are looked up as they are told."""
+    """All subscribers of a node, more than are loaded at once: they are read as notices are sent."""
 
 
 EVERYBODY: Final = Everybody()
 
 
 class Several(Struct, frozen=True, gc=False):
-    """Those who subscribe to a node, where some of them do so several times: with the ids of what these are told for."""
+    """Subscribers of a node of which some subscribe several times, with the ids that are notified."""
 
     jids: tuple[Jid, ...]
     subids: Mapping[Jid, tuple[str, ...]]
@@ -175,9 +175,9 @@ Audience = tuple["Jid", ...] | Several | Everybody
 
 
 class ToAll(Struct, frozen=True, gc=False):
-    """The same notice for all who subscribe to its node when their turn to be told comes.
+    """The same notice for all that subscribe to its node when it is sent.
 
-    That the node is deleted is told to those who subscribed to it then.
+    The notice that the node is deleted goes to those that subscribed to it then.
     """
 
     what: ForMany
@@ -185,11 +185,11 @@ class ToAll(Struct, frozen=True, gc=False):
 
 
 News = ToEach | ToAll
-"""What is told to many; of one node it is told in its order."""
+"""What is sent to many; the notices of one node are sent in their order."""
 
 
 def to_each(audience: Audience, what: ForMany, *, fleeting: bool = False) -> tuple[News, ...]:
-    """Return the notice for each of the audience; nothing where there is nobody."""
+    """Return the notice for each of the audience; nothing if it is empty."""
     if isinstance(audience, Everybody):
         return (ToAll(what, fleeting),)
     if isinstance(audience, Several):
@@ -198,13 +198,13 @@ def to_each(audience: Audience, what: ForMany, *, fleeting: bool = False) -> tup
 
 
 def of_several(audience: Several, what: ForMany, *, fleeting: bool = False) -> ToEach:
-    """Return the notice for each of them: of items it is told for which subscription, of the node not (XEP-0060 12.16)."""
+    """Return the notice for each of them: notices of items carry subscription ids, those of the node do not (XEP-0060 12.16)."""
     subids = audience.subids if isinstance(what, Announce | Retracted) else {}
     return ToEach(audience.jids, what, fleeting, subids)
 
 
 def singly(notices: Iterable[Notice | News]) -> Iterator[Notice]:
-    """Return the notices one by one, but for those to a crowd, of whom nobody is named."""
+    """Return the notices one by one, except those to an audience that is not loaded."""
     for notice in notices:
         if isinstance(notice, ToEach):
             yield from notice.notices()
@@ -213,4 +213,4 @@ def singly(notices: Iterable[Notice | News]) -> Iterator[Notice]:
 
 
 NOBODY: Final[Any] = ""
-"""In the place of an addressee that is named beside the notice."""
+"""Stands for an addressee that is named beside the notice."""

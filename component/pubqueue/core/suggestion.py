@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that is not known."""
+"""Suggestions for a name that is not known."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_NAME_LENGTH: Final = 64
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean x?` for the known name that is most like the word, nothing if none is.
+    """Return `; did you mean x?` for the known name that is most like the word, empty if none is.
 
-    Names are compared by what stands behind their `#`, for what stands before it many have in common.
+    Names are compared after their `#`, because many share the part before it.
     """
     if len(word) > MAX_NAME_LENGTH:
         return ""

@@ -1,8 +1,8 @@
-"""What a request has to be, whatever is stored: the bounds of names and numbers, and ids that are distinct.
+"""What a request has to be, whatever is stored: the bounds of names and numbers, and distinct ids.
 
-A face reads form and completeness only; what it has read is judged here, once for all faces, before any rule
-looks at rows. The sentence of a refusal begins with the name of the value that it is about, if it is about one;
-`setting` repeats that name, so that a face can say its own in its place.
+A face checks form and completeness only; the values are judged here, once for all faces, before any
+rule looks at rows. The sentence of a refusal begins with the name of the value that it is about, if
+it is about one; `setting` repeats that name, so that a face can replace it with its own.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ _TWICE: Final = "an item id comes twice in one request"
 
 
 def is_name(text: str) -> bool:
-    """Say whether this can be a NodeID or ItemID: not empty, not too long, without control characters."""
+    """Return whether this can be a NodeID or ItemID: not empty, not too long, without control characters."""
     if not 0 < len(text) <= MAX_ID_LENGTH or not text.isprintable():
         return False
     return text.isascii() or len(text.encode()) <= MAX_ID_LENGTH
 
 
 def is_group(text: str) -> bool:
-    """Say whether this can be the name of a group."""
+    """Return whether this can be the name of a group."""
     return is_name(text) and len(text.encode()) <= MAX_GROUP_LENGTH
 
 
 @lru_cache(maxsize=4096)
 def is_node(name: NodeName) -> bool:
-    """Say whether this can be a NodeID; the same few are asked for again and again."""
+    """Return whether this can be a NodeID; the same few are asked for again and again."""
     return is_name(name)
 
 
@@ -89,7 +89,7 @@ def of_node(request: NamesNode) -> Refused | None:
 
 
 def of_description(request: Describe) -> Refused | None:
-    """Refuse what is no name to those who manage; for others there is simply no such node."""
+    """Refuse an invalid name for accounts that manage nodes; for others such a node simply does not exist."""
     return of_node(request) if request.manage else None
 
 

@@ -171,7 +171,7 @@ def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
 
 
 def store_answers(*, yes: bool) -> Metric:
-    """Say whether the store could be read for this answer."""
+    """Return whether the store could be read for this answer."""
     answers = _gauge("store_answers", "1 if the store could be read for this scrape, otherwise 0.")
     answers.add_metric([], int(yes))
     return answers

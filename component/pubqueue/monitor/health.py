@@ -25,7 +25,7 @@ class Health:
         """When the tasks beside the broker last came round."""
 
     def readiness(self, store: str | None) -> Readiness:
-        """Say whether work is taken; `store` is what is wrong with the store, if anything is."""
+        """Return whether work is taken; `store` is what is wrong with the store, if anything is."""
         whys: list[str] = []
         if self.phase is not Phase.AT_WORK:
             whys.append(f"phase: {self.phase}")

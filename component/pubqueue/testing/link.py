@@ -68,7 +68,7 @@ class End(asyncio.Transport):
             self._protocol.connection_lost(None)
 
     def is_closing(self) -> bool:
-        """Say whether nothing more can be written."""
+        """Return whether nothing more can be written."""
         return self._closing
 
     def pause_reading(self) -> None:

@@ -168,7 +168,7 @@ def _first_of(*values: Any) -> Any:  # noqa: ANN401  whatever the option is
 
 
 def patterned(name: str) -> bool:
-    """Say whether this is a pattern rather than a name."""
+    """Return whether this is a pattern rather than a name."""
     return re.search(r"[*?\[]", name) is not None
 
 

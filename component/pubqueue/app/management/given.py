@@ -17,7 +17,7 @@ class Given(dict[str, tuple[str, ...]]):
         return tuple(dict.fromkeys(line for line in stripped if line))
 
     def says_yes(self, var: str) -> bool:
-        """Say whether a boolean was set."""
+        """Return whether a boolean was set."""
         return self.one(var) in {"1", "true"}
 
     def number(self, var: str) -> int | None:

@@ -54,7 +54,7 @@ class Outbox:
         return next((face for face in self._faces if face.claims(address)), None)
 
     def reaches(self, address: Jid) -> bool:
-        """Say whether a notice to this address can be sent now."""
+        """Return whether a notice to this address can be sent now."""
         if len(self._faces) == 1:
             return bool(self._up)
         face = self._face_of(address)
@@ -88,7 +88,7 @@ class Outbox:
             self._behind[who] = nodes
 
     def is_behind(self, node: NodeName) -> bool:
-        """Say whether so much is to be told of the node that it should have no more."""
+        """Return whether so much is to be told of the node that it should have no more."""
         return bool(self._behind) and any(node in nodes for nodes in self._behind.values())
 
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:

@@ -84,7 +84,7 @@ class Acquaintances:
                 self.meet(holder)
 
     def knows(self, jid: Jid) -> bool:
-        """Say whether the account of the JID is remembered."""
+        """Return whether the account of the JID is remembered."""
         return hash(account_of(jid)) in self._known
 
 
@@ -126,7 +126,7 @@ class PresenceRetry:
         self.is_due = False
 
     def __bool__(self) -> bool:
-        """Say whether any are kept."""
+        """Return whether any are kept."""
         return bool(self._people.of or self._strangers.of)
 
     def __len__(self) -> int:

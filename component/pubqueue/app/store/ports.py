@@ -197,7 +197,7 @@ class Store(Protocol):
         """
 
     async def changes(self) -> bool:
-        """Say whether another process has changed the store since the last call.
+        """Return whether another process has changed the store since the last call.
 
         Raises:
             StoreError: the store cannot say.

@@ -125,7 +125,7 @@ class Reaper:
             self._round_is_over()
 
     def _is_due(self) -> bool:
-        """Say whether something ends now, or nothing was ended for long."""
+        """Return whether something ends now, or nothing was ended for long."""
         now = self._clock()
         return (self._next is not None and self._next <= now) or self._is_long_ago(self._expired)
 

@@ -40,7 +40,7 @@ class SettingAside:
         self._since: dict[Key, Millis] = {}
 
     def __bool__(self) -> bool:
-        """Say whether there are any: then something is overdue for as long as they are."""
+        """Return whether there are any: then something is overdue for as long as they are."""
         return bool(self._since)
 
     def __len__(self) -> int:

@@ -78,7 +78,7 @@ def standing(principal: Principal, affiliation: Affiliation) -> Affiliation:
 
 
 def may(affiliation: Affiliation, action: Action, node: Node, *, subscribed: bool = False) -> bool:
-    """Say whether the affiliation allows the action on this node."""
+    """Return whether the affiliation allows the action on this node."""
     if affiliation is Affiliation.OUTCAST:
         return False
     if action in PRIVILEGES[affiliation]:
@@ -147,7 +147,7 @@ def barred(affiliation: Affiliation, node: Node, *, known: bool = False) -> Refu
 
 
 def may_create(principal: Principal, policy: CreationPolicy) -> bool:
-    """Say whether the service's settings let the principal create nodes."""
+    """Return whether the service's settings let the principal create nodes."""
     match policy:
         case CreationPolicy.ANYONE:
             return True

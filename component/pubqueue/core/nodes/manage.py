@@ -371,7 +371,7 @@ def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
 
 
 def sees(by: Principal, node: Node, affiliation: Affiliation) -> bool:
-    """Say whether the principal may know that there is this node."""
+    """Return whether the principal may know that there is this node."""
     return access.barred(access.standing(by, affiliation), node) is None
 
 
@@ -393,7 +393,7 @@ def list_items(request: ListItems, facts: NodeFacts) -> Decision:
 def sees_items(
     by: Principal, node: Node, affiliation: Affiliation, *, subscribed: bool = False
 ) -> bool:
-    """Say whether the principal sees which items there are."""
+    """Return whether the principal sees which items there are."""
     standing = access.standing(by, affiliation)
     if node.config.queueing and standing is not Affiliation.OWNER:
         return False
@@ -401,7 +401,7 @@ def sees_items(
 
 
 def manages(by: Principal, node: Node, affiliation: Affiliation) -> bool:
-    """Say whether the principal may manage the node (XEP-0060 14.2)."""
+    """Return whether the principal may manage the node (XEP-0060 14.2)."""
     return access.may(access.standing(by, affiliation), Action.MANAGE, node)
 
 

@@ -280,7 +280,7 @@ def _refuse_value(name: str, setting: Setting, problem: ValueError) -> Refused:
 
 
 def refit(node: Node, after: NodeConfig) -> Refused | None:
-    """Say why a node in use cannot take these settings: its mode cannot flip under its items."""
+    """Return why a node in use cannot take these settings: its mode cannot flip under its items."""
     if after.queueing != node.config.queueing and (node.items or node.subscriptions):
         return _refuse(
             "queueing", " can change only while the node has no items and no subscribers"

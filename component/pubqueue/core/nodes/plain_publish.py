@@ -69,7 +69,7 @@ def _for_want_of_room(
 
 
 def drops_loudly(node: Node) -> bool:
-    """Say whether subscribers are told of items that go for want of room (XEP-0060 7.1.2.5)."""
+    """Return whether subscribers are told of items that go for want of room (XEP-0060 7.1.2.5)."""
     config = node.config
     return config.notify_retract and config.publish_node_full is NodeFull.RETRACT_OLDEST
 

@@ -72,7 +72,7 @@ class ResumeTrimsFacts(Struct, frozen=True, gc=False):
 
 
 def begins(before: NodeConfig, after: NodeConfig) -> bool:
-    """Say whether there is something to do after the settings have become these."""
+    """Return whether there is something to do after the settings have become these."""
     return narrows(before, after) or (after.queueing and after.group_limit > before.group_limit)
 
 
@@ -82,7 +82,7 @@ def groups_of_slice(config: NodeConfig) -> int:
 
 
 def narrows(before: NodeConfig, after: NodeConfig) -> bool:
-    """Say whether some of what is kept under the one does not fit the other."""
+    """Return whether some of what is kept under the one does not fit the other."""
     if _is_less(after.item_expire, before.item_expire):
         return True
     if after.queueing:

@@ -1,1 +1,1 @@
-"""An item's way through its queue: published, handed out, settled, expired, dead, redriven."""
+"""An item's way through its queue: published, delivered, settled, expired, dead, redriven."""

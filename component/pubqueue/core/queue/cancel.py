@@ -1,8 +1,9 @@
-"""Cancel: items are taken out of a queue before they are done, by their ids; and the dead ones of a reason are discarded.
+"""Cancel: remove items from a queue before they are done, by their ids, or discard its dead items of a reason.
 
-Who may cancel what is the row *retract* of the table SETTLE. An owner may in any state, also what a worker holds, which is told so as
-after any retract of an owner's (XEP-0254 2.3); the author of an item may take back its own. Other than a retract this
-does what it can: ids that are not there, perhaps because the work is done, are named in the answer.
+The row *retract* of the table SETTLE decides who may cancel what. An owner may cancel in any state;
+the holder of a locked item is notified, as after any retract by an owner (XEP-0254 2.3). The author
+of an item may cancel its own. Unlike a retract this does what it can: ids that do not exist,
+perhaps because the work is done, are named in the answer.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Cancel(Struct, frozen=True, gc=False):
 
 
 class Discard(Struct, frozen=True, gc=False):
-    """Take the dead items behind the number `after` whose reasons match out of the queue; `looked` and `count` are of the steps before."""
+    """Remove dead items after the number `after` whose reasons match; `looked` and `count` are sums of the steps before."""
 
     by: Principal
     node: NodeName
@@ -88,7 +89,7 @@ def _open_to(by: Principal, facts: SettleFacts, there: tuple[Item, ...]) -> Node
 
 
 def is_dead(item: Item) -> bool:
-    """Say whether an item is dead, here or where it came from, and nobody is at it."""
+    """Return whether an item is dead, here or where it came from, and not locked."""
     return item.dead_letter is not None and item.state is not State.LOCKED
 
 
@@ -109,5 +110,5 @@ def discard(request: Discard, facts: DiscardFacts) -> Decision:
 
 
 def is_of(reason: str, item: Item) -> bool:
-    """Say whether a dead item has died of that."""
+    """Return whether a dead item has died of that."""
     return item.dead_letter is not None and matches(reason, item.dead_letter.reason)

@@ -1,7 +1,8 @@
 """Locks that end later than one given now: after the machine's clock was set back they would last too long.
 
-Such a lock gets the time that a new one would have, so that a holder who is gone costs no more than that.
-The same happens, without harm, to locks given before their queue's lock timeout was lowered.
+Such a lock gets the time that a new one would have, so that a holder that is gone costs no more
+than that. The same happens, without harm, to locks given before their queue's lock timeout was
+lowered.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Recover(Struct, frozen=True, gc=False):
 
 
 class RecoverFacts(Struct, frozen=True, gc=False):
-    """The next locked items, each with its node; `rest` is behind which of them there may be more."""
+    """The next locked items, each with its node; there may be more after `rest`."""
 
     now: Millis
     locked: tuple[tuple[Item, Node], ...]

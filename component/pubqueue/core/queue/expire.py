@@ -72,7 +72,7 @@ class Expire(Struct, frozen=True, gc=False):
     only: frozenset[Key] | None = None
 
     def takes(self, key: Key) -> bool:
-        """Say whether the row is to be ended."""
+        """Return whether the row is to be ended."""
         return key in self.only if self.only is not None else key not in self.aside
 
 
@@ -362,7 +362,7 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
 
 
 def _locked_after(moment: Millis, item: Item) -> bool:
-    """Say whether the lock was given after this moment."""
+    """Return whether the lock was given after this moment."""
     return item.taken is not None and item.taken > moment
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def in_line(item: Item) -> bool:
-    """Say whether the item waits for a turn of its group."""
+    """Return whether the item waits for a turn of its group."""
     return item.state is State.QUEUED and item.group != "" and not item.turn
 
 

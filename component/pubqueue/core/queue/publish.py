@@ -179,7 +179,7 @@ def _dead(facts: PublishFacts) -> tuple[Item, ...]:
 
 
 def overfull(node: Node, added: int, removed: int) -> bool:
-    """Say whether the node has no room; what replaces another needs none."""
+    """Return whether the node has no room; what replaces another needs none."""
     limit = node.config.max_items
     return limit is not None and added > removed and node.items + added - removed > limit
 

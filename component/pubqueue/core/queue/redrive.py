@@ -117,7 +117,7 @@ class _Rooms:
         return None
 
     def _is_another(self, allowance: Allowance) -> bool:
-        """Say whether another account pays for the item where it goes."""
+        """Return whether another account pays for the item where it goes."""
         node = self._facts.node
         return node is None or node.creator != allowance.holding.account
 

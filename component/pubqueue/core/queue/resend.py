@@ -48,7 +48,7 @@ class ResendFacts(Struct, frozen=True, gc=False):
 
 
 def is_undelivered(item: Item, span: tuple[int, int], now: Millis) -> bool:
-    """Say whether the item's lock lasts, and its delivery may never have left."""
+    """Return whether the item's lock lasts, and its delivery may never have left."""
     lasts = item.deadline is not None and item.deadline > now
     return lasts and span[0] <= item.token < span[1]
 

@@ -111,7 +111,7 @@ def readable(by: Principal, nodes: Iterable[NodeAccess]) -> list[Node]:
 
 
 def owns(by: Principal, known: NodeAccess) -> bool:
-    """Say whether the principal may see the settings of the node."""
+    """Return whether the principal may see the settings of the node."""
     return access.may(access.standing(by, known.affiliation), Action.MANAGE, known.node)
 
 

@@ -125,7 +125,7 @@ def objection(
 
 
 def sees_all(by: Principal, node: Node, affiliation: Affiliation) -> bool:
-    """Say whether the principal sees every item; else, in a queue, what it holds (row 14)."""
+    """Return whether the principal sees every item; else, in a queue, what it holds (row 14)."""
     runs = access.standing(by, affiliation) in {Affiliation.OWNER, Affiliation.PUBLISHER}
     return runs or not node.config.queueing
 
@@ -137,5 +137,5 @@ def _for_worker(row: tuple[Item, bytes]) -> tuple[Item, bytes]:
 
 
 def holds(principal: Principal, item: Item) -> bool:
-    """Say whether the item is locked to one for whom the principal speaks."""
+    """Return whether the item is locked to one for whom the principal speaks."""
     return item.holder is not None and covers(item.holder, principal.jid)

@@ -100,7 +100,7 @@ def publish_of(definition: Definition, moment: Millis, by: Principal) -> Publish
 
 
 def is_due(schedule: Schedule | None, now: Millis) -> bool:
-    """Say whether the schedule has something to do."""
+    """Return whether the schedule has something to do."""
     return (
         schedule is not None and schedule.runs and schedule.due is not None and schedule.due <= now
     )
@@ -138,7 +138,7 @@ def _wanted(schedule: Schedule, now: Millis) -> TimesWanted:
 
 
 def _leaves_out(schedule: Schedule, times: Times) -> bool:
-    """Say whether times that have come get no item, beside the one that is published now."""
+    """Return whether times that have come get no item, beside the one that is published now."""
     match schedule.definition.missed:
         case Missed.ONCE:
             return False

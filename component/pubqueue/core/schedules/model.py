@@ -69,7 +69,7 @@ class Definition(Struct, frozen=True, gc=False):
     group: str = ""
 
     def times_as(self, other: Definition) -> bool:
-        """Say whether both name the same times."""
+        """Return whether both name the same times."""
         return (self.cron, self.zone, self.enabled) == (other.cron, other.zone, other.enabled)
 
 

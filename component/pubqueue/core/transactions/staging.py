@@ -119,7 +119,7 @@ def foreign(by: Principal, app: App | None) -> Decision | None:
 
 
 def done(app: App | None, version: int) -> bool:
-    """Say whether the version counts as committed."""
+    """Return whether the version counts as committed."""
     return app is not None and app.version is not None and version <= app.version
 
 
@@ -251,7 +251,7 @@ def abort(request: AbortVersion, facts: AppFacts) -> Decision:
 
 
 def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
-    """Say how far the app is, to its owner and to administrators."""
+    """Return how far the app is, to its owner and to administrators."""
     if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
         return no
     app = facts.app

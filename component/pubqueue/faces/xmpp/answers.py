@@ -51,7 +51,7 @@ def kind_of(stanza: Stanza | Single) -> str:
 
 
 def is_request(stanza: Stanza | Single) -> bool:
-    """Say whether it is a request that has somebody to be answered."""
+    """Return whether it is a request that has somebody to be answered."""
     if isinstance(stanza, Single):
         return True
     asked = stanza.top.get("type") in {"get", "set"} and stanza.top.get("from") is not None

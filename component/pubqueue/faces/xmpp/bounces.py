@@ -73,7 +73,7 @@ def bounce(top: Element) -> Bounce | None:
 
 
 def is_gone(error: Element | None) -> bool:
-    """Say whether the error says that nobody is there any more."""
+    """Return whether the error says that nobody is there any more."""
     if error is None:
         return False
     kind = error.get("type") or ""

@@ -133,7 +133,7 @@ class Rosters:
         return True
 
     def awaits(self, iq: Element) -> bool:
-        """Say whether it is the answer of an owner who was asked."""
+        """Return whether it is the answer of an owner who was asked."""
         asked = self._open.get(iq.get("id") or "")
         return asked is not None and iq.get("from") == asked[0]
 

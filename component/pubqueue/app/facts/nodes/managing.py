@@ -152,7 +152,7 @@ def _pairs(found: Iterable[AffiliationRow]) -> Pairs:
 
 
 def _is_heard_of(node: Node, settings: Settings) -> bool:
-    """Say whether these settings may shut subscribers out, or are told to them."""
+    """Return whether these settings may shut subscribers out, or are told to them."""
     after = configure(node.config, settings)
     if not isinstance(after, NodeConfig):
         return False

@@ -129,7 +129,7 @@ def subscribers(rows: WorkingSet, node: Node) -> Audience:
 
 
 def by_presence(node: Node) -> bool:
-    """Say whether only those are told who are known to be online (XEP-0060 12.6)."""
+    """Return whether only those are told who are known to be online (XEP-0060 12.6)."""
     return node.config.presence_based_delivery and not node.config.queueing
 
 

@@ -70,7 +70,7 @@ def _receipts(
 
 
 def _was_held(item: Item) -> bool:
-    """Say whether any lock of the item has ended, so that there can be receipts."""
+    """Return whether any lock of the item has ended, so that there can be receipts."""
     return item.acquired > (1 if item.state is State.LOCKED else 0)
 
 

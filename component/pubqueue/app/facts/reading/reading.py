@@ -126,7 +126,7 @@ def _of_reason(
 
 
 def _goes_on(rows: WorkingSet, listing: ItemEntries, shown: tuple[ItemEntry, ...]) -> bool:
-    """Say whether items stand behind these, which the store cut off for want of room."""
+    """Return whether items stand behind these, which the store cut off for want of room."""
     if not shown or not listing.payloads:
         return False
     last = _number(shown[-1], dead=listing.state is State.DEAD)

@@ -186,7 +186,7 @@ def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:
 
 
 def _goes_on(rows: WorkingSet, listing: Items, shown: Rows) -> bool:
-    """Say whether items stand behind these, which the store cut off for want of room."""
+    """Return whether items stand behind these, which the store cut off for want of room."""
     return bool(shown) and bool(rows.page(replace(listing, room=0), shown[-1][0].seq, 1))
 
 

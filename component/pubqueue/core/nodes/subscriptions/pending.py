@@ -128,7 +128,7 @@ def reconsidered(
 
 
 def stands_now(state: SubscriptionState, affiliation: Affiliation, node: Node) -> bool:
-    """Say whether a subscription was pending and need not be any more (XEP-0060 8.7.4)."""
+    """Return whether a subscription was pending and need not be any more (XEP-0060 8.7.4)."""
     return state is SubscriptionState.PENDING and not access.needs_approval(affiliation, node)
 
 

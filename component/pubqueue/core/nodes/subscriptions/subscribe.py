@@ -163,7 +163,7 @@ def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: De
 
 
 def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decision | None:
-    """Say why the principal may not subscribe, whatever options it wants."""
+    """Return why the principal may not subscribe, whatever options it wants."""
     affiliation = access.standing(request.by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)

@@ -50,7 +50,7 @@ def done(_reply: Done | Emptied, _service: str) -> bytes:
 
 
 def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
-    """Say which of the items were locked to somebody else, and are deleted all the same."""
+    """Return which of the items were locked to somebody else, and are deleted all the same."""
     ids = reply.locked if isinstance(reply, Withdrawn) else ()
     locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
     child = f'<retracted xmlns="{ns.PUBQUEUE}">{locked}</retracted>'

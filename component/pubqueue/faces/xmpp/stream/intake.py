@@ -73,7 +73,7 @@ class Intake:
         return ""
 
     def beyond_reading(self, by: Principal) -> str:
-        """Say why whoever asks has to wait with what only reads, or ""."""
+        """Return why whoever asks has to wait with what only reads, or ""."""
         for who, budget in self._payers(by):
             used = self._used.get(who)
             if used is not None and used.reads >= budget.reads:

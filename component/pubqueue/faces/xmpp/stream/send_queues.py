@@ -48,7 +48,7 @@ class SendQueues:
         self._backlog = Backlog(self._queues.keys(), on_change)
 
     def __bool__(self) -> bool:
-        """Say whether anything waits."""
+        """Return whether anything waits."""
         return bool(self._queues)
 
     @property
@@ -65,7 +65,7 @@ class SendQueues:
         self._backlog.count(entry.byte_count)
 
     def has(self, node: NodeName) -> bool:
-        """Say whether anything waits for the node."""
+        """Return whether anything waits for the node."""
         return node in self._queues
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:

@@ -116,7 +116,7 @@ class ToMany:
         return byte_count
 
     def _may_send(self) -> bool:
-        """Say whether there are news, and room for them between us and the server."""
+        """Return whether there are news, and room for them between us and the server."""
         return bool(self._queues) and self._pace.has_room
 
     def _call_soon(self, call: Callable[[], None]) -> None:

@@ -29,6 +29,6 @@ def _jid_of(text: str) -> Jid | None:
 
 
 def is_bare(text: str) -> bool:
-    """Say whether this is a JID without a resource, on one line."""
+    """Return whether this is a JID without a resource, on one line."""
     jid = jid_of(text)
     return jid is not None and "/" not in jid and text.isprintable()
