@@ -75,6 +75,22 @@ def test_a_slice_ends_where_a_request_does(slow):
     assert piece == one * (SLICE // len(one))
 
 
+def test_a_long_request_about_one_item_is_one_slice_if_all_of_it_is_there(slow):
+    one = b"<iq><item>" + b"x" * SLICE + b"</item></iq>"
+    slow.slices.take(one + one[:-1])
+    slow.loop.planned[-1][1]()
+    assert slow.pieces == [one, one[:SLICE]]
+
+
+def test_a_long_request_about_many_items_is_several_slices(slow):
+    many = b"<iq>" + b"<item/>" * SLICE + b"</iq>"
+    slow.slices.take(many)
+    while slow.slices:
+        slow.loop.planned[-1][1]()
+    assert b"".join(slow.pieces) == many
+    assert {len(piece) for piece in slow.pieces[:-1]} == {SLICE}
+
+
 def test_what_comes_meanwhile_is_read_behind_it(slow):
     slow.slices.take(b"x" * (SLICE + 1))
     slow.slices.take(b"y")
