@@ -1,4 +1,4 @@
-"""The rule of quotas: what an account has here beside what it may have (`core.quotas`), and what is too much."""
+"""The rule of quotas: the storage of an account compared with its limits (`core.limits.quotas`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Allowance(Struct, frozen=True, gc=False):
         return Refused(Refusal.TOO_MANY_NODES, reason)
 
     def refuses(self, items: int, size: int) -> Refused | None:
-        """Refuse so many more items, and bytes, in nodes of the account; what takes nothing more is never refused."""
+        """Refuse this many more items and bytes in nodes of the account; a request that adds nothing is never refused."""
         has, may = self.holding, self.quota
         for what, used, more, limit in (
             ("items", has.items, items, may.items),

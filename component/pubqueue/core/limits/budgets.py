@@ -1,7 +1,8 @@
-"""What an account may have under way at once, and what its refusals may cost: one table, and one rule.
+"""How much an account may have in progress at once, and what its refusals may cost: one table, and one rule.
 
-Under way is what was taken and is not answered. Whoever is over a bound is asked to wait, and nobody else notices. The
-bounds are far beyond what the library's publishers and workers, Spark and a fleet of workers of one account have under way.
+In progress is what was accepted and is not answered. An account over a bound is asked to wait,
+without effect on others. The bounds are far above what the library's publishers and workers, Spark
+and a fleet of workers of one account have in progress.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ DOMAIN: Final = Budget(3072, 9 * MIB // 2, 12_288, 256, 0.3, 0.2)
 """Of all accounts of a server that is not ours: it may make as many of them as it likes."""
 
 EVERYBODY: Final = Budget(4096, 6 * MIB, 32_768, 512, 0.0, 0.0)
-"""Of all together. From so many requests or bytes on nothing is read, until half of them are answered; `reads` are refused."""
+"""The sum over all accounts. From this many requests or bytes on nothing is read, until half of
+them are answered; `reads` are refused."""
 
 
 class Used(Struct, gc=False):
@@ -56,7 +58,7 @@ class Used(Struct, gc=False):
         self.refused += seconds
 
     def beyond(self, budget: Budget, now: float) -> str:
-        """Say what there is too much of, or "" if one more request may come."""
+        """Return the name of the exceeded bound, or "" if one more request may be read."""
         if self.refused:
             self._forgive(budget, now)
             if self.refused > budget.refused:
@@ -75,7 +77,7 @@ class Used(Struct, gc=False):
 
 
 def payers(by: Principal) -> tuple[tuple[Jid, Budget], ...]:
-    """Return whose budgets a request counts in: the account's, and that of its server if it is not ours."""
+    """Return the budgets that a request counts in: the account's, and that of its server if it is a remote one."""
     account = account_of(by.jid)
     if by.local or "@" not in account:
         return ((account, ACCOUNT),)

@@ -1,6 +1,6 @@
-"""What the service holds an account to, all of it in one table, for whoever asks what it allows.
+"""The limits of an account, all in one table, for requests that ask for them.
 
-The table only states the limits: each is kept where it is judged.
+The table only states the limits: each is enforced by its own rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @unique
 class Whose(StrEnum):
-    """Who is held to a limit."""
+    """What a limit applies to."""
 
     ACCOUNT = "an account"
     DOMAIN = "all accounts of a foreign server"
@@ -39,7 +39,7 @@ class Unit(StrEnum):
 
 
 class Limit(Struct, frozen=True, gc=False):
-    """At most so much of something, of each `whose`."""
+    """Up to this much of something, of each `whose`."""
 
     whose: Whose
     what: str
@@ -83,7 +83,7 @@ def _quotas(quota: Quota) -> Iterator[Limit]:
 
 
 def _under_way(whose: Whose, budget: Budget) -> Iterator[Limit]:
-    """Yield what a budget bounds; nobody is held to a time of 0."""
+    """Yield the bounds of a budget; a time of 0 sets no bound."""
     yield Limit(whose, "requests under way", budget.requests)
     yield Limit(whose, "bytes under way", budget.byte_count, Unit.BYTES)
     yield Limit(whose, "items under way", budget.items)
@@ -93,7 +93,7 @@ def _under_way(whose: Whose, budget: Budget) -> Iterator[Limit]:
 
 
 def by_whose(found: Iterable[Limit]) -> dict[Whose, list[Limit]]:
-    """Return the limits by who is held to them, in the order of the table."""
+    """Return the limits by what they apply to, in the order of the table."""
     grouped: dict[Whose, list[Limit]] = {}
     for limit in found:
         grouped.setdefault(limit.whose, []).append(limit)

@@ -39,7 +39,7 @@ class Holding(Struct, frozen=True, gc=False):
     bytes: int = 0
 
     def more(self, nodes: int, items: int, size: int) -> Holding:
-        """Return it with so much more, or less."""
+        """Return the sum of it and this much more, or less."""
         return Holding(self.account, self.nodes + nodes, self.items + items, self.bytes + size)
 
 

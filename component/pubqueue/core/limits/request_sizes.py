@@ -60,7 +60,7 @@ def size_of(request: object) -> int:
 
 
 def too_many(request: object) -> Refused | None:
-    """Refuse a request that names more than one batch shall take."""
+    """Refuse a request with more names than one batch accepts."""
     kind = type(request)
     if kind not in SIZES:
         return None

@@ -1,4 +1,4 @@
-"""Who may do what: affiliation x action (XEP-0060 4.1), and the two models that widen it."""
+"""Permissions: affiliation x action (XEP-0060 4.1), and the two models that extend it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Action(Enum):
 
 @unique
 class CreationPolicy(Enum):
-    """Who may create nodes."""
+    """Which accounts may create nodes."""
 
     ANYONE = "anyone"
     LOCAL = "local"
@@ -39,11 +39,11 @@ class CreationPolicy(Enum):
 
 @unique
 class AutoCreation(Enum):
-    """When a publish makes the node that it goes to, for who may create nodes (XEP-0060 7.1.4)."""
+    """When a publish creates its node, for accounts that may create nodes (XEP-0060 7.1.4)."""
 
     ALWAYS = "always"
     WITH_OPTIONS = "with-options"
-    """When it says by publish-options what node that is: a name that is mistyped makes none."""
+    """When its publish-options describe the node: a mistyped name creates none."""
     NEVER = "never"
 
 
@@ -56,14 +56,14 @@ PRIVILEGES: Final[dict[Affiliation, frozenset[Action]]] = {
     Affiliation.PUBLISH_ONLY: frozenset({_P}),
     Affiliation.MEMBER:       frozenset({_S, _R}),
     Affiliation.NONE:         frozenset(),        # what the node's models allow, below
-    Affiliation.OUTCAST:      frozenset(),        # nothing, whatever the models say
+    Affiliation.OUTCAST:      frozenset(),        # nothing, in all models
 }
 
 OPEN_ACCESS: Final = frozenset({_S, _R})
 
 SEEN_BY_ALL: Final = tuple(model for model in AccessModel if model is not AccessModel.WHITELIST)
 SEEN_BY_KNOWN: Final = tuple(model for model in AccessModel if model not in SEEN_BY_ALL)
-"""Nodes of the first models can be looked at by whoever is no outcast, of the others by those who are something there."""
+"""Nodes with the first models are visible to all accounts but outcasts, the others only to accounts with an affiliation."""
 # fmt: on
 
 
@@ -93,7 +93,7 @@ def may(affiliation: Affiliation, action: Action, node: Node, *, subscribed: boo
 
 
 def _access_model_allows(model: AccessModel, action: Action, *, subscribed: bool) -> bool:
-    """Say what strangers may; where an owner has to approve them, to subscribe is to ask for it (XEP-0060 6.1.4)."""
+    """Return what strangers may do; with `authorize` a subscription is a request for approval (XEP-0060 6.1.4)."""
     if model is AccessModel.AUTHORIZE:
         return subscribed or action is Action.SUBSCRIBE
     return model is AccessModel.OPEN
@@ -107,7 +107,7 @@ OF_ROSTERS: Final[dict[AccessModel, Refusal]] = {
 
 
 def stranger(by: Principal, node: Node, owners: tuple[Jid, ...]) -> Refusal | RostersWanted | None:
-    """Return why somebody who is nothing to the node may not have what its access model allows, or None."""
+    """Return why an account without affiliation lacks what the access model grants, or None."""
     model = node.config.access_model
     if model not in OF_ROSTERS:
         return Refusal.FORBIDDEN
@@ -124,7 +124,7 @@ def _admits(node: Node, contact: Contact) -> bool:
 
 
 def needs_approval(affiliation: Affiliation, node: Node) -> bool:
-    """Say whether a subscription has to wait for an owner; members, publishers and owners have one already."""
+    """Return whether a subscription has to wait for an owner; members, publishers and owners are approved already."""
     asks = node.config.access_model is AccessModel.AUTHORIZE
     return asks and Action.SUBSCRIBE not in PRIVILEGES[affiliation]
 

@@ -49,7 +49,7 @@ class SubscriptionFacts(Struct, frozen=True, gc=False):
 
 
 def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -> Decision:
-    """Tell it what it is, as it counts: an administrator of the service owns every node."""
+    """Return the effective affiliations: an administrator of the service owns every node."""
     if request.node is not None and not facts.entries:
         return refuse(Refusal.NODE_NOT_FOUND)
     entries = ((node, access.standing(request.by, found)) for node, found in facts.entries)
@@ -58,7 +58,7 @@ def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -
 
 
 def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts) -> Decision:
-    """Tell it all of its subscriptions, whichever of its JIDs asks."""
+    """Return all subscriptions of the account, whichever of its JIDs asks."""
     if not facts.found:
         return refuse(Refusal.NODE_NOT_FOUND)
     if facts.after_missing:
@@ -67,7 +67,7 @@ def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts
 
 
 def name_of(subscription: Subscription) -> str:
-    """Return what a subscription is called in a page: it says where it stands, also once it has ended."""
+    """Return the name of a subscription on a page: it marks a place, even after the subscription has ended."""
     row = f"{len(subscription.node)} {subscription.node}{subscription.jid}"
     return multi_subscription.name_of(subscription, row)
 

@@ -1,9 +1,10 @@
-"""Nodes of the configuration file: made where they are not, and brought to what is declared where they are.
+"""Nodes of the configuration file: created if they do not exist, else changed to what is declared.
 
-Only what is declared is changed: settings that the file does not name, and accounts that it does not name, stay as
-the owners have left them. Where it names owners, these are the owners and nobody else is: whoever took the name before the file did
-has it no longer. What cannot be brought, or what an operator should look at, is told as a difference; a node that is to be a
-queue and cannot become one is refused, for what is published to it would be confirmed and never worked on.
+Only what is declared is changed: settings and accounts that the file does not name stay as the
+owners have left them. If it names owners, the node has these owners and no others: an account that
+took the name before the file did loses it. What cannot be changed, or needs an operator's
+attention, is reported as a difference. A node that is declared as a queue and cannot become one is
+refused, because items published to it would be confirmed and never processed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Declare(Struct, frozen=True, gc=False):
-    """Make a node of the configuration file, or bring the one that is there to what the file says of it."""
+    """Create a node of the configuration file, or change the existing one to what the file declares."""
 
     by: Principal
     node: NodeName
@@ -115,7 +116,7 @@ def _owners(request: Declare) -> frozenset[Jid]:
 
 
 def _deposed(before: Mapping[Jid, Affiliation], owners: Collection[Jid]) -> list[Jid]:
-    """Return who owns the node though the file names others as its owners."""
+    """Return the owners of the node that the file, which names others, removes."""
     if not owners:
         return []
     return [jid for jid, is_a in before.items() if is_a is Affiliation.OWNER and jid not in owners]

@@ -1,8 +1,9 @@
-"""Who hears of what happens in a node with very many subscribers: they are read in pages, as they can be told.
+"""Notices to the subscribers of a node with very many of them: read in pages, as fast as notices can be sent.
 
-Nothing that is told to a crowd is made for all of them at once. While a page is being told others are served, and the
-next page is read when the one before has left. Those who subscribed to a node that is deleted are told in the same way;
-their subscriptions go page by page as they have been told, so that a process that ends meanwhile leaves nobody out.
+No notices are made for all of them at once. While a page is being sent other requests are served,
+and the next page is read when the one before has left. The former subscribers of a deleted node are
+notified in the same way; their subscriptions are removed page by page after the notices, so that a
+process that ends in between leaves no subscriber out.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from pubqueue.core.model import NodeName
 
 CROWD: Final = 1000
-"""Subscribers from which on they are not told of at once."""
+"""From this number of subscribers on, they are notified in pages."""
 
 PAGE: Final = 500
-"""Subscribers that are read, told and parted with at once."""
+"""Subscribers that are read, notified and removed at once."""
 
 SERVICE: Final = Principal(Jid(""))
-"""In whose name pages are read."""
+"""The principal in whose name pages are read."""
 
 
 class NextSubscribers(Struct, frozen=True, gc=False):
@@ -38,14 +39,14 @@ class NextSubscribers(Struct, frozen=True, gc=False):
 
 
 class NotifyFormer(Struct, frozen=True, gc=False):
-    """Part with those who subscribed to deleted nodes of this name, up to `notified`, and read who is to be told next."""
+    """Drop the former subscribers of deleted nodes of this name, up to `notified`, and read the next ones to notify."""
 
     node: NodeName
     notified: Jid | None = None
 
 
 class ListUnnotified(Struct, frozen=True, gc=False):
-    """Read which deleted nodes there are of whose end not everybody has been told, numbered behind `after`."""
+    """List the deleted nodes that still have subscribers to notify, numbered after `after`."""
 
     after: int = 0
     by: Principal = SERVICE
@@ -58,10 +59,10 @@ class UnnotifiedFacts(Struct, frozen=True, gc=False):
 
 
 class PageFacts(Struct, frozen=True, gc=False):
-    """The next of them; `again` are those who subscribe to a new node of the same name.
+    """The next subscribers; `again` are those that subscribe to a new node of the same name.
 
-    `notified` are those who are to be told of the page, where these are not all. `subids` are the ids of those who subscribe
-    several times.
+    `notified` are those of the page that are to be notified, if these are not all. `subids` are the
+    ids of those that subscribe several times.
     """
 
     page: tuple[Jid, ...]
@@ -78,7 +79,11 @@ def next_subscribers(_request: NextSubscribers, facts: PageFacts) -> Decision:
 
 
 def notify_former(request: NotifyFormer, facts: PageFacts) -> Decision:
-    """Name who is to be told next. Whoever subscribes to a new node of that name would take it for the end of that."""
+    """Name the next ones to notify.
+
+    A subscriber of a new node of that name is left out: it would take the notice for one about the
+    new node.
+    """
     page = tuple(jid for jid in facts.page if jid not in facts.again)
     if not facts.page:
         return Decision(SubscriberPage((), None), (DropFormer(request.node, None),))

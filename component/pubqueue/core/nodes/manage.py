@@ -1,4 +1,4 @@
-"""Create, configure, purge and delete nodes; who is what to them; what can be seen of them."""
+"""Create, configure, purge and delete nodes; their affiliations; what is visible of them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Purge(Struct, frozen=True, gc=False):
 
 
 class GetAffiliations(Struct, frozen=True, gc=False):
-    """Ask who is what to the node (XEP-0060 8.9.1)."""
+    """Ask for the affiliations of the node (XEP-0060 8.9.1)."""
 
     by: Principal
     node: NodeName
@@ -101,7 +101,7 @@ class GetAffiliations(Struct, frozen=True, gc=False):
 
 
 class SetAffiliations(Struct, frozen=True, gc=False):
-    """Change who is what to the node (XEP-0060 8.9.2)."""
+    """Change the affiliations of the node (XEP-0060 8.9.2)."""
 
     by: Principal
     node: NodeName
@@ -132,10 +132,10 @@ class ListItems(Struct, frozen=True, gc=False):
 
 
 class NodeFacts(Struct, frozen=True, gc=False):
-    """The node, the principal's affiliation, and as far as the request needs it who else there is.
+    """The node, the principal's affiliation, and the other accounts that the request needs.
 
-    `audience` are subscribers, and `affiliations` are those that the request is about or may have to look at: with
-    10,000 people around a node nobody loads all of them to answer one.
+    `audience` are subscribers, and `affiliations` are those that the request is about or may have
+    to check: with 10,000 accounts on a node they are not all loaded to answer one.
     """
 
     now: Millis
@@ -147,7 +147,7 @@ class NodeFacts(Struct, frozen=True, gc=False):
     subscriptions: tuple[Subscription, ...] | Everybody = ()
     """Subscriptions that may have to end, or need wait for approval no more."""
     waiting: tuple[Subscription, ...] = ()
-    """Those that wait for approval, for an owner who is new."""
+    """Subscriptions that wait for approval, for a new owner."""
     subscribed: bool = False
     items: tuple[ItemId, ...] = ()
     part: Part = WHOLE
@@ -155,7 +155,7 @@ class NodeFacts(Struct, frozen=True, gc=False):
     others: Others = NOTHING_NAMED
     """The nodes that the wanted settings name."""
     allowance: Allowance | None = None
-    """Of whoever makes a node; None where it may make any number."""
+    """The quota of the account that creates a node; None if it may create any number."""
 
 
 class NodeListFacts(Struct, frozen=True, gc=False):
@@ -188,7 +188,7 @@ def make_node(  # noqa: PLR0917  # what is made, by whom and when, and what is k
     people: Mapping[Jid, Affiliation],
     others: Others = NOTHING_NAMED,
 ) -> Decision:
-    """Make a node with these settings, to which people are what is said of them."""
+    """Create a node with these settings and affiliations."""
     config = configure(NodeConfig(), settings)
     if isinstance(config, NodeConfig):
         config = bind(by, NodeConfig(), config, others)
@@ -251,7 +251,7 @@ def configure_node(request: Configure, facts: NodeFacts) -> Decision:
 
 
 def _configured(before: Node, after: Node, audience: Audience) -> tuple[News, ...]:
-    """Tell of other settings (XEP-0060 8.2.5.3), if that is what the node does."""
+    """Return the notice of new settings (XEP-0060 8.2.5.3), if the node sends it."""
     if not after.config.notify_config or after.config == before.config:
         return ()
     announced = after.config if after.config.deliver_payloads else None
@@ -287,7 +287,7 @@ def purge(request: Purge, facts: NodeFacts) -> Decision:
 
 
 def get_affiliations(request: GetAffiliations, facts: NodeFacts) -> Decision:
-    """Decide whether the principal may see who is what."""
+    """Decide whether the principal may see the affiliations."""
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
@@ -319,7 +319,7 @@ def _affiliated(
     wanted: Sequence[tuple[Jid, Affiliation]],
     reply: Reply,
 ) -> Decision:
-    """Let accounts be what is wanted; a new owner is asked to approve who waits (XEP-0060 8.6, 8.7.4)."""
+    """Change affiliations; a new owner is asked to approve waiting subscriptions (XEP-0060 8.6, 8.7.4)."""
     named = dict(wanted)
     subscriptions = () if isinstance(facts.subscriptions, Everybody) else facts.subscriptions
     mine = [one for one in subscriptions if account_of(one.jid) in named]
@@ -342,9 +342,10 @@ def reviewed(
     subscriptions: tuple[Subscription, ...] | Everybody,
     affiliations: Mapping[Jid, Affiliation],
 ) -> Decision:
-    """Make the changes, and end the subscriptions that could not be made now; let stand those that need wait no more.
+    """Make the changes, end the subscriptions that would be refused now, and approve those that need no approval any more.
 
-    If items are to be trimmed, or a crowd looked through, whoever asked is answered behind that.
+    If items are to be trimmed, or very many subscribers to be reviewed, the requester is answered
+    after that.
     """
     crowd = isinstance(subscriptions, Everybody)
     begun, announced = reconsidered(
@@ -371,7 +372,7 @@ def list_nodes(request: ListNodes, facts: NodeListFacts) -> Decision:
 
 
 def sees(by: Principal, node: Node, affiliation: Affiliation) -> bool:
-    """Return whether the principal may know that there is this node."""
+    """Return whether the principal may know that the node exists."""
     return access.barred(access.standing(by, affiliation), node) is None
 
 
@@ -393,7 +394,7 @@ def list_items(request: ListItems, facts: NodeFacts) -> Decision:
 def sees_items(
     by: Principal, node: Node, affiliation: Affiliation, *, subscribed: bool = False
 ) -> bool:
-    """Return whether the principal sees which items there are."""
+    """Return whether the principal may see the ids of the items."""
     standing = access.standing(by, affiliation)
     if node.config.queueing and standing is not Affiliation.OWNER:
         return False

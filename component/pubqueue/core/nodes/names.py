@@ -1,8 +1,9 @@
-"""Names that are not for whoever comes first: each space of names belongs to the account that the name says, or to the operator.
+"""Reserved names: a namespace belongs to the account that is in the name, or to the operator.
 
-A node below `replies/` has what was answered to an account, so it is that account's whoever made it: it alone, and administrators,
-make and manage such a node, and that another account is its owner counts for nothing. All other names are for whoever may
-make nodes; those that the configuration file declares are the operator's (`core.nodes.declare`).
+A node below `replies/` contains answers to an account, so it belongs to that account, whichever
+account made it: only the account itself and administrators create and manage such a node, and
+another account's ownership has no effect. All other names are free for accounts that may create
+nodes; those that the configuration file declares belong to the operator (`core.nodes.declare`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ OF_ACCOUNTS: Final = ("replies/",)
 
 
 def of_account(name: NodeName) -> str | None:
-    """Return the account to which the name belongs, None if it belongs to nobody yet."""
+    """Return the account to which the name belongs, None if it is free."""
     for space in OF_ACCOUNTS:
         if name.startswith(space):
             return name[len(space) :]
@@ -28,7 +29,7 @@ def of_account(name: NodeName) -> str | None:
 
 
 def taken(by: Principal, name: NodeName) -> Refused | None:
-    """Refuse to let somebody make a node under a name that belongs to another."""
+    """Refuse to create a node under a name that belongs to another account."""
     account = of_account(name)
     if account is None or by.admin or account == by.account:
         return None
@@ -36,7 +37,7 @@ def taken(by: Principal, name: NodeName) -> Refused | None:
 
 
 def standing(name: NodeName, account: Jid, stored: Affiliation) -> Affiliation:
-    """Return what an account is to a node, given what is stored: whom the name belongs to owns it, and nobody else does."""
+    """Return the effective affiliation, given the stored one: the account to which the name belongs is the only owner."""
     belongs_to = of_account(name)
     if belongs_to is None:
         return stored

@@ -1,7 +1,8 @@
-"""The settings of a node: one table of their bounds, by the names that they have in `NodeConfig`.
+"""The settings of a node: one table of their bounds, by their names in `NodeConfig`.
 
-A value comes as text, or as what it is. One that the service would not act on is refused: nothing is accepted
-and then ignored. How a protocol calls a setting, and how it is shown to people, is for its face to say.
+A value is text, or has its own type already. A value that the service would not act on is refused:
+nothing is accepted and then ignored. A face decides how its protocol names a setting, and how it is
+displayed.
 """
 
 from __future__ import annotations
@@ -46,13 +47,14 @@ MAX_PAYLOAD_BYTES: Final = 10**9
 LOWEST_RATE: Final = 0.001
 HIGHEST_RATE: Final = 100_000
 MAX_RATE_LENGTH: Final = 13
-"""Characters: six places behind the point, as it is shown."""
+"""Characters: six decimal places, as it is displayed."""
 
 
 class Settings(Struct, frozen=True, gc=False):
-    """What somebody wants of a node: settings by their names; those that are not named stay as they are.
+    """Requested settings of a node, by their names; those that are not named stay as they are.
 
-    `objection` is what the face could not read behind these. It is said to those alone who may configure.
+    `objection` is what the face could not read of them. Only principals that may configure the node
+    get it.
     """
 
     values: Mapping[str, Value] = {}
@@ -60,7 +62,7 @@ class Settings(Struct, frozen=True, gc=False):
 
 
 class BadValueError(ValueError):
-    """A value that its setting cannot take; the message says what it can."""
+    """A value that its setting cannot have; the message names the possible ones."""
 
 
 class Setting(Struct, frozen=True, gc=False):
@@ -186,7 +188,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "multi_subscribe":            _BOOLEAN,
     "roster_groups_allowed":      _TEXT,
 }
-"""What each means is said in `NodeConfig`."""
+"""The meaning of each is in `NodeConfig`."""
 
 OF_QUEUES: Final[Mapping[str, object]] = {
     "persist_items":              True,
@@ -243,7 +245,7 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
 
 
 def agrees(config: NodeConfig, wanted: Settings) -> Refused | None:
-    """Say what of these settings the node has otherwise: each is a precondition (XEP-0060 7.1.5)."""
+    """Return which of these settings differ from the node's: each is a precondition (XEP-0060 7.1.5)."""
     there = effective(config)
     for name, value in wanted.values.items():
         setting = SETTINGS.get(name)
@@ -280,7 +282,7 @@ def _refuse_value(name: str, setting: Setting, problem: ValueError) -> Refused:
 
 
 def refit(node: Node, after: NodeConfig) -> Refused | None:
-    """Return why a node in use cannot take these settings: its mode cannot flip under its items."""
+    """Return why a node in use cannot have these settings: its mode cannot change while it has items."""
     if after.queueing != node.config.queueing and (node.items or node.subscriptions):
         return _refuse(
             "queueing", " can change only while the node has no items and no subscribers"

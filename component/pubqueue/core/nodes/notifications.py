@@ -1,4 +1,4 @@
-"""What the subscribers of a node are told, and by which kind of message: as its settings say."""
+"""Which notices the subscribers of a node get, and by which kind of message: by its settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def notifies(node: Node) -> bool:
-    """Say whether anybody is told anything of the node (XEP-0060 16.4.4, deliver_notifications)."""
+    """Return whether the node notifies subscribers (XEP-0060 16.4.4, deliver_notifications)."""
     return node.config.queueing or node.config.deliver_notifications
 
 
@@ -31,14 +31,14 @@ def notify(node: Node, audience: Audience, what: ForMany) -> tuple[News, ...]:
 def announce(
     node: Node, audience: Audience, draft: Draft | None, publisher: Jid
 ) -> tuple[News, ...]:
-    """Tell the audience of an item of a plain node."""
+    """Notify the audience of an item of a plain node."""
     return notify(node, audience, announcement(node, draft, publisher)) if audience else ()
 
 
 def announcement(
     node: Node, draft: Draft | None, publisher: Jid, late: Millis | None = None
 ) -> Announce:
-    """Return what is said of an item: with its payload where the node delivers those (XEP-0060 4.3)."""
+    """Return the notice of an item: with its payload if the node delivers payloads (XEP-0060 4.3)."""
     config = node.config
     if draft is not None and not config.deliver_payloads:
         draft = replace(draft, payload=b"")

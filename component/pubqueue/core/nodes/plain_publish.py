@@ -1,8 +1,9 @@
-"""What becomes of items that are published to a plain node (XEP-0060 4.3, 7.1).
+"""Publishing to a plain node (XEP-0060 4.3, 7.1).
 
-A persistent node keeps its newest items, as many as it may hold; one that is full drops its oldest, or takes no more. A
-transient node keeps the last one alone, for those who ask or subscribe later (12.10). One that is transient and delivers
-no payloads keeps nothing: that something has happened is all that is told.
+A persistent node keeps its newest items, up to its limit; at the limit it drops its oldest, or
+refuses new ones. A transient node keeps only the last one, for requests and later subscribers
+(12.10). A transient node that delivers no payloads keeps nothing: the notice only says that
+something has happened.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _for_want_of_room(
 
 
 def drops_loudly(node: Node) -> bool:
-    """Return whether subscribers are told of items that go for want of room (XEP-0060 7.1.2.5)."""
+    """Return whether subscribers are notified of items that are dropped because the node is full (XEP-0060 7.1.2.5)."""
     config = node.config
     return config.notify_retract and config.publish_node_full is NodeFull.RETRACT_OLDEST
 

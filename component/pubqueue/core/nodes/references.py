@@ -1,9 +1,10 @@
 """Settings of a node that name another node: judged like an action on that one, when they are set and when they are used.
 
-The table says as what action. Who sets a reference has to be allowed that, or to make the node if it is not there. Whoever
-owns the node when the reference is used has to be allowed it then (`core.queue.ending`). A name alone proves nothing, for
-whoever comes first may take it: so a reference keeps which node it meant, and another of that name, made since by somebody
-who is neither an owner nor an administrator, is not meant.
+The table gives the action. An account that sets a reference needs the right to it, or the right to
+create the node if it does not exist. The owners of the node need the right when the reference is
+used (`core.queue.dead_letters`). A name alone proves nothing, because any account may have created
+a node under it. So a reference stores which node it means, and another node of that name, made
+since by an account that is neither an owner nor an administrator, does not count.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Other(Struct, frozen=True, gc=False):
 
 
 class Others(Struct, frozen=True, gc=False):
-    """The nodes that new settings name, and who may make those that are not there."""
+    """The nodes that new settings name, and which accounts may create those that do not exist."""
 
     nodes: Mapping[NodeName, Other] = {}
     policy: CreationPolicy = CreationPolicy.ADMINS
@@ -57,7 +58,7 @@ NOTHING_NAMED: Final = Others()
 
 
 def named(before: NodeConfig, after: NodeConfig) -> Iterator[tuple[str, NodeName]]:
-    """Name each reference that is set anew, with the node that it names."""
+    """Return each reference that changes, with the node that it names."""
     for setting in REFERENCES:
         name = NodeName(getattr(after, setting))
         if name and name != getattr(before, setting):
@@ -67,9 +68,9 @@ def named(before: NodeConfig, after: NodeConfig) -> Iterator[tuple[str, NodeName
 def bind(
     by: Principal, before: NodeConfig, after: NodeConfig, others: Others
 ) -> NodeConfig | Refused:
-    """Return the settings with what their references mean, or why the principal may not set one of them.
+    """Return the settings with the identity of the referenced nodes, or why the principal may not set one of them.
 
-    A reference that stays as it was is not judged anew, and goes on meaning what it meant.
+    A reference that does not change is not judged again, and still means the same node.
     """
     for setting, reference in REFERENCES.items():
         if getattr(after, setting) != getattr(before, setting):
@@ -92,11 +93,11 @@ def _may_name(by: Principal, action: Action, other: Other, policy: CreationPolic
 
 
 def identity(node: Node) -> str:
-    """Return what tells a node from any other that ever has its name."""
+    """Return what distinguishes a node from any other that ever has its name."""
     return f"{node.created} {node.creator}"
 
 
 def is_meant(config: NodeConfig, setting: str, node: Node, trusted: Container[Jid]) -> bool:
-    """Say whether this is the node that the setting names: the one it meant, or one made by somebody who is trusted."""
+    """Return whether the setting means this node: the one that was set, or one made by a trusted account."""
     meant = getattr(config, REFERENCES[setting].meant)
     return bool(meant == identity(node) or node.creator in trusted)

@@ -29,7 +29,7 @@ class Owner(Struct, frozen=True, gc=False):
 
 
 class Heritage(Struct, frozen=True, gc=False):
-    """A queue, the node that it names for its dead items, and who publishes them there.
+    """A queue, the node that it names for its dead items, and the account that publishes them there.
 
     `trusted` are the accounts that may have made that node since the queue named it.
     """

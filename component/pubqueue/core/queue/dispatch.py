@@ -1,8 +1,9 @@
-"""Who gets the next item: ready items x free windows -> locks (XEP-0254 2.2).
+"""Assigns items to subscribers: ready items x free windows -> locks (XEP-0254 2.2).
 
-The subscriber with the lowest in-flight/queue_requests is next, the least recently served of equals.
-Items go out in the order given. Who let an item go is passed over while anybody else has room; alone,
-they wait a growing pause for it, and the items behind it do not wait with it.
+The subscriber with the lowest in-flight/queue_requests is next; among equals, the least recently
+served. Items are delivered in the order given. A subscriber that released an item is skipped for it
+while another has room; if it is the only one, the item is delayed for a growing pause, and the
+items after it do not wait with it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def place(subscription: Subscription) -> Place:
-    """Return a subscriber's place in the line: who has less to do first, then who was served longest ago."""
+    """Return a subscriber's place in the line: the lowest load first, then the least recently served."""
     load = subscription.in_flight / subscription.queue_requests
     return load, subscription.last_served, subscription.jid
 
@@ -48,10 +49,10 @@ def dispatch(
     first_token: int,
     most: int | None = None,
 ) -> list[Change]:
-    """Hand out the ready items: a Lock each, or a Postpone for one that only its avoided one could take.
+    """Deliver the ready items: a Lock each, or a Postpone for one that only its avoided subscriber could take.
 
-    Tokens are given from `first_token` upwards; there are so many locks at `most`, None for any number. Items left
-    without a free window stay as they are.
+    Tokens are assigned from `first_token` upwards; up to `most` locks are given, None for any
+    number. Items without a free window stay as they are.
     """
     line: list[Server] = [
         (*place(s), s.in_flight, s.queue_requests)

@@ -1,8 +1,8 @@
-"""What time and absence do to items: locks that run out, holders that leave, items nobody wants.
+"""The effects of time and absence on items: locks that expire, holders that leave, items that expire unclaimed.
 
-A failure is charged to the item (`failed`), never to the queue: the item goes to somebody else at
-once, then ever more slowly, and is dead after `max_failures`. Dead items stay or move to the
-dead-letter node; none is dropped.
+A failure is counted for the item (`failed`), never for the queue: the item is delivered to another
+subscriber at once, then after growing pauses, and is dead after `max_failures`. Dead items stay or
+move to the dead-letter node; none is dropped.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Expire(Struct, frozen=True, gc=False):
     only: frozenset[Key] | None = None
 
     def takes(self, key: Key) -> bool:
-        """Return whether the row is to be ended."""
+        """Return whether the row has to be ended."""
         return key in self.only if self.only is not None else key not in self.aside
 
 
@@ -87,12 +87,12 @@ class OverdueFacts(Struct, frozen=True, gc=False):
 
 
 def list_overdue(_request: ListOverdue, facts: OverdueFacts) -> Decision:
-    """Tell the service which rows have run out."""
+    """Return the rows that have expired, for the service."""
     return Decision(Overdue(facts.keys))
 
 
 def of_item(item: Item) -> Key:
-    """Return the key of an item whose lock, pause or life has ended."""
+    """Return the key of an item whose lock, pause or lifetime has ended."""
     return item_key(item.node, item.id)
 
 
@@ -102,12 +102,12 @@ def item_key(node: str, item: str) -> Key:
 
 
 def of_version(app: str, number: int) -> Key:
-    """Return the key of an open version that nobody has committed in time."""
+    """Return the key of an open version that was not committed in time."""
     return "version", app, str(number)
 
 
 def of_lease(row: Subscription) -> Key:
-    """Return the key of a subscription whose lease has ended, or is to be said to end."""
+    """Return the key of a subscription whose lease has ended, or is due for its reminder."""
     return lease_key(row.node, row.jid)
 
 
@@ -117,7 +117,7 @@ def lease_key(node: str, jid: str) -> Key:
 
 
 class ExpireFacts(Struct, frozen=True, gc=False):
-    """What has run out by `now`: pauses of items, locks, lives of items that nobody holds."""
+    """The rows that have expired by `now`: pauses of items, locks, lifetimes of items that are not locked."""
 
     now: Millis
     ripe: tuple[Item, ...]
@@ -126,11 +126,11 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     holders: tuple[Subscription, ...] = ()
     """The subscriptions under which the locks were given, as far as they stand."""
     overdue: tuple[tuple[str, int], ...] = ()
-    """Open versions of transactions that nobody has committed in time."""
+    """Open versions of transactions that were not committed in time."""
     sweepable: Millis | None = None
     """Until when records of transactions are too old, if anything of them is to be swept."""
     leases: tuple[Subscription, ...] = ()
-    """Subscriptions whose lease has ended, or is to be said to end."""
+    """Subscriptions whose lease has ended, or is due for its reminder."""
     unread: tuple[Key, ...] = ()
     """What has run out and cannot be read."""
     more_to_forget: bool = False
@@ -162,10 +162,11 @@ class Leave(Struct, frozen=True, gc=False):
 
 
 class LeaveFacts(Struct, frozen=True, gc=False):
-    """What the leaver and its account subscribe to, and some of what they hold; who is in `more` may hold more than that.
+    """The subscriptions of the leaver and its account, and some of the items they hold; the holders in `more` may hold more.
 
-    We saw the leaver come if it `is_here`; it `is_last` if it is the only one of its account that we saw. All locks that
-    were given are below the token `unused`, which is known where it matters.
+    `is_here` means that the service saw the leaver arrive; `is_last`, that it is the only resource
+    of its account that the service saw. All locks given so far are below the token `unused`, which
+    is loaded if it matters.
     """
 
     now: Millis
@@ -178,9 +179,10 @@ class LeaveFacts(Struct, frozen=True, gc=False):
 
 
 class FreeLeft(Struct, frozen=True, gc=False):
-    """Go on with what `jid` left behind: the next of what the first of `holders` holds behind `after`, under tokens below `unused`.
+    """Free the next of the items that `jid` held when it left, from the first of `holders`, after `after`.
 
-    So what somebody is given who has come back meanwhile is not meant. `freed` were freed in the slices before.
+    Their tokens are below `unused`, which excludes items that were delivered after a return.
+    `freed` were freed in the slices before.
     """
 
     jid: Jid
@@ -191,7 +193,7 @@ class FreeLeft(Struct, frozen=True, gc=False):
 
 
 class FreeLeftFacts(Struct, frozen=True, gc=False):
-    """The next items of the holder; behind the number `last` there may be more of them, None at the end."""
+    """The next items of the holder; it may hold more after the number `last`, None at the end."""
 
     now: Millis
     held: tuple[Case, ...]
@@ -199,9 +201,9 @@ class FreeLeftFacts(Struct, frozen=True, gc=False):
 
 
 class Bounce(Struct, frozen=True, gc=False):
-    """A delivery `bounced`, or could not be sent. `gone` says that the address is no more.
+    """A delivery `bounced`, or could not be sent. `gone` means that the address no longer exists.
 
-    `mark` is that of the subscription under which the delivery went out (`mark_of`).
+    `mark` is that of the subscription under which the item was delivered (`mark_of`).
     """
 
     to: Jid
@@ -213,9 +215,9 @@ class Bounce(Struct, frozen=True, gc=False):
 
 
 class BounceFacts(Struct, frozen=True, gc=False):
-    """The item, if it is still held under that very token, and the addressee's subscription.
+    """The item, if it is still locked under that very token, and the addressee's subscription.
 
-    The addressee has shown itself after all locks whose tokens are below `heard_of` were given.
+    The addressee has shown activity after all locks with tokens below `heard_of` were given.
     """
 
     now: Millis
@@ -225,10 +227,11 @@ class BounceFacts(Struct, frozen=True, gc=False):
 
 
 def expire(request: Expire, facts: ExpireFacts) -> Decision:
-    """End what has run out. Old holders hear of it (XEP-0254 4: send an unlock notification).
+    """End what has expired, and notify former holders (XEP-0254 4: send an unlock notification).
 
-    A delayed item may have come to the end of its life as well: then that is what happens to it. No moment is noted for
-    ids of finished work, so while there are more to forget another step follows; in between others have their batches.
+    The lifetime of a delayed item may have ended as well: then the item expires. Ids of finished
+    work have no moment of their own, so while there are more to forget, another step follows; other
+    requests have their batches between the steps.
     """
     ends = [fail(case, facts.now, TIMED_OUT) for case in facts.locks]
     ends += [_too_old(case, facts.now) for case in facts.lives]
@@ -262,7 +265,7 @@ def _of_leases(row: Subscription, now: Millis) -> Iterator[tuple[Change, Notice]
 
 
 def _of_lease(one: Subscription, now: Millis) -> tuple[Change, Notice]:
-    """End a subscription whose lease is over, and say so; or say that it will be (XEP-0060 12.19)."""
+    """End a subscription whose lease is over, with a notification; or send the reminder (XEP-0060 12.19)."""
     if one.expire is not None and one.expire <= now:
         none = SubscriptionChanged(one.jid, one.node, SubscriptionState.NONE, one.subid)
         return EndSubscription(one.node, one.jid, named(one)), none
@@ -285,10 +288,10 @@ def _lock_of(item: Item) -> tuple[NodeName, Jid | None]:
 def _silence(
     holders: Iterable[Subscription], timeouts: Mapping[tuple[NodeName, Jid | None], int]
 ) -> Iterator[Change]:
-    """Count what timed out; to whom a window full and more has timed out in a row nothing more is handed out.
+    """Count the timeouts; a subscriber with more than a window of them in a row gets no more deliveries.
 
-    A worker that died while nobody could tell us of it would make items wait a whole lock timeout, for ever.
-    Any sign of life sets it right.
+    Otherwise a worker that died without an unavailable presence would delay items by a lock timeout
+    each, for ever. Any sign of life resets it.
     """
     for holder in holders:
         unanswered = holder.unanswered + timeouts[holder.node, holder.jid]
@@ -297,9 +300,9 @@ def _silence(
 
 
 def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
-    """Hand out to the arrived again, where its absence had left a subscription standing.
+    """Resume deliveries to an address that has become available and still has subscriptions.
 
-    Anybody can send presence: it is kept of those alone who are somebody here.
+    Any address can send presence: it is kept only for addresses that are known here.
     """
     known = facts.is_somebody or bool(facts.subscriptions)
     changes: list[Change] = []
@@ -314,12 +317,12 @@ def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
 
 
 def shows_itself(jid: Jid) -> tuple[HearOf, ...]:
-    """Note that somebody is there now, under a full JID."""
+    """Note that a full JID has shown activity now."""
     return () if account_of(jid) == jid else (HearOf(jid),)
 
 
 def note_here(came: Iterable[Jid], here: tuple[Jid, ...]) -> Iterator[Change]:
-    """Note which full JIDs of an account are here, beside those that are known; of too many the first go."""
+    """Add full JIDs to those of an account that are known to be available; of too many the first are dropped."""
     new = [jid for jid in dict.fromkeys(came) if account_of(jid) != jid and jid not in here]
     yield from map(NoteResource, new[-MAX_RESOURCES:])
     too_many = max(0, len(here) + min(len(new), MAX_RESOURCES) - MAX_RESOURCES)
@@ -327,12 +330,14 @@ def note_here(came: Iterable[Jid], here: tuple[Jid, ...]) -> Iterator[Change]:
 
 
 def leave(request: Leave, facts: LeaveFacts) -> Decision:
-    """Free what the leaver holds and end its subscriptions; it is not told, for it is gone.
+    """Free the leaver's items and end its subscriptions; it gets no notification, because it is gone.
 
-    The account goes with the last of its resources that we saw come (row 21); one that we never
-    saw is gone alone. Nothing is handed to it from now on; what it holds beyond a slice is freed in the next ones.
+    The account leaves with the last of its resources that the service saw arrive (row 21); a
+    resource that it never saw leaves alone. Deliveries to it stop at once; items beyond a slice are
+    freed in the next slices.
 
-    A report that could not be decided in time ends no lock that was given after it, and no subscription where there is one.
+    A report that could not be decided in time ends no lock that was given after it, and no
+    subscription if there is one.
     """
     gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
     held = [case for case in facts.held if case.item.holder in gone]
@@ -367,10 +372,10 @@ def _locked_after(moment: Millis, item: Item) -> bool:
 
 
 def free_left(request: FreeLeft, facts: FreeLeftFacts) -> Decision:
-    """Free a slice of what was held when the leaver went.
+    """Free a slice of the items that were held when the leaver left.
 
-    What is left when the service is killed stays locked until the server says again that the holder is gone, or the
-    lock times out.
+    If the service is killed before the last slice, the rest stays locked until the server reports
+    again that the holder is gone, or the locks time out.
     """
     meant = [case for case in facts.held if case.item.token < request.unused]
     freed = request.freed + len(meant)
@@ -380,17 +385,18 @@ def free_left(request: FreeLeft, facts: FreeLeftFacts) -> Decision:
 
 
 def _lost(held: Sequence[Case], now: Millis) -> Iterator[Change]:
-    """End the locks of who has gone."""
+    """End the locks of a JID that has left."""
     return in_their_places([fail(case, now, WORKER_LOST) for case in held], held)
 
 
 def bounce(request: Bounce, facts: BounceFacts) -> Decision:
-    """Free an item whose delivery came back: nobody's fault (XEP-0060 12.4).
+    """Free an item whose delivery bounced, without counting a failure (XEP-0060 12.4).
 
-    Only that the address is gone ends a subscription, and only the one under which the delivery went out: its account
-    is told. That is old news, and ends none, where the lock is over, or the address has shown itself since: what is gone
-    then is an earlier session. All else passes: the subscription stays, and gets nothing for a while, or the queue would
-    turn in a circle.
+    A subscription ends only if the address is gone, and only the one under which the item was
+    delivered: its account is notified. If the lock is over, or the address has shown activity
+    since, the report is outdated and ends none: it is about an earlier session. Other errors are
+    temporary: the subscription stays, and gets nothing for a while, because otherwise items would
+    be delivered and bounce in a loop.
     """
     changes: list[Change] = []
     case, subscription = facts.case, facts.subscription
@@ -410,7 +416,7 @@ def bounce(request: Bounce, facts: BounceFacts) -> Decision:
 
 
 def _ended(one: Subscription) -> SubscriptionChanged:
-    """Tell the account of a JID that is gone that its subscription has ended (XEP-0060 12.14)."""
+    """Notify the account of a JID that is gone that its subscription has ended (XEP-0060 12.14)."""
     none, to = SubscriptionState.NONE, account_of(one.jid)
     return SubscriptionChanged(to, one.node, none, one.subid, about=one.jid)
 

@@ -1,8 +1,8 @@
 """An owner ends locks of others: of named items, or of one subscriber, whose subscription may end too.
 
-By retract and unlock (`settle`) an owner cannot: those are about one's own work. This is for those who run the queue,
-where a worker hangs or has to go. It is nobody's failure, so the items wait again at once, and not for the same worker
-while anybody else is there.
+Retract and unlock (`settle`) cannot do that: they are about one's own work. This is for operators
+of the queue, for workers that hang or have to be removed. No failure is counted, so the items wait
+again at once, and avoid the same worker while another one is available.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Dismiss(Struct, frozen=True, gc=False):
 
 
 class FreeHeld(Struct, frozen=True, gc=False):
-    """Go on with what the JID held of the node when it was dismissed: behind `after`, under tokens below `unused`.
+    """Free the next of the items that the JID held in the node when it was dismissed: after `after`, with tokens below `unused`.
 
     `freed` were freed in the slices before.
     """
@@ -66,9 +66,10 @@ class FreeHeld(Struct, frozen=True, gc=False):
 
 
 class FreeFacts(Struct, frozen=True, gc=False):
-    """The node, and the items that are named or held; None for what is not there. `subscribed` is about the JID.
+    """The node, and the items that are named or held; None for an item that does not exist. `subscribed` is about the JID.
 
-    Behind the number `last` it may hold more, None at the end; all locks that were given are below the token `unused`.
+    The JID may hold more after the number `last`, None at the end; all locks given so far are below
+    the token `unused`.
     """
 
     now: Millis
@@ -81,7 +82,7 @@ class FreeFacts(Struct, frozen=True, gc=False):
 
 
 def free_locks(request: FreeLocks, facts: FreeFacts) -> Decision:
-    """Decide whether the locks end; the holders are told, as after an unlock (XEP-0254 2.4)."""
+    """Decide whether the locks end; the holders are notified, as after an unlock (XEP-0254 2.4)."""
     node = _managed(request.by, facts)
     if isinstance(node, Decision):
         return node

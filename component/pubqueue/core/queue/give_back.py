@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 
 class DeadLetterPlace(Struct, frozen=True, gc=False):
-    """The dead-letter node of an item: whether it is there, and whether it has the id already.
+    """The dead-letter node of an item: whether it exists, and whether it has the id already.
 
-    `room` is how many more items it takes, None for any number, and `left` how many more bytes: what the node takes, and
-    the account that has made it, if that did not make the item's node. `refuses` says why it does not take this one, empty if
-    it does (`dead_letters.refusal`).
+    `room` is how many more items it accepts, None for any number, and `left` how many more bytes:
+    by the limits of the node, and of the account that made it, if another account made the item's
+    node. `refuses` is the reason why it does not accept this one, empty if it does
+    (`dead_letters.refusal`).
     """
 
     name: NodeName
@@ -58,11 +59,11 @@ class Case(Struct, frozen=True, gc=False):
 def release(
     item: Item, node: Node, now: Millis, *, delay: Millis | None = None, reason: str = ""
 ) -> Release:
-    """End a lock without blame: the item returns to its old place.
+    """End a lock without counting a failure: the item returns to its old place.
 
-    Once every subscriber has had a chance to refuse it, it comes back ever more slowly, so that an
-    item nobody wants is no busy loop. `delay` is the holder's own wish for a pause, `reason` is why
-    the holder gives it back.
+    Once every subscriber has had a chance to refuse it, it returns after growing pauses, so that an
+    item that all subscribers refuse causes no busy loop. `delay` is the pause that the holder asked
+    for, `reason` is why the holder released the item.
     """
     released = item.released + 1
     pause = backoff(node.config, released - max(node.subscriptions, 1))
@@ -97,9 +98,9 @@ def _stays(reason: str, place: NodeName, obstacle: str) -> str:
 
 
 def in_their_places(ends: Iterable[Change], cases: Iterable[Case]) -> Iterator[Change]:
-    """Let the dead of one decision move no further than there is room: who finds none stays, dead.
+    """Move the dead of one decision only as far as there is room: the others stay in their queue, dead.
 
-    That is one item to an id, and as many as the dead-letter node takes.
+    The dead-letter node takes one item per id, and as many as its limit allows.
     """
     places = [case.place for case in cases if case.place is not None]
     rooms = {place.name: place.room for place in places}

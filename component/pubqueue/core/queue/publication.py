@@ -46,10 +46,11 @@ class Known(Enum):
 
 
 class PublishFacts(Struct, frozen=True, gc=False):
-    """The node, the principal's rights, and per draft what is there already under its id.
+    """The node, the principal's rights, and per draft the item that already has its id.
 
-    `oldest` are the first items of a plain node in which some have to go, as many as may. Where there is no node,
-    `policy` and `creation` say who makes it by publishing, and `others` are the nodes that its settings would name.
+    `oldest` are the first items of a plain node that has to drop some, as many as may have to go.
+    If the node does not exist, `policy` and `creation` decide whether the publish creates it, and
+    `others` are the nodes that its settings would name.
     """
 
     now: Millis

@@ -54,7 +54,7 @@ class Place(Enum):
     LEAVE = auto()
     """The work is there or done already: nothing changes."""
     REPLACE = auto()
-    """Its payload takes the place of another that nobody works on."""
+    """Its payload replaces that of an item that is not locked."""
     BUSY = auto()
     DEAD = auto()
 
@@ -77,7 +77,7 @@ TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
     Place.BUSY: (Refusal.ITEM_LOCKED, "item {} is being worked on"),
     Place.DEAD: (Refusal.ITEM_EXISTS, "item {} is dead here: redrive or retract it"),
 }
-"""The places where no item can be put, with what is said of its id."""
+"""The places that refuse an item, with the text about its id."""
 # fmt: on
 
 OF_QUEUES: Final = "delay, priority and group mean something on queues alone"
@@ -168,7 +168,7 @@ def _publish_anew(request: Publish, facts: PublishFacts) -> Decision:
 
 
 def _dead(facts: PublishFacts) -> tuple[Item, ...]:
-    """Return those that are there, but dead. Who held them is no publisher's business."""
+    """Return those that exist, but are dead. Their last holder is not the publisher's business."""
     return tuple(
         [
             replace(item, dead_letter=replace(item.dead_letter, holder=None))
@@ -179,7 +179,7 @@ def _dead(facts: PublishFacts) -> tuple[Item, ...]:
 
 
 def overfull(node: Node, added: int, removed: int) -> bool:
-    """Return whether the node has no room; what replaces another needs none."""
+    """Return whether the node has no room; an item that replaces another needs none."""
     limit = node.config.max_items
     return limit is not None and added > removed and node.items + added - removed > limit
 
@@ -214,10 +214,10 @@ def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is 
     *,
     subscribed: bool,
 ) -> Refused | None:
-    """Say why an item of another node may not come here in the name of this account, by what a publish is judged by.
+    """Return why a publish by this account would be refused for an item of another node; None if it would not.
 
-    `size` and `space` are the bytes and the namespace of its payload. Whether there is room, and whether the id is
-    taken, is not asked.
+    `size` and `space` are the bytes and the namespace of its payload. Whether there is room, and
+    whether the id is taken, is not judged.
     """
     if (no := _closed(by, affiliation, node, subscribed=subscribed)) is None:
         if not node.config.queueing and (item.priority or item.group):
@@ -229,7 +229,7 @@ def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is 
 def _closed(
     by: Principal, affiliation: Affiliation, node: Node, *, subscribed: bool
 ) -> Decision | None:
-    """Refuse what somebody may not publish, or nobody at this time."""
+    """Refuse a publisher without the right, or any publisher at this time."""
     standing = access.standing(by, affiliation)
     if not access.may(standing, Action.PUBLISH, node, subscribed=subscribed):
         return refuse(Refusal.FORBIDDEN)
@@ -239,7 +239,7 @@ def _closed(
 
 
 def _misfit(size: int, space: str, headers: Headers, config: NodeConfig) -> Decision | None:
-    """Refuse an item that the node's settings do not allow, whoever publishes it."""
+    """Refuse an item that the node's settings do not allow for any publisher."""
     if size > config.max_payload_size:
         return refuse(Refusal.PAYLOAD_TOO_BIG, limit=config.max_payload_size)
     if not size:
@@ -272,7 +272,7 @@ def _add(request: Publish, facts: PublishFacts, node: Node, draft: Draft) -> Add
 
 
 def life_of(draft: Draft, node: Node) -> Millis | None:
-    """Return how long the item may live: the shorter of what its publisher and its node say."""
+    """Return the item's lifetime: the shorter of the publisher's and the node's."""
     expire = node.config.item_expire
     if expire is None:
         return draft.ttl

@@ -1,9 +1,10 @@
-"""How many items of a node may be handed out now, where its owner has bounded how many a second that are.
+"""How many items of a node may be delivered now, if its owner has limited the rate.
 
-All that is kept is one moment: until when what was handed out has used the rate up (GCRA, the generic cell rate algorithm).
-Every item moves it on by the time that it stands for, and it may be ahead of the clock by a second at most, or by one item
-where an item stands for more. So what was not used for long is worth one second, and no more: in any `w` seconds at most
-`rate * (w + 1)` items go out, and of less than one a second `rate * w + 1`.
+The only state is one moment: until when the deliveries so far have used the rate up (GCRA, the
+generic cell rate algorithm). Every item moves it on by the time that one item takes at the rate. It
+may be ahead of the clock by up to a second, or by one item if an item takes longer. So unused rate
+is saved for one second, and no more: in any `w` seconds up to `rate * (w + 1)` items are delivered,
+or `rate * w + 1` at a rate below one a second.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Node
 
 SECOND: Final = 1_000_000
-"""Microseconds, in which all of this is counted: of a thousand a second milliseconds could not tell one from another."""
+"""Microseconds, the unit of these calculations: at a thousand a second, milliseconds would be too coarse."""
 
 TOGETHER: Final = Millis(20)
-"""What becomes free within this time goes out together: nobody is woken a thousand times a second."""
+"""Deliveries that become free within this time are made together, so that dispatch does not wake a thousand times a second."""
 
 
 def _step(rate: float) -> int:
@@ -38,7 +39,7 @@ def _begin(rate: float, spent: int, now: Millis) -> int:
 
 
 def allowed(node: Node, now: Millis) -> int | None:
-    """Return how many items of the node may be handed out now, None for any number."""
+    """Return how many items of the node may be delivered now, None for any number."""
     rate = node.config.rate
     if rate is None:
         return None
@@ -46,7 +47,7 @@ def allowed(node: Node, now: Millis) -> int | None:
 
 
 def spend(node: Node, now: Millis, count: int) -> int:
-    """Return until when the rate is used up once so many items are handed out now."""
+    """Return until when the rate is used up once this many items are delivered now."""
     rate = node.config.rate
     if rate is None:
         return node.spent
@@ -54,7 +55,7 @@ def spend(node: Node, now: Millis, count: int) -> int:
 
 
 def free_again(node: Node, now: Millis) -> Millis:
-    """Return when it is worth a look whether something more may be handed out, if nothing may be now."""
+    """Return when the next deliveries may be possible, if none is now."""
     rate = node.config.rate
     if rate is None:
         return now

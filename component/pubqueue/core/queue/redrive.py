@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 
 class Redrive(Struct, frozen=True, gc=False):
-    """Revive these dead items of the node, or all of them (None), in `to` or where they came from.
+    """Redrive these dead items of the node, or all of them (None), to `to` or to the node they came from.
 
-    With a `reason` (a pattern, `core.reasons`) those of all that died of it; then `after`, `looked` and `count` are of the steps
-    before.
+    With a `reason` (a pattern, `core.reading.reasons`) only those that died of it; then `after`,
+    `looked` and `count` are sums of the steps before.
     """
 
     by: Principal
@@ -56,9 +56,10 @@ class Redrive(Struct, frozen=True, gc=False):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """An item that is to live again, and whether its id is taken where it goes.
+    """An item to redrive, and whether its id is taken in the destination.
 
-    Of one that goes to another node `size` and `space` are the bytes and the namespace of its payload.
+    For an item that goes to another node `size` and `space` are the bytes and the namespace of its
+    payload.
     """
 
     item: Item
@@ -73,9 +74,10 @@ class Candidate(Struct, frozen=True, gc=False):
 
 
 class RedriveFacts(Struct, frozen=True, gc=False):
-    """The node, its dead, the ids that were asked for in vain, and the nodes they may go to.
+    """The node, its dead, the requested ids that do not exist, and the destinations.
 
-    Of a reason `looked` dead items were looked at, up to the number `through`, and more may be behind it.
+    With a reason, `looked` dead items were examined, up to the number `through`, and more may
+    follow.
     """
 
     now: Millis
@@ -117,16 +119,16 @@ class _Rooms:
         return None
 
     def _is_another(self, allowance: Allowance) -> bool:
-        """Return whether another account pays for the item where it goes."""
+        """Return whether another account pays for the item in its destination."""
         node = self._facts.node
         return node is None or node.creator != allowance.holding.account
 
 
 def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
-    """Decide a redrive, for owners who may publish where the items go.
+    """Decide a redrive, for owners who may publish to the destinations.
 
-    Named items go all or none. Without names, those go that can: not one whose node is gone, is full, or
-    has its id by now. The counters begin anew.
+    Named items go all or none. Without names, those go that can: not an item whose destination does
+    not exist, is full, or already has its id. The counters restart at 0.
     """
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
@@ -150,7 +152,7 @@ def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
 def _in_steps(
     request: Redrive, facts: RedriveFacts, name: NodeName, changes: tuple[Revive, ...]
 ) -> Decision:
-    """Go on at once with the next dead items that may be of the reason, so many as one answer is for."""
+    """Continue at once with the next dead items that may have the reason, as many as one answer may have."""
     count, looked = request.count + len(changes), request.looked + facts.looked
     then = None
     if facts.through and looked < LOOKED_AT:
@@ -159,7 +161,7 @@ def _in_steps(
 
 
 def objection(by: Principal, node: Node | None, affiliation: Affiliation) -> Refusal | None:
-    """Return why the principal may not revive anything here; no item is needed to say so."""
+    """Return why the principal may not redrive anything here; no item has to be loaded for that."""
     if node is None:
         return Refusal.NODE_NOT_FOUND
     manages = access.may(access.standing(by, affiliation), Action.MANAGE, node)

@@ -1,6 +1,7 @@
 """Deliveries that may never have left: after a crash they are sent again, under the same token.
 
-Whoever has the item already knows the token, and works it once; nobody else is given it.
+A subscriber that has the item already knows the token, and works it once; no other subscriber gets
+it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ MAX_BYTES: Final = 1 << 20
 
 
 class Resend(Struct, frozen=True, gc=False):
-    """Send again what was locked under the tokens of `span`, a slice of the locks at a time behind `after`.
+    """Send the locks with tokens in `span` again, a slice at a time after `after`.
 
-    Without `span`: under those tokens that the process numbered `instance` has not noted as told, up to the newest.
+    Without `span`: those with tokens that the process numbered `instance` has not recorded as sent,
+    up to the newest.
     """
 
     span: tuple[int, int] | None = None
@@ -48,13 +50,13 @@ class ResendFacts(Struct, frozen=True, gc=False):
 
 
 def is_undelivered(item: Item, span: tuple[int, int], now: Millis) -> bool:
-    """Return whether the item's lock lasts, and its delivery may never have left."""
+    """Return whether the item is still locked and its delivery may never have left."""
     lasts = item.deadline is not None and item.deadline > now
     return lasts and span[0] <= item.token < span[1]
 
 
 def resend(_request: Resend, facts: ResendFacts) -> Decision:
-    """Send the deliveries again; the reply says where the next slice begins."""
+    """Send the deliveries again; the reply contains where the next slice begins."""
     sent = tuple(
         Deliver(
             item.holder,

@@ -1,9 +1,9 @@
-"""Retract and unlock on a queue node: who may end a lock, and how (XEP-0254 2.3 and 2.4).
+"""Retract and unlock on a queue node: which principals may end a lock, and how (XEP-0254 2.3 and 2.4).
 
-The whole judgement is the table SETTLE: what the item is to the queue x what the principal is to the
-item. The principal's standing is its most specific fact: holding the item, having held it (which outranks
-owning the node, so that a late worker never deletes an item that is being tried again), then owner
-or publisher, then subscriber, then nobody.
+The whole judgement is the table SETTLE: the item's relation to the queue x the principal's relation
+to the item. The principal's standing is its most specific relation: holder of the item, former
+holder (which outranks owner of the node, so that a late worker never deletes an item that is being
+tried again), then owner or publisher, then subscriber, then none.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Verb(Enum):
 
 @unique
 class Outcome(Enum):
-    """What an unlock says of the work."""
+    """How the attempt ended, in an unlock."""
 
     RELEASE = "release"
-    """Nobody's fault."""
+    """No failure is counted."""
     FAILED = "failed"
     """It went wrong, and may go better next time."""
     REJECT = "reject"
@@ -108,7 +108,8 @@ _TABLE: Final[dict[tuple[Verb, Situation], tuple[Verdict, ...]]] = {
     (Verb.RETRACT, Situation.FREE):   (_LOST, _LOST,     None,       None,       _NOT_YOURS, _NOT_YOURS),
     (Verb.RETRACT, Situation.LOCKED): (None,  _CONFLICT, None,       None,       _CONFLICT,  _NOT_YOURS),
     (Verb.UNLOCK,  Situation.GONE):   (_GONE, _GONE,     _GONE,      _GONE,      _GONE,      _GONE),
-    # An owner who never held the item has nothing to unlock; having written it counts for nothing.
+    # an owner that never held the item has nothing to unlock; having published it makes no
+    # difference
     (Verb.UNLOCK,  Situation.FREE):   (_LOST, _LOST,     _NOT_YOURS, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS),
     (Verb.UNLOCK,  Situation.LOCKED): (None,  _CONFLICT, _CONFLICT,  _NOT_YOURS, _CONFLICT,  _NOT_YOURS),
 }
@@ -124,10 +125,10 @@ SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
 class Settle(Struct, frozen=True, gc=False):
     """Retract or unlock these items, all or none (XEP-0060 12.11).
 
-    `queue_only` asks for a refusal on any other node: the principal used a form that only queues know.
-    `outcome`, `delay` and `reason` belong to an unlock: whose fault it is, how long the item shall
-    wait, and why: the last error of the item. `token` names the very lock that is meant: one that
-    the principal has lost and got again is another.
+    `queue_only` asks for a refusal on any other node: the principal used a form that only queues
+    know. `outcome`, `delay` and `reason` belong to an unlock: how the attempt ended, how long the
+    item is delayed, and why, which is kept as the item's last error. `token` names one lock: a
+    later lock of the principal on the same item is another one.
     """
 
     by: Principal
@@ -143,12 +144,12 @@ class Settle(Struct, frozen=True, gc=False):
 
 
 class SettleFacts(Struct, frozen=True, gc=False):
-    """What the store holds about it: rows in the order of the ids, None where there is no item.
+    """The rows of the request, in the order of the ids; None for an item that does not exist.
 
-    `receipts` says who ever held which item, by its seq. `subscribed` is about the principal's account,
-    `audience` (plain nodes only) is everybody who subscribes, `places` (outcomes other than a release
-    only) are the places for the items should they die, `digests` (retracts from queues that remember
-    finished work only) stand for the payloads of those that the principal holds.
+    `receipts` says which accounts have held which item, by its seq. `subscribed` is about the
+    principal's account, `audience` (plain nodes only) is all subscribers, `places` (outcomes other
+    than a release only) are the places for the items if they die, `digests` (retracts from queues
+    that remember finished work only) stand for the payloads of those that the principal holds.
     """
 
     now: Millis
@@ -187,7 +188,7 @@ def judge(principal: Principal, verb: Verb, facts: SettleFacts) -> Node | Decisi
         return refuse(Refusal.NODE_NOT_FOUND)
     standings = [_standing(principal, verb, item, facts) for item in facts.items]
     known = facts.subscribed or Standing.HOLDS in standings or Standing.HELD in standings
-    # who takes back what it has published (XEP-0060 7.2) learns nothing of a closed node by it
+    # a publisher that withdraws its items (XEP-0060 7.2) learns nothing about a closed node by it
     known = known or all(standing is Standing.AUTHOR for standing in standings)
     affiliation = access.standing(principal, facts.affiliation)
     if (closed := access.barred(affiliation, node, known=known)) is not None:
@@ -229,15 +230,16 @@ def _standing(principal: Principal, verb: Verb, item: Item | None, facts: Settle
 
 
 def holds(principal: Principal, item: Item) -> bool:
-    """Say whether the item is locked to the principal, whose retract alone means that the work is done."""
+    """Return whether the item is locked to the principal; only a retract by the holder means that the work is done."""
     holder = item.holder
     return holder == principal.jid or (holder is not None and covers(holder, principal.jid))
 
 
 def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
-    """Remove the items; whoever held one is told, be it by themselves or by the owner (2.3).
+    """Remove the items; their holders are notified, also of an own retract and of an owner's (2.3).
 
-    What its holder retracts is finished, and may be remembered; what others withdraw is not, and they learn whether it was locked.
+    An item retracted by its holder is finished, and may be remembered. One withdrawn by another is
+    not remembered, and the reply names the items that were locked.
     """
     window = node.config.dedup_window
     if window:
@@ -256,7 +258,7 @@ def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFa
 
 
 def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Item]) -> Decision:
-    """Let the items go, as the outcome says (2.4)."""
+    """Unlock the items, as the outcome says (2.4)."""
     notices = to_holders(Unlocked, node.name, items)
     if request.outcome is Outcome.RELEASE:
         wish, why = request.delay, request.reason
@@ -277,7 +279,7 @@ def _end(request: Settle, case: Case, now: Millis) -> Change:
 def to_holders(
     kind: type[Retracted | Unlocked], node: NodeName, items: Sequence[Item]
 ) -> tuple[Notice, ...]:
-    """Return what those are told who hold some of the items."""
+    """Return the notices to the holders of some of the items."""
     if len(items) == 1:
         only = items[0]
         return () if only.holder is None else (kind(only.holder, node, (only.id,)),)

@@ -31,7 +31,7 @@ class Touch(Struct, frozen=True, gc=False):
 
 
 def touch(request: Touch, facts: SettleFacts) -> Decision:
-    """Decide a touch. Who may unlock may touch; a deadline never comes nearer by it."""
+    """Decide a touch. A principal that may unlock may touch; a touch never brings a deadline nearer."""
     node = judge(request.by, Verb.UNLOCK, facts)
     if isinstance(node, Decision):
         return node

@@ -22,14 +22,14 @@ LOOKED_AT: Final = 50_000
 """Dead items that are looked at for one answer, in steps between which others read."""
 
 MAX_SHAPES: Final = 500
-"""Reasons that are told apart; what dies of yet another is counted together, under `*`."""
+"""Reasons that are counted separately; any further reason is counted under `*`."""
 
 PAGE: Final = 50
 """Reasons in one answer."""
 
 
 class ReadReasons(Struct, frozen=True, gc=False):
-    """Ask for the reasons behind the reason `after`; `known` is what the steps before have counted, behind the number `behind`."""
+    """Ask for the reasons after the reason `after`; `known` are the counts of the steps before, after the number `behind`."""
 
     by: Principal
     node: NodeName
@@ -49,7 +49,7 @@ class ReasonFacts(Struct, frozen=True, gc=False):
 
 
 def read_reasons(request: ReadReasons, facts: ReasonFacts) -> Decision:
-    """Count a step, and answer behind the last one."""
+    """Count a step, and answer after the last one."""
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")

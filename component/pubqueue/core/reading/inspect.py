@@ -1,6 +1,7 @@
-"""For those who run queues: what they may do, who works on a queue, one of its items, and the service itself.
+"""Reads for operators of queues: their rights, the workers of a queue, one of its items, and the service itself.
 
-It is for owners of the node that is asked about, and for administrators of the service; all others are refused.
+They are for owners of the node in question, and for administrators of the service; all others are
+refused.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class AskPowers(Struct, frozen=True, gc=False):
 
 
 class PowersFacts(Struct, frozen=True, gc=False):
-    """The first nodes that the principal manages, by name, and who may create any."""
+    """The first nodes that the principal manages, by name, and which accounts may create any."""
 
     policy: CreationPolicy
     nodes: tuple[Node, ...]
@@ -58,7 +59,7 @@ class PowersFacts(Struct, frozen=True, gc=False):
 
 
 class ReadWorkers(Struct, frozen=True, gc=False):
-    """Ask for those who subscribe to the node behind the JID `after`, and what they hold."""
+    """Ask for the subscribers of the node after the JID `after`, and the items they hold."""
 
     by: Principal
     node: NodeName
@@ -66,7 +67,7 @@ class ReadWorkers(Struct, frozen=True, gc=False):
 
 
 class WorkersFacts(Struct, frozen=True, gc=False):
-    """The node, and some of those who subscribe to it."""
+    """The node, and some of its subscribers."""
 
     node: Node | None
     affiliation: Affiliation
@@ -94,22 +95,22 @@ class PeekFacts(Struct, frozen=True, gc=False):
 class AskService(Struct, frozen=True, gc=False):
     """Ask for the state of the service.
 
-    What accounts keep is added up in slices: behind `after`, an account and a number of a node, with `known` of those before, and
-    `going_on` what the last account has so far.
+    The storage of accounts is added up in slices: after `after`, an account and a number of a node.
+    `known` are the sums so far, and `going_on` is the sum of the last account so far.
     """
 
     by: Principal
     summing: bool = True
-    """Whether to add up at all: who looks after this every few seconds need not."""
+    """Whether to add up the storage: a client that polls every few seconds does not need it."""
     after: tuple[Jid, int] | None = None
     known: Kept = Kept()
     going_on: Holding | None = None
 
 
 class ServiceFacts(Struct, frozen=True, gc=False):
-    """That state, with the next accounts: what these have made, those first of whom more may be behind `after`; None at the end.
+    """The state, with the next accounts and what these have stored, more of the first ones may follow `after`; None at the end.
 
-    `quotas` says what they may have, but for `exempt`, who may have any number.
+    `quotas` are their limits, except for `exempt`, which have none.
     """
 
     state: ServiceState
@@ -128,7 +129,7 @@ def objection(by: Principal, node: Node | None, affiliation: Affiliation) -> Ref
 
 
 def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
-    """Say what the principal may do: to run nodes one has to own one, or to administer the service."""
+    """Return the principal's rights: operating nodes takes owning one, or administering the service."""
     by = request.by
     runs = by.admin or bool(facts.nodes)
     held = {
@@ -143,7 +144,7 @@ def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
 
 
 def read_workers(request: ReadWorkers, facts: WorkersFacts) -> Decision:
-    """Decide whether the principal may see who works on the node."""
+    """Decide whether the principal may see the workers of the node."""
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")

@@ -1,6 +1,6 @@
-"""Which part of a long list is asked for, and what is told of the part that is shown (as XEP-0059 has it).
+"""Which part of a long list is requested, and how the part that is sent is described (as in XEP-0059).
 
-A list is shown in parts whether or not anybody asks for that: no answer grows with what the service keeps.
+A list is always sent in parts: no answer grows with the size of the store.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from typing import Final
 from msgspec import Struct
 
 MAX_ENTRIES: Final = 1_000
-"""Entries in one answer at most, whatever is asked for; a face whose answers are small cuts further."""
+"""Maximum number of entries in one answer; a face with smaller answers cuts further."""
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes of payload in one answer at most; one item is in it however large. A face says how much less it can take."""
+"""Maximum bytes of payload in one answer, which contains one item however large. A face may set a lower limit."""
 
 
 class Page(Struct, frozen=True, gc=False):
-    """So many entries at most behind the entry `after`; with `most` 0 nothing but their number.
+    """Up to `most` entries after the entry `after`; with `most` 0 only their number.
 
-    With `before` they are the last ones in front of that entry, or of all if it is empty.
+    With `before` they are the last ones before that entry, or of all if it is empty.
 
-    An entry is known by what it is called: an item by its id, a node by its name, somebody by the JID.
+    An entry is identified by its name: an item by its id, a node by its name, an account by its
+    JID.
     """
 
     after: str | None = None
@@ -30,11 +31,11 @@ class Page(Struct, frozen=True, gc=False):
 
 
 class Part(Struct, frozen=True, gc=False):
-    """What part of a list is shown: whether `more` is behind it, how much there is in all, whether it is the beginning.
+    """Which part of a list is sent: whether `more` follow, how many there are in all, whether it is the beginning.
 
-    `total` may be about right, and is None where counting would cost too much. `asked` says that somebody asked for
-    a part, and so expects to be told which one this is. `backward`: it was read from its end, so that a face that has
-    no room for all of it shows the last entries.
+    `total` may be approximate, and is None if counting would cost too much. `asked` means that the
+    request was for a part, so that the answer has to identify it. `backward`: it was read from its
+    end, so that a face without room for all of it sends the last entries.
     """
 
     more: bool = False
@@ -53,6 +54,6 @@ def room_of(page: Page | None, most: int = MAX_ENTRIES) -> int:
 
 
 def part_of(page: Page | None, *, more: bool, total: int | None) -> Part:
-    """Return what is told of a part that begins where `page` says."""
+    """Return the description of a part that begins where `page` says."""
     begins = page is None or (page.after is None and not page.before)
     return Part(more, total, begins, asked=page is not None)

@@ -65,9 +65,9 @@ class NodeEntry(Struct, frozen=True, gc=False):
     oldest: Millis | None = None
     owned: bool = False
     rate: float = 0.0
-    """Items done in a minute of late, as far as this process knows."""
+    """Items done per minute recently, as far as this process knows."""
     failing: float = 0.0
-    """Items that failed in a minute of late, as far as this process knows."""
+    """Items that failed per minute recently, as far as this process knows."""
 
 
 class SurveyRow(Struct, frozen=True, gc=False):
@@ -78,7 +78,7 @@ class SurveyRow(Struct, frozen=True, gc=False):
 
 
 class Totals(Struct, frozen=True, gc=False):
-    """What there is in all: nodes, of which so many queues are `troubled`, and items of queues; `problems` with so many queues each."""
+    """Totals: nodes, queues, `troubled` queues, and items of queues; `problems` with the number of queues each."""
 
     queues: int = 0
     plain: int = 0
@@ -102,7 +102,7 @@ class Survey(Struct, frozen=True, gc=False):
 
 
 class NodePage(Struct, frozen=True, gc=False):
-    """Nodes by name, as they are `now`; `more` may be behind `through`. Their settings are for owners alone."""
+    """Nodes by name, as of `now`; `more` may follow `through`. Their settings are for owners only."""
 
     entries: tuple[NodeEntry, ...]
     more: bool

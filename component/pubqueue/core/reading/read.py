@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ReadEvents(Struct, frozen=True, gc=False):
-    """Ask for events numbered behind `after` to `until`: of one node, or of all that one may read."""
+    """Ask for events numbered after `after` up to `until`: of one node, or of all that the principal may read."""
 
     by: Principal
     node: NodeName | None = None
@@ -39,10 +39,11 @@ class ReadEvents(Struct, frozen=True, gc=False):
 
 
 class ReadItems(Struct, frozen=True, gc=False):
-    """Ask for items numbered behind `after` to `until`: all, or those in one state.
+    """Ask for items numbered after `after` up to `until`: all, or those in one state.
 
-    With DEAD they are those that died here or came here dead, and the numbers are of their dead letters.
-    Then `reason` asks for those alone whose reasons match (`core.reasons`). `room` is how many bytes of payload the face can take in one answer.
+    With DEAD they are those that died here or were moved here dead, and the numbers are those of
+    their dead letters. Then `reason` selects those with matching reasons (`core.reading.reasons`).
+    `room` is the number of bytes of payload that the face can put into one answer.
     """
 
     by: Principal
@@ -67,10 +68,11 @@ class Counting(Struct, frozen=True, gc=False):
 
 
 class ReadNodes(Struct, frozen=True, gc=False):
-    """Ask for nodes behind the name `after`, with their counts. A long node is counted in slices: so far is `counted`.
+    """Ask for nodes after the name `after`, with their counts. A long node is counted in slices, up to `counted` so far.
 
-    `managed`: only for those that the principal manages. `containing`: only for those with this in their names, in capitals or
-    not; of so many nodes as are looked at for one answer, which says how far that was. `only`: for these alone.
+    `managed`: only those that the principal manages. `containing`: only those with this in their
+    names, ignoring case; one answer examines a limited number of nodes and says how far it got.
+    `only`: only these.
     """
 
     by: Principal

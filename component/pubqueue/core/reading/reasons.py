@@ -1,7 +1,7 @@
-"""Reasons of deaths, those together that differ in numbers and ids only.
+"""Reasons of deaths, grouped if they differ in numbers and ids only.
 
-A shape is a reason with `*` for what varies from item to item, and as a pattern it matches the reasons that it was made of. So what a
-list of reasons shows can be given back to mean its items.
+A shape is a reason with `*` for what varies from item to item. As a pattern it matches the reasons
+that it was made of. So a shape from a list of reasons can be used in a request to select its items.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 MAX_SHAPE_LENGTH: Final = 200
-"""Characters of a shape; what comes behind them varies."""
+"""Characters of a shape; longer ones are cut."""
 
 ANY: Final = "*"
 
@@ -33,7 +33,7 @@ def shape(reason: str) -> str:
 
 
 def matches(pattern: str, reason: str) -> bool:
-    """Say whether a reason is of a pattern, in which `*` stands for any text; an empty one is that of all reasons."""
+    """Return whether a reason matches a pattern, in which `*` stands for any text; an empty pattern matches all."""
     if not pattern:
         return True
     first, *parts = pattern.split(ANY)

@@ -34,10 +34,11 @@ class Order(Struct, frozen=True, gc=False):
 
 
 class Retrieve(Struct, frozen=True, gc=False):
-    """Ask for these items, for the newest so many, or for a page of all, the oldest first.
+    """Ask for these items, for the newest n, or for a page of all, the oldest first.
 
-    `room` is how many bytes of payload the face can take in one answer. With an `order` they are those first in it, in it.
-    `subid` says by which subscription it is asked (XEP-0060 6.5.6); it changes nothing of the answer.
+    `room` is the number of bytes of payload that the face can put into one answer. With an `order`
+    they are the first ones in that order. `subid` names the subscription of the requester (XEP-0060
+    6.5.6); it does not affect the answer.
     """
 
     by: Principal
@@ -89,9 +90,9 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
 
 
 def _which(subid: str | None, mine: tuple[Subscription, ...]) -> Refusal | None:
-    """Say why it is not clear by which of its subscriptions the principal asks (XEP-0060 6.5.9.1, 6.5.9.2).
+    """Return what is wrong with the subscription that the request names (XEP-0060 6.5.9.1, 6.5.9.2).
 
-    One who does not subscribe need not name any.
+    A principal that does not subscribe need not name any.
     """
     found = [find(one, subid) for one in mine if one.state is SubscriptionState.SUBSCRIBED]
     if subid is not None and any(isinstance(one, Subscription) for one in found):
@@ -107,7 +108,7 @@ def objection(
     subscribed: bool,
     owners: tuple[Jid, ...] = (),
 ) -> Refusal | RostersWanted | None:
-    """Return why the principal may not retrieve from the node at all; no item is needed to say so."""
+    """Return why the principal may not retrieve from the node at all; no item has to be loaded for that."""
     if node is None:
         return Refusal.NODE_NOT_FOUND
     affiliation = access.standing(by, affiliation)
@@ -125,17 +126,17 @@ def objection(
 
 
 def sees_all(by: Principal, node: Node, affiliation: Affiliation) -> bool:
-    """Return whether the principal sees every item; else, in a queue, what it holds (row 14)."""
+    """Return whether the principal sees every item; else, in a queue, those that it holds (row 14)."""
     runs = access.standing(by, affiliation) in {Affiliation.OWNER, Affiliation.PUBLISHER}
     return runs or not node.config.queueing
 
 
 def _for_worker(row: tuple[Item, bytes]) -> tuple[Item, bytes]:
-    """Leave out how the item once died: that is for those who run the queue."""
+    """Leave out the record of an earlier death: that is for operators of the queue."""
     item, payload = row
     return replace(item, dead_letter=None), payload
 
 
 def holds(principal: Principal, item: Item) -> bool:
-    """Return whether the item is locked to one for whom the principal speaks."""
+    """Return whether the item is locked to a JID that the principal covers."""
     return item.holder is not None and covers(item.holder, principal.jid)

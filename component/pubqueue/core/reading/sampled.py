@@ -23,9 +23,10 @@ KEPT: Final = 6 * 3_600_000
 class Sample(Struct, frozen=True, gc=False):
     """A node in the minute that begins `at`.
 
-    What is there at its end: items that are `queued`, `locked`, `delayed` and `dead`. What happened in it: items that were
-    `published`, `delivered`, `completed`, and locks that ended in a failure (`failed`). `waited` is how many milliseconds the
-    completed ones took in all, from publish to done, and `longest` what the slowest of them took.
+    Levels at its end: items that are `queued`, `locked`, `delayed` and `dead`. Events in it: items
+    that were `published`, `delivered`, `completed`, and locks that ended in a failure (`failed`).
+    `waited` is the sum of the milliseconds from publish to done over the completed items, and
+    `longest` the time of the slowest one.
     """
 
     node: NodeName

@@ -1,7 +1,8 @@
-"""Samples: what was in a queue and what happened there, minute by minute of the last hours, for those who look at plots.
+"""Samples: the state and the events of a queue, minute by minute over the last hours, for plots.
 
-A node has a sample of a minute only if something happened there in that minute; in all others it was as before. Each process
-adds what it has done itself, and says what is there: so several processes on one store make one sample.
+A node has a sample of a minute only if something happened there in that minute; in all others it
+was as before. Each process adds its own events, and replaces the levels: so several processes on
+one store make one sample.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What those who run queues are shown of them: what they may do, who works on what, one item, the service itself."""
+"""Summaries for operators of queues: their rights, the workers of a queue, one item, the service itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @unique
 class Power(Enum):
-    """What somebody may do here beyond what everybody may."""
+    """A right of some accounts only."""
 
     __hash__ = object.__hash__  # an enumeration's own is a call in Python
 
@@ -30,7 +30,7 @@ class Power(Enum):
 
 
 class Powers(Struct, frozen=True, gc=False):
-    """What the principal may do, and the first of the nodes that it manages, by name; `more` are behind them."""
+    """The principal's rights, and the first of the nodes that it manages, by name; `more` follow."""
 
     held: tuple[Power, ...]
     nodes: tuple[Node, ...] = ()
@@ -38,9 +38,9 @@ class Powers(Struct, frozen=True, gc=False):
 
 
 class Worker(Struct, frozen=True, gc=False):
-    """A subscription to a queue, and the first of the items that it holds of it, the oldest first.
+    """A subscription to a queue, and the first of the items that it holds, the oldest first.
 
-    `holds` is None where so much is held that it was not looked up.
+    `holds` is None if it holds so many that they were not counted.
     """
 
     subscription: Subscription
@@ -48,7 +48,7 @@ class Worker(Struct, frozen=True, gc=False):
 
 
 class WorkerPage(Struct, frozen=True, gc=False):
-    """Those who subscribe to a node, by JID; `more` are behind them."""
+    """Subscribers of a node, by JID; `more` follow."""
 
     node: Node
     workers: tuple[Worker, ...]
@@ -64,7 +64,7 @@ class Peeked(Struct, frozen=True, gc=False):
 
 
 class ReasonCount(Struct, frozen=True, gc=False):
-    """So many items have died of this, the first and the last of them then. In the reason `*` stands for what varies."""
+    """The number of items that have died of this, and when the first and the last did. In the reason `*` stands for what varies."""
 
     reason: str
     count: int
@@ -73,7 +73,7 @@ class ReasonCount(Struct, frozen=True, gc=False):
 
 
 class ReasonPage(Struct, frozen=True, gc=False):
-    """Reasons of deaths in a node, the commonest first; `more` are behind them. Of `whole`: all dead items were looked at."""
+    """Reasons of deaths in a node, the commonest first; `more` follow. `whole`: all dead items were examined."""
 
     node: NodeName
     reasons: tuple[ReasonCount, ...]
@@ -83,7 +83,7 @@ class ReasonPage(Struct, frozen=True, gc=False):
 
 
 class Freed(Struct, frozen=True, gc=False):
-    """So many locks of the node have ended."""
+    """The number of locks of the node that have ended."""
 
     node: NodeName
     count: int

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.pages import NodeEntry
 
 OLD: Final = 900_000
-"""Milliseconds for which an item may wait before somebody should look, as the alerts have it."""
+"""Milliseconds that an item may wait before it counts as a problem, as in the alerts."""
 
 PAGE: Final = 50
 """Rows of one answer."""
@@ -36,12 +36,12 @@ MAX_NODES: Final = 20_000
 
 @unique
 class Problem(StrEnum):
-    """What somebody should look at, the worst first."""
+    """A problem for an operator, the worst first."""
 
     NO_WORKERS = "no workers"
-    """Items wait, and nobody is there who could take one."""
+    """Items wait, and no worker is available to take one."""
     FAILING = "failing"
-    """Of late more has failed than was done, as far as this process knows."""
+    """Recently more items failed than were done, as far as this process knows."""
     OLD = "oldest waits too long"
     DEAD = "dead items"
     PAUSED = "paused"
@@ -87,9 +87,9 @@ Place = tuple[float, str]
 
 
 class ReadSurvey(Struct, frozen=True, gc=False):
-    """Ask for the queues behind the place `after`, or with `plain` for the nodes that are none, of those that the principal manages.
+    """Ask for the queues after the place `after`, or with `plain` for plain nodes, among those that the principal manages.
 
-    `at` is the slice to read next, `known` what those before have come to, of `looked` nodes.
+    `at` is the slice to read next, `known` the result of the slices before, of `looked` nodes.
     """
 
     by: Principal
@@ -111,7 +111,7 @@ def slice_of(request: ReadSurvey) -> ReadNodes:
 
 
 def survey(request: ReadSurvey, facts: ReadFacts) -> Decision:
-    """Add a slice of nodes, and answer behind the last one."""
+    """Add a slice of nodes, and answer after the last one."""
     nodes = slice_of(request)
     decided = read(nodes, facts)
     if isinstance(decided.reply, Refused):

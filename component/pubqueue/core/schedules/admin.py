@@ -1,6 +1,7 @@
 """Make, change, pause and end schedules: those of the file by the file, the others by administrators.
 
-A schedule publishes in the name of the service, past what a node's publish model says: so it is for administrators alone.
+A schedule publishes in the name of the service, regardless of a node's publish model, so it is for
+administrators only.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ OF_THE_FILE: Final = (
 
 
 class ListSchedules(Struct, frozen=True, gc=False):
-    """Ask for schedules by name, behind the name `after` and `max` at most; or for the one called `name`."""
+    """Ask for up to `max` schedules by name, after the name `after`; or for the one called `name`."""
 
     by: Principal
     after: str | None = None
@@ -84,11 +85,11 @@ class ChangeSchedule(Struct, frozen=True, gc=False):
 
 
 class KeepFacts(Struct, frozen=True, gc=False):
-    """The schedule that is there under the name, and what is known of the wanted one.
+    """The existing schedule under the name, and what is known of the requested one.
 
-    `unfit` says what is wrong with its times, empty where nothing is. `following` is its first time behind `now`, None
-    where nobody has worked it out: then its turn comes at once, and finds it. `full` says that there are as many
-    schedules as there may be.
+    `unfit` says what is wrong with its times, empty if nothing is. `following` is its first time
+    after `now`, None if it has not been calculated: then its turn comes at once, and calculates it.
+    `full` means that the maximum number of schedules exists.
     """
 
     now: Millis
@@ -157,7 +158,7 @@ def fault_of(definition: Definition) -> str:
 
 
 def from_when(schedule: Schedule | None, definition: Definition, now: Millis) -> Millis:
-    """Return behind what moment the times of the definition count: of new times, now; else what is settled."""
+    """Return the moment after which the times of the definition count: now if they are new, else the last settled time."""
     if schedule is None:
         return now
     if schedule.runs and schedule.definition.times_as(definition):
@@ -202,7 +203,7 @@ def remove_schedule(request: RemoveSchedule, facts: KeepFacts) -> Decision:
 
 
 def pause_schedule(request: PauseSchedule, facts: KeepFacts) -> Decision:
-    """Decide on a pause, or its end: one of the file may be paused as well, and stays so whatever the file says."""
+    """Decide on a pause, or its end: a schedule of the file may be paused as well, and stays paused whatever the file declares."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR)
     known = facts.schedule
@@ -255,7 +256,7 @@ def _made(
             source=source,
             by=by,
             fired_through=max(through, known.fired_through),
-            tries=0,  # it may be mended: the next try is at once
+            tries=0,  # the cause may be fixed: the next try is at once
             revision=known.revision + 1,
         )
     return replace(made, due=_due(known, made, facts))
@@ -282,7 +283,7 @@ def _due(known: Schedule | None, made: Schedule, facts: KeepFacts) -> Millis | N
 
 
 def declare_schedules(request: DeclareSchedules, facts: DeclareFacts) -> Decision:
-    """Decide what is made of the schedules of the file: one whose name a command has taken becomes the file's."""
+    """Decide on the schedules of the file; one whose name an administrator's schedule has becomes the file's."""
     changes: list[Change] = []
     new, changed = [], []
     declared = {definition.name for definition in request.definitions}

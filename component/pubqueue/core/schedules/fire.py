@@ -1,6 +1,6 @@
-"""A schedule's turn: publish what its time says, and note in the same commit that this time is settled.
+"""A schedule's turn: publish for its time, and note in the same commit that this time is settled.
 
-Nothing that kills a process comes between the two, and of several processes that see a time come one commits first:
+A crash cannot separate the two, and of several processes that see a time come one commits first:
 the others find it settled. So each time is published at most once.
 """
 
@@ -50,23 +50,23 @@ class DueFacts(Struct, frozen=True, gc=False):
 
 
 class FireSchedule(Struct, frozen=True, gc=False):
-    """Give the schedule its turn. Without its times, or with those of an earlier revision, it is told which are wanted."""
+    """Give the schedule its turn. Without its times, or with those of an earlier revision, the reply asks for the right ones."""
 
     name: str
     times: Times | None = None
 
 
 class FireNow(Struct, frozen=True, gc=False):
-    """Publish what the schedule says at once, beside its times."""
+    """Publish the schedule's item at once, in addition to its times."""
 
     by: Principal
     name: str
 
 
 class FireFacts(Struct, frozen=True, gc=False):
-    """The schedule, its times as far as they are worked out, and what is to be known to publish.
+    """The schedule, its times as far as they are calculated, and the facts that a publish needs.
 
-    `service` is the service itself, in whose name is published.
+    `service` is the service itself, in whose name the item is published.
     """
 
     now: Millis
@@ -77,7 +77,7 @@ class FireFacts(Struct, frozen=True, gc=False):
 
 
 def list_due(_request: ListDue, facts: DueFacts) -> Decision:
-    """Tell the service which schedules have something to do."""
+    """Return the schedules that are due, for the service."""
     return Decision(DueNames(facts.names))
 
 
@@ -100,7 +100,7 @@ def publish_of(definition: Definition, moment: Millis, by: Principal) -> Publish
 
 
 def is_due(schedule: Schedule | None, now: Millis) -> bool:
-    """Return whether the schedule has something to do."""
+    """Return whether the schedule is due."""
     return (
         schedule is not None and schedule.runs and schedule.due is not None and schedule.due <= now
     )
@@ -138,7 +138,7 @@ def _wanted(schedule: Schedule, now: Millis) -> TimesWanted:
 
 
 def _leaves_out(schedule: Schedule, times: Times) -> bool:
-    """Return whether times that have come get no item, beside the one that is published now."""
+    """Return whether times that have come get no item, except for the one that is published now."""
     match schedule.definition.missed:
         case Missed.ONCE:
             return False
@@ -169,7 +169,7 @@ def _put_off(schedule: Schedule, error: str, now: Millis) -> Decision:
 
 
 def fire_now(request: FireNow, facts: FireFacts) -> Decision:
-    """Decide a publish beside the schedule's times, of which none is settled by it."""
+    """Decide a publish in addition to the schedule's times; it settles none of them."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, "this is for administrators of the service")
     schedule = facts.schedule

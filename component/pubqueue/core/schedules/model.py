@@ -13,7 +13,7 @@ from pubqueue.core.model import Draft, Headers, ItemId, Jid, Millis, NodeName, s
 
 @unique
 class Missed(StrEnum):
-    """What becomes of times that were missed: nobody was there to publish, or the node took nothing."""
+    """What happens to times that were missed: no process was running, or the node refused the item."""
 
     __hash__ = str.__hash__  # an enumeration's own is a call in Python
 
@@ -69,23 +69,24 @@ class Definition(Struct, frozen=True, gc=False):
     group: str = ""
 
     def times_as(self, other: Definition) -> bool:
-        """Return whether both name the same times."""
+        """Return whether both have the same times."""
         return (self.cron, self.zone, self.enabled) == (other.cron, other.zone, other.enabled)
 
 
 class Schedule(Struct, frozen=True, gc=False):
     """A schedule as stored.
 
-    All its times up to `fired_through` are settled; that only rises, whatever the clock does. `due` is when there is
-    something to do next: its next time, or the next try after a refusal; None where there is nothing. `last` is the
-    time that was published last. After a refusal `error` says why, until a publish succeeds, and `tries` is how many
-    there were in a row. `paused` is what a command says; `revision` rises with every change.
+    All its times up to `fired_through` are settled; that only rises, whatever the clock does. `due`
+    is when its next turn is: its next time, or the next try after a refusal; None if there is none.
+    `last` is the time that was published last. After a refusal `error` has the reason, until a
+    publish succeeds, and `tries` is the number of refusals in a row. `paused` is set by commands;
+    `revision` rises with every change.
     """
 
     definition: Definition
     source: Source
     by: Jid
-    """The administrator who gave it its present form, the service itself for those of the file."""
+    """The administrator who last changed it, the service itself for those of the file."""
     fired_through: Millis
     due: Millis | None = None
     last: Millis | None = None
@@ -106,9 +107,10 @@ class Schedule(Struct, frozen=True, gc=False):
 
 
 class Fired(Struct, frozen=True, gc=False):
-    """What came of a schedule's turn: the id that was published, if any; `error` says why the node refused it.
+    """The result of a schedule's turn: the id that was published, if any; `error` is the node's reason for a refusal.
 
-    `first` is the first refusal in a row. `skipped` says that times were missed and are not made up for.
+    `first` is the first refusal in a row. `skipped` means that times were missed and are not made
+    up for.
     """
 
     name: str
@@ -133,11 +135,11 @@ class TimesWanted(Struct, frozen=True, gc=False):
 
 
 class Times(Struct, frozen=True, gc=False):
-    """What the calendar says of a schedule as it stood at `revision`.
+    """The times of a schedule, as of `revision`.
 
-    `pending` are the last of its times that have come and are not settled, the oldest first; `earlier` says that there
-    are others in front of them. `following` is its first time behind all that has come. With a `fault` nothing could be
-    worked out.
+    `pending` are the last of its times that have come and are not settled, the oldest first;
+    `earlier` means that there are others before them. `following` is its first time after all that
+    have come. With a `fault` nothing could be calculated.
     """
 
     revision: int
@@ -148,7 +150,7 @@ class Times(Struct, frozen=True, gc=False):
 
 
 class SchedulePage(Struct, frozen=True, gc=False):
-    """Schedules by name, as they stand at `now`; `more` are behind them."""
+    """Schedules by name, as of `now`; `more` follow."""
 
     now: Millis
     schedules: tuple[Schedule, ...]

@@ -58,7 +58,7 @@ TAKEN: Final = {
     Place.BUSY: (Refusal.ITEM_LOCKED, "being worked on"),
     Place.DEAD: (Refusal.ITEM_EXISTS, "dead here, to be redriven or retracted"),
 }
-"""The places where no winner can be put, with what is said of their ids."""
+"""The places that refuse a winner, with the text about its id."""
 
 
 class Part(Struct, frozen=True, gc=False):
@@ -82,10 +82,10 @@ class CommitVersion(Struct, frozen=True, gc=False):
 
 
 class LookAtWinners(Struct, frozen=True, gc=False):
-    """Judge the winners of a commit behind `after`, a part and a row of it.
+    """Judge the winners of a commit after `after`, a part and a row of it.
 
-    `added` is how many the ones before them add to each node, `known` how many change nothing, `taken` how many cannot
-    have their ids; the first of these are `named`.
+    `added` is how many items the ones before them add to each node, `known` how many change
+    nothing, `taken` how many cannot have their ids; the first of these are `named`.
     """
 
     commit: CommitVersion
@@ -97,7 +97,7 @@ class LookAtWinners(Struct, frozen=True, gc=False):
 
 
 class WinnerCount(Struct, frozen=True, gc=False):
-    """So many winners met this under their ids; `first` is one of them."""
+    """The number of winners that met this under their ids; `first` is one of them."""
 
     known: Known
     state: State | None
@@ -116,14 +116,14 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     ids: int
     found: tuple[WinnerCount, ...] = ()
     taken: tuple[TakenId, ...] = ()
-    """The first of those whose ids are taken."""
+    """The first of the items whose ids are taken."""
     audience: Audience = ()
     drafts: tuple[Draft, ...] = ()
-    """Those of a plain node that somebody subscribes to: they are announced."""
+    """The items of a plain node with subscribers: they are announced."""
     allowance: Allowance | None = None
     """Of the account that has made the node; None where it may have any number."""
     behind: bool = False
-    """So much is still to be told to them that no more may come now."""
+    """True if so many notices to them are still waiting that no more may be added now."""
 
 
 class CommitFacts(Struct, frozen=True, gc=False):
@@ -146,7 +146,7 @@ class CommitFacts(Struct, frozen=True, gc=False):
     grouped: bool = False
     """Some of the named are of groups: each is to take its place in the line of its group."""
     dead_letters: CommitNodeFacts | None = None
-    """The node for winners whose ids are taken, as far as it is there; without winners of its own."""
+    """The node for winners whose ids are taken, if it exists; without winners of its own."""
 
 
 def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
@@ -259,7 +259,7 @@ def _taken(winners: CommitNodeFacts) -> list[tuple[WinnerCount, Place]]:
 
 
 def _with_skipped(request: CommitVersion, taken: int) -> CommitVersion:
-    """Add those that are set aside to what the writer tells of its own bad rows."""
+    """Add the winners that are set aside to the bad rows that the writer reports itself."""
     totals = request.totals
     if request.on_taken is OnTaken.SKIP:
         return replace(request, totals=replace(totals, skipped=(totals.skipped or 0) + taken))
@@ -301,7 +301,7 @@ def _refused(facts: CommitFacts, taken: int) -> Decision:
 
 
 def refused(classes: Iterable[tuple[NodeName, Place, list[ItemId]]], taken: int) -> Decision:
-    """Refuse a commit for ids that are taken: so many, of which these are named as far as there is room."""
+    """Refuse a commit for ids that are taken: their number, and as many of these as there is room for."""
     said: list[str] = []
     refusals: list[Refusal] = []
     named = 0
@@ -352,7 +352,7 @@ def _change(
 
 
 def _announce(publisher: Jid, nodes: Iterable[CommitNodeFacts]) -> Iterable[News]:
-    """Tell the subscribers of plain nodes; a queue's items are handed out, not announced."""
+    """Notify the subscribers of plain nodes; a queue's items are delivered, not announced."""
     for winners in nodes:
         for draft in winners.drafts:
             if winners.node is not None:

@@ -60,7 +60,7 @@ class Mark(Struct, frozen=True, gc=False):
 
 
 class App(Struct, frozen=True, gc=False):
-    """A writer of transactions: whose it is, and the highest version that is committed."""
+    """A writer of transactions: its account, and the highest version that is committed."""
 
     name: str
     owner: Jid
@@ -132,7 +132,7 @@ class NotedItem(Struct, frozen=True, gc=False):
 
 
 class Totals(Struct, frozen=True, gc=False):
-    """What a writer says of its own work in a commit; kept for those who list transactions."""
+    """The writer's own figures about its work in a commit; stored for lists of transactions."""
 
     skipped: int | None = None
     dead_lettered: int | None = None
@@ -212,7 +212,7 @@ class LastVersion(Struct, frozen=True, gc=False):
 
 
 class Transactions(Struct, frozen=True, gc=False):
-    """A page of transactions, and whether there are more behind it."""
+    """A page of transactions, and whether more follow."""
 
     records: tuple[Record, ...]
     now: Millis
@@ -257,9 +257,10 @@ class Stage(Struct, frozen=True, gc=False):
 
 
 class CommittedNode(Struct, frozen=True, gc=False):
-    """What the winners do to one node: so many are added, replace others, or change nothing.
+    """The effect of the winners on one node: how many are added, replace others, or change nothing.
 
-    In a queue those that replace give their payload; in a plain node they come anew, at the end.
+    In a queue those that replace give their payload; in a plain node they are appended as new
+    items.
     """
 
     node: NodeName
@@ -270,9 +271,10 @@ class CommittedNode(Struct, frozen=True, gc=False):
 
 
 class SetAside(Struct, frozen=True, gc=False):
-    """Winners whose ids are taken win no longer; or they win in the node `to`, under ids of their own.
+    """Winners whose ids are taken are dropped; or they go to the node `to`, under new ids.
 
-    Such an id is made of the node, the id and the moment (`elsewhere`). A commit in the same transaction follows.
+    Such an id is made of the node, the id and the moment (`id_elsewhere`). A commit in the same
+    transaction follows.
     """
 
     to: NodeName | None
@@ -280,11 +282,12 @@ class SetAside(Struct, frozen=True, gc=False):
 
 
 class Commit(Struct, frozen=True, gc=False):
-    """The winners take their places, by part and then as they came; all else of the version goes.
+    """The winners take their places, by part and then in their order; all else of the version is dropped.
 
-    `items` and `bytes` are those of the winners, for the record. Winners that are too many for one batch are told
-    by part and attempt in `moving`, and `nodes` is empty: what these have staged stays, to be moved in slices, and
-    `on_taken` says what becomes of those that cannot have their ids then.
+    `items` and `bytes` are those of the winners, for the record. If the winners are too many for
+    one batch, `moving` has them by part and attempt, and `nodes` is empty: the items stay staged,
+    to be moved in slices, and `on_taken` says what happens to those that cannot have their ids
+    then.
     """
 
     app: str
@@ -303,7 +306,8 @@ class Commit(Struct, frozen=True, gc=False):
 class Moved(Struct, frozen=True, gc=False):
     """Winners of a committed version are in their places: of these attempts, by part and number, up to this row.
 
-    So many of them were left out or dead-lettered, for their ids are taken; the record counts them.
+    The counts are of winners left out or dead-lettered because their ids are taken; the record adds
+    them up.
     """
 
     app: str

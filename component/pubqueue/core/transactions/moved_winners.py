@@ -18,8 +18,8 @@ def id_elsewhere(
 ) -> ItemId:
     """Return an id made of the node, the id and the moment of the commit.
 
-    `winner` tells winners apart; it stands behind if that id is there already (`twice`), and where the whole would be
-    longer than an ItemID can be: then only the beginning is kept.
+    `winner` distinguishes winners; it is appended if that id exists already (`twice`), and if the
+    whole would be longer than an ItemID can be: then only the beginning is kept.
     """
     whole = f"{node}/{name}"
     found = f"{whole}.{at}.{winner}" if twice else f"{whole}.{at}"

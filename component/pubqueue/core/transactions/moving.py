@@ -1,12 +1,13 @@
-"""Commits of more winners than one batch can hold: looked at in slices, committed in an instant, moved in slices.
+"""Commits of more winners than one batch can hold: judged in slices, committed at once, moved in slices.
 
-First every winner is judged by the table that judges single publishes; a refusal leaves everything staged. Then the
-version is marked committed, and what its winners have staged belongs to the record. From then on the winners are moved to
-their nodes, in their order, and seen as they come; whatever happens, all of them are. Who has asked is answered when the
-last one is in its place.
+First every winner is judged by the table that judges single publishes; a refusal leaves everything
+staged. Then the version is marked committed, and its winners' staged items belong to the record.
+From then on the winners are moved to their nodes, in their order, and visible as they arrive; after
+a crash the moves continue. The requester is answered when the last one is in its place.
 
-Ids that are taken are judged twice. What the judges find decides whether the version is committed; what a winner finds
-when its turn comes decides whether it is left out or dead-lettered, if the principal has chosen so, and is counted then.
+Taken ids are judged twice. The first judgement decides whether the version is committed; the
+second, when the winner is moved, decides whether it is left out or dead-lettered, if the principal
+has chosen so, and it is counted then.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ if TYPE_CHECKING:
 
 
 class MetWinner(Struct, frozen=True, gc=False):
-    """A winner with its node, and what is there under its id.
+    """A winner with its node, and the item that already has its id.
 
-    `twice` says that a dead letter has the id already under which it would go to the dead-letter node.
+    `twice` means that a dead letter already has the id under which it would go to the dead-letter
+    node.
     """
 
     row: WinnerRow
@@ -82,7 +84,7 @@ class LookFacts(Struct, frozen=True, gc=False):
 
 
 class MoveWinners(Struct, frozen=True, gc=False):
-    """Move the next winners of a committed version; `reply` is for who waits for the last one."""
+    """Move the next winners of a committed version; the requester is sent `reply` after the last one."""
 
     app: str
     version: int
@@ -90,9 +92,9 @@ class MoveWinners(Struct, frozen=True, gc=False):
 
 
 class MoveFacts(Struct, frozen=True, gc=False):
-    """Whose the version is and when it was committed, the next winners, and who hears of each plain node.
+    """The owner and time of the committed version, the next winners, and the audience of each plain node.
 
-    `on_taken` is what the principal has chosen, `dead_letters` the queue for it, if it is there.
+    `on_taken` is what the principal has chosen, `dead_letters` the queue for it, if it exists.
     """
 
     owner: Jid
@@ -104,7 +106,7 @@ class MoveFacts(Struct, frozen=True, gc=False):
 
 
 class ResumeMoves(Struct, frozen=True, gc=False):
-    """Move what commits have left behind when the process ended."""
+    """Move what commits have left when the process ended."""
 
 
 class ResumeFacts(Struct, frozen=True, gc=False):
@@ -114,7 +116,7 @@ class ResumeFacts(Struct, frozen=True, gc=False):
 
 
 def look(request: LookAtWinners, facts: LookFacts) -> Decision:
-    """Judge a slice of winners; behind the last one, commit."""
+    """Judge a slice of winners; after the last one, commit."""
     commit = request.commit
     if (no := objection(commit, facts.commit)) is not None:
         return no
@@ -152,7 +154,7 @@ def _misfit(commit: CommitVersion, facts: LookFacts) -> Decision | None:
 
 
 def _place(winner: MetWinner) -> Place:
-    """Return what becomes of a winner; in a plain node it overwrites what is there."""
+    """Return what happens to a winner; in a plain node it overwrites an item with its id."""
     if winner.row.superseded:
         return Place.LEAVE
     if winner.node is None or not winner.node.config.queueing:
@@ -240,7 +242,7 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
 
 
 def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:
-    """Say whether a winner is left out or dead-lettered; where there is no place for dead letters any more, it is not."""
+    """Return whether a winner is left out or dead-lettered; without a place for dead letters it is not."""
     if winner.there is None or _place(winner) not in TAKEN:
         return False
     if facts.on_taken is OnTaken.DEAD_LETTER:
@@ -273,7 +275,7 @@ def _moved(
 
 
 def _with(reply: Committed | None, aside: Sequence[MetWinner]) -> Committed | None:
-    """Tell who waits of winners that went aside."""
+    """Report winners that were set aside to the requester."""
     if reply is None or not aside:
         return reply
     published, taken = reply.published - len(aside), reply.taken + len(aside)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class StagePublish(Struct, frozen=True, gc=False):
-    """Publish these items when the version of the mark is committed, or at once if it says so."""
+    """Publish these items when the version of the mark is committed, or at once if the mark is immediate."""
 
     publish: Publish
     mark: Mark
@@ -65,10 +65,10 @@ class StageFacts(Struct, frozen=True, gc=False):
 
 
 class AbortVersion(Struct, frozen=True, gc=False):
-    """Drop what waits for the version: all of it, or what these attempts, by part and number, have staged.
+    """Drop what is staged for the version: all of it, or the items of these attempts, by part and number.
 
-    Whose commit would name its attempts names them here too: so a driver that lives on beside its successor
-    drops nothing of what that one has staged.
+    A writer that would name its attempts in a commit names them here too: so a driver that still
+    runs beside its successor drops nothing that the successor has staged.
     """
 
     by: Principal
@@ -85,14 +85,14 @@ class AskLastVersion(Struct, frozen=True, gc=False):
 
 
 class AppFacts(Struct, frozen=True, gc=False):
-    """The app, if it was ever heard of, and its version that was asked about, if that is open."""
+    """The app, if it is known, and its version in question, if that is open."""
 
     app: App | None
     open: OpenVersion | None = None
 
 
 class ListTransactions(Struct, frozen=True, gc=False):
-    """Ask for records behind that of the id `after`: of open transactions, or of committed ones."""
+    """Ask for records after the id `after`: of open transactions, or of committed ones."""
 
     by: Principal
     open: bool
@@ -110,7 +110,7 @@ class RecordFacts(Struct, frozen=True, gc=False):
 
 
 def foreign(by: Principal, app: App | None) -> Decision | None:
-    """Refuse whoever is not the account that first spoke for the app."""
+    """Refuse any account but the first that used the app."""
     if app is None or app.owner == by.account:
         return None
     return refuse(
@@ -124,7 +124,7 @@ def done(app: App | None, version: int) -> bool:
 
 
 def seen_by(principal: Principal) -> Jid | None:
-    """Return whose transactions the principal sees; None are those of everybody."""
+    """Return whose transactions the principal sees; None means all."""
     return None if principal.admin else principal.account
 
 
@@ -154,7 +154,7 @@ def stage(request: StagePublish, facts: StageFacts) -> Decision:
 
 
 def unkept(node: Node) -> Decision | None:
-    """Refuse a transaction over a node that does not keep its items: what is told cannot be taken back."""
+    """Refuse a transaction over a node that does not keep its items: notices cannot be taken back."""
     if node.config.persists:
         return None
     return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
@@ -236,10 +236,10 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
 
 
 def abort(request: AbortVersion, facts: AppFacts) -> Decision:
-    """Drop what is staged. What is committed, or was never heard of, is left as it is.
+    """Drop what is staged. What is committed or not known stays as it is.
 
-    So is what attempts at an immediate version have noted: it is in the queue, and who repeats the version has
-    to know it again.
+    So do the records of attempts at an immediate version: their items are in the queue, and a
+    writer that repeats the version has to find them.
     """
     if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
         return no
@@ -251,7 +251,7 @@ def abort(request: AbortVersion, facts: AppFacts) -> Decision:
 
 
 def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
-    """Return how far the app is, to its owner and to administrators."""
+    """Return the last version of the app, for its owner and administrators."""
     if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
         return no
     app = facts.app

@@ -21,23 +21,24 @@ EXPIRE: Final = "expire"
 """The options by their names here."""
 
 MAX_LEASE: Final = seconds(366 * 86_400)
-"""Whoever wants a longer one gets this (XEP-0060 12.19)."""
+"""A longer lease is cut to this (XEP-0060 12.19)."""
 
 REMINDED_AHEAD: Final = seconds(86_400)
-"""So long before its end a lease is said to end, or the tenth part of a short one."""
+"""The time between the reminder and the end of a lease, or a tenth of a short lease."""
 
 
 class Lease(Struct, frozen=True, gc=False):
-    """How long a subscription lasts: until a moment, or while its JID is available; or as long as nobody ends it."""
+    """How long a subscription lasts: until a moment, while its JID is available, or until it is ended."""
 
     until: Millis | None = None
     temporary: bool = False
 
 
 class Options(Struct, frozen=True, gc=False):
-    """What somebody wants of a subscription; None where nothing is said of it. The window is text or a number.
+    """Requested options of a subscription; None for an option that is not given. The window is text or a number.
 
-    `objection` is what the face could not read; without a number it stands even where there is no window.
+    `objection` is what the face could not read; without a number it counts even if there is no
+    window.
     """
 
     queue_requests: str | int | None = None
@@ -47,9 +48,9 @@ class Options(Struct, frozen=True, gc=False):
 
 
 class Granted(Struct, frozen=True, gc=False):
-    """The options that a subscription is to have. Without a window (None) one has never been asked for.
+    """The options that a subscription will have. Without a window (None) none has ever been requested.
 
-    `configured` says that something other than the window was asked for.
+    `configured` means that options other than the window were requested.
     """
 
     queue_requests: int | None
@@ -84,7 +85,7 @@ def grant(
 
 
 def _term(lease: Lease, now: Millis) -> tuple[Millis | None, Millis | None]:
-    """Return when the lease ends, and when that is to be said."""
+    """Return when the lease ends, and when the reminder is due."""
     if lease.until is None:
         return None, None
     end = min(lease.until, later(now, MAX_LEASE))

@@ -1,4 +1,4 @@
-"""Subscriptions that wait for an owner's word (XEP-0060 8.6, 8.7): who waits, and what an owner answers."""
+"""Subscriptions that wait for an owner's approval (XEP-0060 8.6, 8.7), and the owners' answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AT_ONCE: Final = 100
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """An owner's word on who waits: to `allow` the subscription or to deny it (XEP-0060 8.6)."""
+    """An owner's answer to a waiting subscription: to `allow` or to deny it (XEP-0060 8.6)."""
 
     by: Principal
     node: NodeName
@@ -38,9 +38,9 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 class AnswerFacts(Struct, frozen=True, gc=False):
-    """The node, what the principal is to it, and the subscription; `owners` are to hear who subscribes.
+    """The node, the principal's affiliation, and the subscription; `owners` are notified of new subscribers.
 
-    `last` is the newest item of a node that sends it to whoever subscribes.
+    `last` is the newest item of a node that sends it to new subscribers.
     """
 
     node: Node | None
@@ -59,14 +59,14 @@ class ReadPending(Struct, frozen=True, gc=False):
 
 
 class SendPending(Struct, frozen=True, gc=False):
-    """Have those who wait at the node sent to the principal, a request for each of them (XEP-0060 8.7.4)."""
+    """Send the principal a request for each subscription that waits at the node (XEP-0060 8.7.4)."""
 
     by: Principal
     node: NodeName
 
 
 class PendingFacts(Struct, frozen=True, gc=False):
-    """A node with those who wait, by JID; or, where none was named, names of nodes."""
+    """A node with the subscriptions that wait, by JID; or, if no node was named, names of nodes."""
 
     node: Node | None
     affiliation: Affiliation
@@ -76,7 +76,7 @@ class PendingFacts(Struct, frozen=True, gc=False):
 
 
 def answer(request: Answer, facts: AnswerFacts) -> Decision:
-    """Decide what an owner's word does: nothing where it is no owner's, or nobody waits."""
+    """Decide on an owner's answer; without an owner's rights or a waiting subscription it changes nothing."""
     node, waiting = facts.node, facts.subscription
     if node is None or waiting is None or waiting.state is not SubscriptionState.PENDING:
         return Decision(Done())
@@ -95,7 +95,7 @@ def answer(request: Answer, facts: AnswerFacts) -> Decision:
 def settled(
     node: Node, approved: Iterable[Subscription], ended: Iterable[Subscription]
 ) -> tuple[tuple[Change, ...], tuple[SubscriptionChanged, ...]]:
-    """Let subscriptions stand, or end, and tell whose they are (XEP-0060 12.14)."""
+    """Approve subscriptions, or end them, and notify their JIDs (XEP-0060 12.14)."""
     stand, end = tuple(approved), tuple(ended)
     changes: tuple[Change, ...] = tuple(Approve(node.name, one.jid) for one in stand)
     changes += tuple(EndSubscription(node.name, one.jid) for one in end)
@@ -105,16 +105,16 @@ def settled(
 
 
 def changed(one: Subscription, state: SubscriptionState) -> SubscriptionChanged:
-    """Tell a subscriber how its subscription stands from now on."""
+    """Notify a subscriber of the new state of its subscription."""
     return SubscriptionChanged(one.jid, one.node, state, one.subid)
 
 
 def reconsidered(
     node: Node, subscriptions: Iterable[Subscription], affiliations: Mapping[Jid, Affiliation]
 ) -> tuple[tuple[Change, ...], tuple[SubscriptionChanged, ...]]:
-    """End the subscriptions of those who could no longer make them (XEP-0060 4.1, 14.3), and let those stand that need wait no more.
+    """End the subscriptions that would be refused now (XEP-0060 4.1, 14.3), and approve those that need no approval any more.
 
-    What they hold stays theirs until settled or timed out, as after an unsubscription.
+    Items that they hold stay locked until settled or timed out, as after an unsubscription.
     """
     ended: list[Subscription] = []
     approved: list[Subscription] = []
@@ -128,12 +128,12 @@ def reconsidered(
 
 
 def stands_now(state: SubscriptionState, affiliation: Affiliation, node: Node) -> bool:
-    """Return whether a subscription was pending and need not be any more (XEP-0060 8.7.4)."""
+    """Return whether a subscription was pending and does not need to be any more (XEP-0060 8.7.4)."""
     return state is SubscriptionState.PENDING and not access.needs_approval(affiliation, node)
 
 
 def read_pending(request: ReadPending, facts: PendingFacts) -> Decision:
-    """Tell an owner what waits."""
+    """Return what waits for an owner."""
     if request.node is None:
         return Decision(Listed(facts.names, None, facts.part))
     node = _approved_by(request, facts)

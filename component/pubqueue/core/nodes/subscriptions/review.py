@@ -1,7 +1,7 @@
-"""Who may no longer subscribe when a node is closed to them, where very many do: they are looked through page by page.
+"""Ends subscriptions that are no longer allowed after a node is closed, if there are very many: page by page.
 
-The settings hold at once, so nobody comes anew who may not. That the others are still to be looked through is noted with
-them, and whatever happens they are.
+The settings hold at once, so that no new ones are made. The review is stored with the settings, so
+that it will be completed whatever happens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ReviewSubscribers(Struct, frozen=True, gc=False):
-    """Look through the subscribers of the node behind `after`; `reply` is for who waits for the last one."""
+    """Review the subscribers of the node after `after`; the requester is sent `reply` after the last page."""
 
     node: NodeName
     reply: Reply | None = None
@@ -47,13 +47,13 @@ class ResumeReviews(Struct, frozen=True, gc=False):
 
 
 class ResumeReviewFacts(Struct, frozen=True, gc=False):
-    """A node whose subscribers are still to be looked through."""
+    """A node whose subscribers are still to be reviewed."""
 
     node: NodeName | None
 
 
 def review(request: ReviewSubscribers, facts: ReviewFacts) -> Decision:
-    """End the subscriptions on this page of those who could not make them now, and let stand what need wait no more."""
+    """End the subscriptions on this page that would be refused now, and approve those that need no approval."""
     node, reply = facts.node, request.reply or Done()
     if node is None:
         return Decision(reply)
@@ -79,6 +79,6 @@ def _announcements(node: Node, jids: tuple[Jid, ...], state: SubscriptionState) 
 
 
 def resume(_request: ResumeReviews, facts: ResumeReviewFacts) -> Decision:
-    """Go on with a node whose subscribers are still to be looked through."""
+    """Continue with a node whose subscribers are still to be reviewed."""
     then = None if facts.node is None else ReviewSubscribers(facts.node)
     return Decision(Done(), then=then)

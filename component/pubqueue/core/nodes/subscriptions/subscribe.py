@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pubqueue.core.notices import News
 
 MAX_SUBSCRIPTIONS: Final = 1_000
-"""Of one account to one node, unless an operator says otherwise."""
+"""Subscriptions of one account to one node, unless an operator sets another limit."""
 
 
 class Subscribe(Struct, frozen=True, gc=False):
@@ -92,10 +92,10 @@ class Unsubscribe(Struct, frozen=True, gc=False):
 
 
 class SubscribeFacts(Struct, frozen=True, gc=False):
-    """The node, the principal's affiliation, `jid`'s subscription, and what `jid` still holds.
+    """The node, the principal's affiliation, `jid`'s subscription, and the items that `jid` still holds.
 
-    `of_account` counts the subscriptions of the account to the node, of which it may have `most`. `owners` are those of
-    the node's owners who are to hear of it.
+    `of_account` counts the subscriptions of the account to the node, of which it may have `most`.
+    `owners` are the owners that are notified of new subscribers.
     """
 
     now: Millis
@@ -106,7 +106,7 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
     of_account: int = 0
     most: int = MAX_SUBSCRIPTIONS
     last: tuple[Item, bytes] | None = None
-    """The newest item of a node that sends it to whoever subscribes."""
+    """The newest item of a node that sends it to new subscribers."""
     owners: tuple[Jid, ...] = ()
     came: tuple[Jid, ...] = ()
     """Full JIDs of the account that sent presence a moment ago, when it may have been a stranger."""
@@ -122,9 +122,10 @@ class DefaultFacts(Struct, frozen=True, gc=False):
 
 
 def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
-    """Decide a subscription; on a queue it needs a window, asked for last (XEP-0254 row 33).
+    """Decide a subscription; on a queue it needs a window, which is checked last (XEP-0254 row 33).
 
-    Who subscribes already has one more of it where the node allows that, and else the one that it has (XEP-0060 6.1.6).
+    A JID that subscribes already gets another subscription if the node allows several, else its
+    existing one (XEP-0060 6.1.6).
     """
     node, before = facts.node, facts.subscription
     if account_of(request.jid) != request.by.account:
@@ -150,9 +151,10 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
 
 
 def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: Decision) -> Decision:
-    """Note with a subscription who of the account is here: what a stranger says of its presence is not kept.
+    """Note with a subscription which resources of the account are available: the presence of strangers is not stored.
 
-    A worker that subscribes its very full JID to a queue is here, whether its presence came before, or comes behind.
+    A worker that subscribes its own full JID to a queue is available, whether its presence came
+    before or comes later.
     """
     if not isinstance(decision.reply, Subscribed):
         return decision
@@ -163,7 +165,7 @@ def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: De
 
 
 def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decision | None:
-    """Return why the principal may not subscribe, whatever options it wants."""
+    """Return why the principal may not subscribe, with any options."""
     affiliation = access.standing(request.by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)
@@ -215,7 +217,7 @@ def _anew(
 
 
 def _has_further(node: Node, before: Subscription | None) -> bool:
-    """Say whether who subscribes again has another subscription of it; one that waits for an owner has not."""
+    """Return whether a JID that subscribes again gets another subscription; one that waits for an owner does not."""
     stands = before is not None and before.state is SubscriptionState.SUBSCRIBED
     return stands and node.config.multi_subscribe and not node.config.queueing
 
@@ -223,7 +225,7 @@ def _has_further(node: Node, before: Subscription | None) -> bool:
 def _another(
     request: Subscribe, facts: SubscribeFacts, node: Node, before: Subscription, granted: Granted
 ) -> Decision:
-    """Make one more subscription of a JID, whose first an owner has approved if that was needed."""
+    """Add another subscription of a JID; an owner has approved the first if that was needed."""
     if facts.of_account >= facts.most:
         return refuse(Refusal.TOO_MANY_SUBSCRIPTIONS, limit=facts.most)
     if len(terms_of(before)) >= MAX_OF_JID:
@@ -237,7 +239,7 @@ def _another(
 
 
 def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) -> tuple[News, ...]:
-    """Send the last item to one who subscribes from now on, if the node does so (XEP-0060 6.1.7, 12.10)."""
+    """Send the last item to a new subscriber, if the node does so (XEP-0060 6.1.7, 12.10)."""
     if (
         last is None
         or not new.listens
@@ -253,7 +255,7 @@ def last_item(node: Node, new: Subscription, last: tuple[Item, bytes] | None) ->
 
 
 def wanted(pending: Subscription, owners: Iterable[Jid]) -> Iterator[ApprovalWanted]:
-    """Ask the owners to approve a subscription; whoever answers first has decided it (XEP-0060 12.13)."""
+    """Ask the owners to approve a subscription; the first answer decides (XEP-0060 12.13)."""
     return (ApprovalWanted(owner, pending.node, pending.jid, pending.subid) for owner in owners)
 
 
@@ -263,16 +265,16 @@ def notify_owners(
     owners: Iterable[Jid],
     state: SubscriptionState = SubscriptionState.SUBSCRIBED,
 ) -> Iterator[SubscriptionChanged]:
-    """Tell the owners who has come or gone, if they want to know (XEP-0060 16.4.4, notify_sub)."""
+    """Notify the owners of a new or former subscriber, if the node does so (XEP-0060 16.4.4, notify_sub)."""
     if node.config.notify_sub:
         for owner in owners:
             yield SubscriptionChanged(owner, one.node, state, one.subid, about=one.jid)
 
 
 def _again(node: Node, held: Subscription, granted: Granted, owners: tuple[Jid, ...]) -> Decision:
-    """Answer one who subscribes already: the state as it is, with other options if they are asked for.
+    """Answer a JID that subscribes already: its state, with other options if they are requested.
 
-    One that was pending stands now, for nobody needs to approve it any more.
+    A pending subscription becomes active if it needs no approval any more.
     """
     changes: list[Change] = []
     notices: tuple[SubscriptionChanged, ...] = ()
@@ -325,7 +327,7 @@ def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
 
 
 def get_default_options(request: GetDefaultOptions, facts: DefaultFacts) -> Decision:
-    """Tell what a new subscription would be."""
+    """Return the options of a new subscription."""
     node = facts.node
     if request.node is None:
         return Decision(DefaultOptions(None))
@@ -353,9 +355,9 @@ def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
 def _own(
     request: SetOptions | Unsubscribe, facts: SubscribeFacts
 ) -> tuple[Node, Subscription] | Decision:
-    """Find the subscription that the request is about, or say why not (XEP-0060 6.2.3, 6.3.4).
+    """Find the subscription that the request is about, or return why not (XEP-0060 6.2.3, 6.3.4).
 
-    An id is needed only where the JID has several; one that is given has to be right.
+    An id is needed only if the JID has several; an id that is given has to match.
     """
     if facts.node is None:
         return refuse(Refusal.NODE_NOT_FOUND)

@@ -1,4 +1,4 @@
-"""Who subscribes to a node, for its owners to see and to change (XEP-0060 8.8)."""
+"""The subscribers of a node, for its owners to see and to change (XEP-0060 8.8)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GetSubscriptions(Struct, frozen=True, gc=False):
-    """Ask who subscribes to the node (XEP-0060 8.8.1)."""
+    """Ask for the subscribers of the node (XEP-0060 8.8.1)."""
 
     by: Principal
     node: NodeName
@@ -79,7 +79,7 @@ class SubscribersFacts(Struct, frozen=True, gc=False):
 
 
 def get_subscriptions(request: GetSubscriptions, facts: SubscribersFacts) -> Decision:
-    """Tell an owner who subscribes; those who wait for approval are left out."""
+    """Return the subscribers to an owner, without those that wait for approval."""
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
@@ -87,7 +87,7 @@ def get_subscriptions(request: GetSubscriptions, facts: SubscribersFacts) -> Dec
 
 
 def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Decision:
-    """Change what can be changed, tell whose it is, and name the entries that could not be (XEP-0060 8.8.2.4)."""
+    """Change what can be changed, notify the subscribers, and name the failed entries (XEP-0060 8.8.2.4)."""
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
@@ -111,7 +111,7 @@ def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Dec
 
 
 def _named_twice(wishes: tuple[Wish, ...]) -> str | None:
-    """Say what is wrong where a JID is named more than once: each has to say which subscription is meant (8.8.2.4)."""
+    """Return what is wrong if a JID is named more than once: each entry has to name its subscription (8.8.2.4)."""
     often = {jid for jid, count in Counter(wish.jid for wish in wishes).items() if count > 1}
     if not often:
         return None
@@ -158,7 +158,7 @@ def _change(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
 
 
 def _added(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
-    """Subscribe somebody else: where it could do so itself, and to a queue nobody, for it has to say how much it takes."""
+    """Subscribe another JID, if it could subscribe itself; never to a queue, for which it has to set its window."""
     allowed = access.may(known.affiliation, Action.SUBSCRIBE, node) and node.config.subscribe
     if node.config.queueing or not allowed or known.of_account >= most:
         return None
