@@ -1,7 +1,7 @@
-"""What of the requests that wait goes into the next batch: the work of a batch is bounded, for all others wait for it.
+"""Which of the waiting requests go into the next batch: the work of a batch is bounded, because all others wait for it.
 
-Behind large requests nobody waits for more than the batch that is under way: a small request passes those that have no room
-in the next one. The requests of one account keep their order.
+A small request passes large ones that have no room in the next batch, so it never waits for more
+than the batch under way. The requests of one account keep their order.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ARRIVED: Final = 5
 """What an arrival counts: its subscriptions are looked up. It is not small, for very many may arrive at once."""
 
 SMALL: Final = 4
-"""The weight up to which a request passes large ones: whoever publishes or settles items one by one is not held up."""
+"""The weight up to which a request passes large ones, so that publishing or settling single items is not delayed."""
 
 PUBLISHES: Final = frozenset({Publish, StagePublish})
 
@@ -68,7 +68,7 @@ WEIGHTS: Final[dict[type, int]] = {
     ReviewSubscribers: MAX_BATCH_ITEMS,  # up to a page of subscriptions goes
     NotifyFormer: MAX_BATCH_ITEMS,
 }
-"""Requests that are about as many items as are there, up to so many."""
+"""Requests about as many items as exist, up to a maximum."""
 
 
 def weight(request: Request) -> int:
@@ -88,7 +88,7 @@ class WaitingRequests:
 
     def __init__(self) -> None:
         self._passed: deque[Taken] = deque()
-        """Requests that had no room in a batch, and those of the same accounts behind them."""
+        """Requests that had no room in a batch, and later ones of the same accounts."""
         self._accounts: Counter[Jid | None] = Counter()
         """The accounts of these."""
         self._new: list[Taken] = []
@@ -99,7 +99,7 @@ class WaitingRequests:
         return len(self._passed) + len(self._new)
 
     def add(self, request: Request, answer: Callable[[Reply], None]) -> None:
-        """Have a request wait behind all others."""
+        """Append a request."""
         self._new.append((request, answer))
 
     def take_all(self) -> list[Taken]:
@@ -118,10 +118,10 @@ class WaitingRequests:
         return self._take_new() or self._take_passed()
 
     def _take_new(self) -> list[Taken]:
-        """Take out what is no great work of those that came since, from the first.
+        """Take the small requests that came since, from the first.
 
-        The others, and those of the same accounts behind them, are passed by small ones. Each request is looked at once
-        for that, however long it waits.
+        The others, and later ones of the same accounts, are passed by small ones. Each request is
+        examined once for that, however long it waits.
         """
         taken: list[Taken] = []
         items = seen = 0

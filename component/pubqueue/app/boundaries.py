@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 @contextmanager
 def apart(event: str) -> Iterator[None]:
-    """Log a fault of the body under this name, and go on behind it."""
+    """Log a fault of the body under this name, and continue after it."""
     try:
         yield
     except Exception:  # that is what a boundary is
@@ -25,7 +25,7 @@ def apart(event: str) -> Iterator[None]:
 
 
 def answer_with(answer: Callable[[Reply], None], reply: Reply) -> None:
-    """Answer; whoever cannot be answered does not keep the others from their answers."""
+    """Answer; an answer that fails does not keep the others from being sent."""
     try:
         answer(reply)
     except Exception:  # the same

@@ -1,6 +1,6 @@
-"""Hands out: ready items x free windows -> locks, for the queues that a batch has touched.
+"""Dispatch: ready items x free windows -> locks, for the queues that a batch has touched.
 
-Ready are items of the store, and those of this batch that are not written yet. What is left over for want of
+Ready items come from the store, and from this batch if they are not written yet. What exceeds the
 allowance is remembered as the rest, for the next batch.
 """
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     Ready = dict[NodeName, list[tuple[Item, bytes]]]
 
 MAX_DELIVERIES: Final = 1000
-"""Items that one batch hands out at most."""
+"""Maximum deliveries of one batch."""
 
 MAX_BYTES: Final = 1 << 20
 """Bytes of payload, likewise: one more item goes out if any is left of it."""
 
 PASSED_OVER: Final = 10_000
-"""Items whose life is over and for which the reaper has not come yet: so many are passed over in one batch, at most."""
+"""Maximum number of expired items, not removed by the reaper yet, that are skipped in one batch."""
 
 FEWEST: Final = 64
-"""So many of each node in any case, however many nodes there are."""
+"""The minimum for each node, however many nodes there are."""
 
 LOOKED_AT: Final = 256
-"""Places that one batch looks at, at most, in a look around; the next one goes on behind them."""
+"""Maximum number of places that one batch examines when it looks around; the next one continues after them."""
 
 
 class Allowance:
-    """What a batch may still hand out."""
+    """How many deliveries a batch may still make."""
 
     def __init__(self) -> None:
         self.items = MAX_DELIVERIES
@@ -79,21 +79,21 @@ def hand_out(
 
 
 def look_around(rows: WorkingSet, behind: Place | None) -> tuple[list[NodeName], Place | None]:
-    """Return queues that may have something to hand out, and the place to go on behind, if there is more to see."""
+    """Return queues that may have items to deliver, and the place at which to continue, if there is more to examine."""
     if rows.lacking:
-        rows.load()  # what a request that failed has left behind: no page is read before it
+        rows.load()  # what a failed request has left: it is dropped before any page is read
     seen = rows.page_now(ReadyNodes(), behind, LOOKED_AT)
     names = [look.node for look in seen if look.node is not None]
     return names, seen[-1].place if len(seen) == LOOKED_AT else None
 
 
 class _Dispatcher:
-    """Rounds of handing out: a node whose item was put aside for somebody has another round."""
+    """Rounds of dispatch: a node whose item was put aside for a subscriber has another round."""
 
     def __init__(self, context: Context, changes: ChangeApplier) -> None:
         self.allowance = Allowance()
         self.passing: set[NodeName] = set()
-        """Nodes in which items whose life is over have been passed over, and there are more."""
+        """Nodes in which expired items have been skipped, and there are more."""
         self._unfinished: set[NodeName] = set()
         self._doubted: set[NodeName] = set()
         self._context = context
@@ -101,7 +101,7 @@ class _Dispatcher:
         self._changes = changes
 
     def round(self, names: Iterable[NodeName], deliveries: list[Notice]) -> list[NodeName]:
-        """Hand out once in each node; return those with more to hand out, those whose turn it was last."""
+        """Dispatch once in each node; return those with more to deliver, first those that had no turn."""
         rooms = self._rooms(names)
         ready, drained = self._ready(rooms)
         unreached: list[NodeName] = []
@@ -123,7 +123,7 @@ class _Dispatcher:
         return unreached + again
 
     def _rooms(self, names: Iterable[NodeName]) -> dict[NodeName, int]:
-        """Return the queues that can hand out something, each with how many items at most."""
+        """Return the queues that can deliver, each with the maximum number of items."""
         rows = self._rows
         for name in names:
             rows.node(name)
@@ -156,7 +156,7 @@ class _Dispatcher:
         return max(0, free)
 
     def _charge(self, name: NodeName, locks: int) -> None:
-        """Count what was handed out against the rate of the node."""
+        """Count the deliveries against the rate of the node."""
         node = self._rows.node(name)
         if not locks or node is None or node.config.rate is None:
             return
@@ -196,7 +196,7 @@ class _Dispatcher:
         return found, drained - self._unfinished - self._doubted
 
     def _look(self, asked: dict[NodeName, int]) -> list[tuple[Item, bytes]]:
-        """Return what the store has ready, behind places up to which nothing lives."""
+        """Return the ready items of the store, after places up to which all have expired."""
         passed, now = self._rows.cache.passed, self._context.now
         known = {name: passed[name] for name in asked if name in passed}
         behind = {name: places for name, (at, places) in known.items() if at <= now}
@@ -277,5 +277,5 @@ class _Dispatcher:
 
 
 def _hands_out(node: Node | None) -> bool:
-    """Return whether it is a queue whose items go out."""
+    """Return whether it is a queue whose items are being delivered."""
     return node is not None and node.config.queueing and not node.config.paused

@@ -1,4 +1,4 @@
-"""What a face is to the rest of the program: how it is run, and how it hears of what was done."""
+"""What a face is to the rest of the program: how it is run, and how it gets notices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Face(Protocol):
     """A protocol that is served. It takes requests to the broker, and notices from its outbox.
 
-    The outbox calls the first three, which do not wait; whoever runs the program the others.
+    The first three are called by the outbox and do not wait; the others by the program.
     """
 
     def claims(self, address: Jid) -> bool:
@@ -24,24 +24,25 @@ class Face(Protocol):
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, in order, and return those that could not be sent.
 
-        What is told to many may follow later, in the order of its node, as there is room for it. While too much of it waits,
-        the face says so by `Outbox.set_behind`.
+        Notices to many may follow later, in the order of their node, as there is room for them.
+        While too many of them wait, the face calls `Outbox.set_behind`.
         """
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
-        """Call, once, when all that is told to many of the node by now has left; at once if there is nothing."""
+        """Call, once, when all notices to many of the node so far have left; at once if there are none."""
 
     async def enter(self, on_waiting: Callable[[], None]) -> None:
         """Return once there is a place to serve at; `on_waiting` is called when another process has it.
 
-        Nothing is begun before: who waits has no number, and what is in the store is the other's.
+        Nothing is begun before: while it waits it has no number, and the store's contents belong to
+        the other process.
         """
 
     async def run(self) -> None:
         """Serve until cancelled, or until what it raises ends the process; PlaceTakenError sends it back to wait."""
 
     async def stop(self) -> None:
-        """Hand out nothing more, answer what was asked, and close."""
+        """Stop deliveries, answer the requests that were read, and close."""
 
     @property
     def traffic(self) -> Traffic:

@@ -1,7 +1,8 @@
-"""Gives turns: items of groups take their places in the order of what is ready, where more of the group may be in flight.
+"""Gives turns: items of groups take their places in the order of what is ready, if more of the group may be in flight.
 
-For the groups that a batch has touched, in the batch itself: an item that leaves and the one whose turn comes by that are one
-commit. What the store has of a group and what the batch has changed and not written are looked at together.
+It runs for the groups that a batch has touched, within the batch: the removal of an item and the
+next item's turn are one commit. The store's rows of a group are merged with the batch's changes
+that are not written yet.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Group(Struct):
-    """A group as it is by now: the turns under way, and who is in line."""
+    """A group as it is in this batch: the turns under way, and the items in line."""
 
     limit: int
     turns: int = 0
@@ -88,7 +89,7 @@ def _unwritten(changes: ChangeApplier, groups: dict[Group, _Group]) -> set[int]:
 
 
 def _load_lines(context: Context, changes: ChangeApplier, groups: dict[Group, _Group]) -> None:
-    """Add who is first in line in the store, as many as may be needed; those of one length in one statement."""
+    """Add the first items in line of the store, as many as may be needed; groups of one length in one statement."""
     wanted: defaultdict[int, list[Group]] = defaultdict(list)
     for key, group in groups.items():
         if group.room:

@@ -1,4 +1,4 @@
-"""What a companion knows beside the request: the rows, the time, the service's settings."""
+"""What a companion can use apart from the request: the rows, the time, the service's settings."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Context(Struct, frozen=True):
     max_subscriptions: int = MAX_SUBSCRIPTIONS
     auto_creation: AutoCreation = AutoCreation.NEVER
     is_behind: Callable[[NodeName], bool] = lambda _node: False
-    """Whether so much is to be told of a node that it should have no more."""
+    """Whether so many notices of a node wait that no more may be added."""
     rate: Callable[[NodeName], float] = lambda _node: 0.0
-    """How many items of a node were done in a minute of late."""
+    """How many items of a node were done per minute recently."""
     came: Callable[[Jid], tuple[Jid, ...]] = lambda _account: ()
-    """Full JIDs of an account that sent presence a moment ago, whether it was somebody here or not."""
+    """Full JIDs of an account that sent presence recently, whether it is known here or not."""
     failing: Callable[[NodeName], float] = lambda _node: 0.0
-    """How many items of a node failed in a minute of late."""
+    """How many items of a node failed per minute recently."""
     about: Callable[[], About] = lambda: UNKNOWN
     """What process this is, at this moment."""
     rounds: Callable[[], tuple[Round, ...]] = tuple
@@ -60,7 +60,7 @@ class Context(Struct, frozen=True):
     quotas: Quotas = QUOTAS
 
     def allowance(self, account: Jid) -> Allowance | None:
-        """Return what the account has here and may have; None for the service and who administers it."""
+        """Return the account's storage and its limits; None for the service and its administrators."""
         if account in self.operators or account == self.service.account:
             return None
         return Allowance(self.rows.holding(account), self.quotas.of(account))

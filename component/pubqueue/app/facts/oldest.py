@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def oldest(rows: WorkingSet, node: NodeName, many: int, after: int = 0) -> tuple[Item, ...]:
-    """Return so many items at most, the oldest first, behind the number `after`."""
+    """Return up to n items, the oldest first, after the number `after`."""
     listing = ItemEntries(node, UNBOUNDED, state=None, payloads=False, room=UNBOUNDED)
     return tuple([entry.item for entry in rows.page(listing, after, many)])

@@ -1,6 +1,7 @@
-"""What those who run queues can do: one table of operations, called in several ways.
+"""The operations for operators of queues: one table, called in several ways.
 
-An operation says what it is called, what it is given, who may do it, what it asks the core, and what it answers, as rows of
-typed cells. From the table the ad-hoc commands of the XMPP face are made (XEP-0050) and the commands of the command line; a page
-over HTTP calls the same in its process. Whoever calls: what is allowed is decided by the core, for each request.
+An operation defines its name, its parameters, the accounts that may call it, its request to the
+core, and its answer, as rows of typed cells. The ad-hoc commands of the XMPP face (XEP-0050) and
+the commands of the command line are made from the table; the page over HTTP calls the same
+operations in its process. For every caller, the core judges the rights, request by request.
 """

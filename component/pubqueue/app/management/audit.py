@@ -1,4 +1,4 @@
-"""Who did what: a line in the log for every operation that changed something, by whatever way it was called."""
+"""The audit log: a line for every operation that changed something, however it was called."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 NAMED: Final = ("name", "schedule", "to", "worker", "jid", "affiliation")
-"""Parameters that stand in the line as they are, beside the node."""
+"""Parameters that are logged with their values, in addition to the node."""
 
 
 def performed(operation: Operation, by: Principal, given: Given, *, remote: str = "") -> None:
-    """Log that it was done, if it changed anything: by whom, to which node; never a word of a payload, nor a setting's value.
+    """Log the operation, if it changed anything: its account and node; never a part of a payload, nor a setting's value.
 
-    `remote` is the address that it came from, where `by` does not say who it was.
+    `remote` is the network address of the caller, if `by` does not identify it.
     """
     if not operation.changes:
         return

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Value = str | int | float | bool | tuple[str, ...] | None
-"""What stands in a cell; None: there is nothing to say."""
+"""The value of a cell; None: there is none."""
 
 
 @unique

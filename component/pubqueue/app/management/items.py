@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.summaries import Freed, Peeked
 
 SHOWN: Final = 49_152
-"""Bytes of a payload that `peek` tells, so that each has room in a stanza however it is written there."""
+"""Bytes of a payload that `peek` returns, so that any payload fits into a stanza, however it is escaped there."""
 
 ALL: Final = "all"
 

@@ -22,7 +22,7 @@ HIGHEST: Final = 10**18
 
 
 class UnfitError(ValueError):
-    """What an operation was given cannot be meant; the message says why, and begins with the parameter."""
+    """A parameter of an operation is invalid; the message says why, and begins with the parameter."""
 
 
 @unique
@@ -56,12 +56,12 @@ class Parameter:
     choices: tuple[tuple[str, str], ...] = ()
     """Values to choose from, each with how it is shown."""
     usual: str = ""
-    """What is meant where nothing is given; a form begins with it."""
+    """The default if no value is given; a form begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of an answer. One that is `more` is for programs, and for those who want to see everything."""
+    """A column of an answer. A `more` column is for programs, and for readers that ask for everything."""
 
     name: str
     label: str
@@ -74,10 +74,10 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was done or found: a sentence, and rows whose cells are in the order of the operation's columns.
+    """The result: a sentence, and rows whose cells are in the order of the operation's columns.
 
-    `through` is the place up to which the rows tell everything; with `more` the operation goes on if it is given
-    that as `after`. `now` is the service's time.
+    `through` is the place up to which the rows are complete; with `more` the operation continues if
+    it is called with that as `after`. `now` is the service's time.
     """
 
     note: str
@@ -86,7 +86,7 @@ class Answer:
     more: bool = False
     now: Millis | None = None
     warns: bool = False
-    """Nothing came of it, which somebody may not expect."""
+    """The operation had no effect, which the caller may not expect."""
     oldest: int | None = None
     newest: int | None = None
     """The ends of the log that the rows are of."""
@@ -94,15 +94,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something that those who run queues can do.
+    """An operation for operators of queues.
 
-    `ask` makes the request of the core from what `fit` has let through, and `answer` tells of the reply.
+    `ask` makes the core's request from the parameters that `fit` has accepted, and `answer`
+    describes the reply.
     """
 
     name: str
     label: str
     about: str
-    """What it does, for who has never done it."""
+    """What it does, for a first-time reader."""
     power: Power
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
@@ -113,9 +114,9 @@ class Operation:
     place: str = ""
     """The column by which long answers go on; empty: they have one page."""
     changes: bool = False
-    """It changes something, so that it is logged who did it."""
+    """It changes something, so that the account is logged."""
     sure: str = ""
-    """What to tell people before it is done, for it cannot be undone; `{}` is the node."""
+    """The question to confirm it, because it cannot be undone; `{}` is the node."""
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of that name."""
@@ -130,7 +131,7 @@ MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "Maximum rows")
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How to read what only those know who speak with people."""
+    """Functions that parse values, supplied by the face."""
 
     jid_of: Callable[[str], str | None]
     """Returns the normalised JID, None if it is none."""
@@ -139,10 +140,10 @@ class Readers:
 
 
 def fit(operation: Operation, given: Given, readers: Readers) -> Given:
-    """Return what was given if it can be meant, JIDs and payloads as they are read.
+    """Return the parameters if they are valid, with JIDs and payloads parsed.
 
     Raises:
-        UnfitError: it cannot be; the sentence is for who gave it.
+        UnfitError: one is not; the sentence is for the caller.
 
     """
     known = {parameter.name: parameter for parameter in operation.parameters}

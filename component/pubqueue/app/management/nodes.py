@@ -1,4 +1,4 @@
-"""Operations on nodes: look at them, make, change and delete them, stop and go, and who is what to them."""
+"""Operations on nodes: inspect, create, change and delete them, pause and resume, and affiliations."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ QUEUES: Final = Operation(
 
 
 class Switch(NamedTuple):
-    """A setting to turn on (1) or off (0), and what is said about it."""
+    """A setting to turn on (1) or off (0), and the text of the answer."""
 
     name: str
     label: str

@@ -56,7 +56,7 @@ SAID: Final = {
     Problem.PAUSED: "paused",
     Problem.CLOSED: "closed to publishers",
 }
-"""What a problem is called beside a number of queues."""
+"""The name of a problem after a number of queues."""
 
 
 def place_in_words(place: Place) -> str:

@@ -70,7 +70,7 @@ DEFINING: Final = (
     Parameter("headers", ParameterKind.LINES, "Headers"),
     Parameter("group", ParameterKind.TEXT, "Group"),
 )
-"""What a schedule is made of, beside its name."""
+"""The parameters that define a schedule, except its name."""
 
 
 # --- what there is ------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def _row(one: Schedule) -> Row:
 
 
 def _beside(one: Schedule) -> Row:
-    """Return what it was given, beside its node and its payload, and by whom."""
+    """Return the parameters except its node and its payload, and the administrator."""
     what = one.definition
     return (
         what.cron,
@@ -251,7 +251,7 @@ CHANGE: Final = Operation(
 def _to_one(
     name: str, label: str, about: str, ask: Callable[[Principal, str], Request], done: str
 ) -> Operation:
-    """Return an operation that is given a schedule alone; `done` says of it what was done."""
+    """Return an operation with a schedule as its only parameter; `done` is the text of the answer."""
 
     def answer(_reply: Done, given: Given) -> Answer:
         return Answer(done.format(given.one("schedule")))

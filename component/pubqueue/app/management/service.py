@@ -1,4 +1,4 @@
-"""Operations on those who work, and on the service itself."""
+"""Operations on workers, and on the service itself."""
 
 from __future__ import annotations
 

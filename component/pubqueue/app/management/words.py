@@ -34,12 +34,12 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def noun(number: int, one: str, many: str = "") -> str:
-    """Return a noun as it stands behind a number."""
+    """Return a noun in the form that follows a number."""
     return one if number == 1 else many or f"{one}s"
 
 
 def cell_text(cell: Cell, value: Value, now: int | None) -> str:
-    """Return a cell as people read it; what was long ago is told as of `now`."""
+    """Return a cell as text for people; times are relative to `now`."""
     if value is None:
         return ""
     match cell:

@@ -1,4 +1,4 @@
-"""How much waits to be told to many: above a bound the nodes that it is of should have no more."""
+"""How many bytes of notices to many are waiting: above a bound their nodes accept no more."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_BYTES: Final = 8 << 20
 class Backlog:
     """Counts the bytes that wait in one place.
 
-    `nodes` are those of which something waits, at any moment. `on_change` is called with them when too much waits, and with
-    None when there is room again: so that nobody has to ask for each publish.
+    `nodes` returns the nodes of the waiting notices. `on_change` is called with it when too much
+    waits, and with None when there is room again, so that a publish does not have to ask.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Backlog:
         self.byte_count = 0
 
     def count(self, byte_count: int) -> None:
-        """Take note that so many more bytes wait; fewer, if it is below 0."""
+        """Count this many more waiting bytes; fewer, if it is below 0."""
         self.byte_count += byte_count
         is_over = self.byte_count > MAX_BYTES
         if is_over is not self._is_over:

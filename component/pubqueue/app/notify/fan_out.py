@@ -1,10 +1,11 @@
-"""News for crowds, which are told page by page, and whatever waits until news have been told.
+"""Notices to large audiences, which are sent page by page, and whatever waits until they have left.
 
-What is told to a node with very many subscribers is one value here, however many they are. Of each node one piece of news
-is under way: a page of the subscribers is read, told, and when it has left the next one is read. What waits together goes
-together, as a run: each page is read once for all of it. So a subscriber hears of a node in the order of what has happened,
-and no more than a page of addresses and a run of news stand in memory. What is told meanwhile to a node that has become
-small again waits behind.
+A notice to a node with very many subscribers is one value here, however many they are. Of each node
+one run of notices is under way: a page of the subscribers is read and notified, and when that has
+left the next one is read. Notices that wait together form a run: each page is read once for all of
+it. So a subscriber gets the notices of a node in the order of the events, and only a page of
+addresses and a run of notices are in memory. Notices of a node that has become small again in the
+meantime wait for their turn too.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
     Waiting = News | Callable[[], None]
 
 EACH: Final = 1024
-"""What a piece of news counts beside its payload."""
+"""The weight of a notice apart from its payload."""
 
 MAX_RUN_NEWS: Final = 100
 MAX_RUN_BYTES: Final = 512 * 1024
-"""Pieces of news for a crowd, and bytes of these, that are told to a page of it at once; the last piece may exceed them."""
+"""The number of notices, and of their bytes, that are sent to a page at once; the last notice may exceed it."""
 
 RETRY: Final = 1.0
 """Seconds until another try to read a page after the store has failed."""
 
 
 class FanOut:
-    """Keeps what is told to crowds until it is told. `ask` has the broker answer a request."""
+    """Keeps notices to large audiences until they are sent. `ask` submits a request to the broker."""
 
     def __init__(self, outbox: Outbox, ask: Callable[[Ask, Callable[[Reply], None]], None]) -> None:
         self._outbox = outbox
@@ -51,16 +52,16 @@ class FanOut:
         self._queues: dict[NodeName, deque[Waiting]] = {}
         self._backlog = Backlog(self._queues.keys(), partial(outbox.set_behind, self))
         self._put_off: list[ToAll] = []
-        """Ends of nodes that were to be told when nobody could be reached."""
+        """Notices of deleted nodes that were due when no address could be reached."""
         self._has_looked = False
 
     @property
     def byte_count(self) -> int:
-        """How many bytes wait to be told to crowds."""
+        """How many bytes of notices to large audiences are waiting."""
         return self._backlog.byte_count
 
     def keep(self, notices: Sequence[Notice | News]) -> Sequence[Notice | ToEach]:
-        """Return what can be said at once, and keep what has to wait for its turn."""
+        """Return the notices that can be sent at once, and keep those that have to wait for their turn."""
         if not self._queues and ToAll not in map(type, notices):
             return notices  # type: ignore[return-value]  # there is none of the others
         now: list[Notice | ToEach] = []
@@ -78,7 +79,7 @@ class FanOut:
         return now
 
     def when_sent(self, nodes: Iterable[NodeName], call: Callable[[], None]) -> None:
-        """Call when all that has been said of these nodes by now has left, or can be told to nobody."""
+        """Call when all notices of these nodes so far have left, or can be sent to no one."""
         left = set(nodes)
         if not left:
             call()
@@ -96,7 +97,7 @@ class FanOut:
                 self._outbox.when_sent(node, partial(done, node))
 
     def resume(self) -> None:
-        """Tell the end of nodes of which not everybody has been told: a process ended, or nobody could be reached."""
+        """Resume notices of deleted nodes that a process left unfinished, or that had no reachable address."""
         left, self._put_off = self._put_off, []
         for what in left:
             self._add(what.what.node, what)
@@ -125,7 +126,7 @@ class FanOut:
             self._go_on(node)
 
     def _put(self, node: NodeName, what: Waiting) -> bool:
-        """Have it wait for its turn; say whether that is now, for nothing of the node waits yet."""
+        """Queue the notice; return whether it is its turn, because no other of the node waits."""
         self._backlog.count(_size(what))
         queue = self._queues.get(node)
         if queue is None:
@@ -135,9 +136,9 @@ class FanOut:
         return False
 
     def _go_on(self, node: NodeName, after: Jid | None = None, run: int = 0) -> None:
-        """Say what is next, up to what is for everybody: of those ask for the next page.
+        """Send the next notices, up to one for all subscribers: of these request the next page.
 
-        `run` is how much of what is next is told to each page, once a page has been told.
+        `run` is how many of the next notices go to each page, once a page has been notified.
         """
         queue = self._queues[node]
         while queue:
@@ -159,7 +160,7 @@ class FanOut:
         del self._queues[node]
 
     def _notify_page(self, node: NodeName, after: Jid | None, run: int, reply: Reply) -> None:
-        """Tell a page all of the run, and go on when that has left."""
+        """Send the whole run to a page, and continue when that has left."""
         if not isinstance(reply, SubscriberPage):
             loop = asyncio.get_running_loop()
             loop.call_later(RETRY, partial(self._go_on, node, after, run))
@@ -176,9 +177,9 @@ class FanOut:
 
 
 def _run(queue: Iterable[Waiting]) -> int:
-    """Return how much of what waits goes together: what all who subscribe are told, and nothing between.
+    """Return how many of the waiting notices form a run: those for all subscribers, with no other between.
 
-    The end of a node goes alone, for it has an audience of its own.
+    The notice that a node is deleted is a run of its own, because it has another audience.
     """
     count = byte_count = 0
     for one in queue:
@@ -191,14 +192,14 @@ def _run(queue: Iterable[Waiting]) -> int:
 
 
 def _for_page(page: Several, run: Iterable[Waiting]) -> Iterator[ToEach]:
-    """Return the run as it is told to a page."""
+    """Return the run, addressed to a page."""
     for one in run:
         assert isinstance(one, ToAll)
         yield of_several(page, one.what, fleeting=one.fleeting)
 
 
 def _is_end(news: ToAll) -> bool:
-    """Say whether it is the end of the node: of its subscribers those are told who were there then."""
+    """Return whether the notice is that the node is deleted, which goes to its former subscribers."""
     return isinstance(news.what, Deleted)
 
 

@@ -1,7 +1,8 @@
-"""Whose presence came a moment ago: a worker says that it is here, and subscribes, in either order.
+"""Addresses that sent presence recently: a worker sends its presence and subscribes, in either order.
 
-Presence of strangers is not stored, for anybody can send it. What came last is remembered for a while, as much as there is
-room for; who subscribes then is known to be here, and so are the other resources of the account.
+Presence of strangers is not stored, because any address can send it. The latest are remembered for
+a while, as many as there is room for. When one of them subscribes, it is known to be available, and
+so are the other resources of its account.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid
 
 MAX_BYTES: Final = 256 * 1024
-"""Bytes that are remembered at most, about; who came first is forgotten first."""
+"""Approximate maximum of remembered bytes; the oldest are forgotten first."""
 
 MAX_RESOURCES: Final = 100
 """Resources of one account that are remembered."""
 
 BESIDE: Final = 200
-"""Bytes that an address takes beside its letters."""
+"""Bytes that an address takes in addition to its letters."""
 
 
 class Newcomers:

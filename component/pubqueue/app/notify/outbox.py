@@ -1,6 +1,6 @@
 """The outbox: notices go by address to the face that can reach it, in commit order.
 
-A face that is down stops its own deliveries and nobody else's: dispatch asks which holders can be reached.
+A face that is down stops only its own deliveries: dispatch asks which holders can be reached.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Outbox:
         self._on_change = on_change
 
     def attach(self, face: Face) -> None:
-        """Let the face have notices; it is down until it is said to be up."""
+        """Register a face. It counts as down until `set_up(face, up=True)`."""
         self._faces.append(face)
 
     def set_up(self, face: Face, *, up: bool) -> None:
-        """Take note that the face can send, or cannot. Saying it twice does no harm."""
+        """Set whether the face can send. Repeating a call does no harm."""
         if (face in self._up) is not up:
             self._up = [*self._up, face] if up else [one for one in self._up if one is not face]
             self._on_change()
@@ -61,7 +61,7 @@ class Outbox:
         return face is not None and any(face is one for one in self._up)
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
-        """Call when each face has said what it has to say of the node by now, or cannot say it to anybody."""
+        """Call when each face has sent its notices of the node so far, or cannot send them."""
         left = len(self._faces)
         if not left:
             call()
@@ -76,19 +76,19 @@ class Outbox:
         for face in self._faces:
             try:
                 face.when_sent(node, done)
-            except Exception:  # a face that cannot say when does not keep the others from going on
+            except Exception:  # a face that fails here does not keep the others waiting
                 log.exception("face.failed", node=node)
                 done()
 
     def set_behind(self, who: object, nodes: Container[NodeName] | None) -> None:
-        """Take note that `who` has too much to tell, and of which nodes at any moment; None: there is room again."""
+        """Set the nodes of which too many notices wait in `who`, as a function; None: there is room again."""
         if nodes is None:
             self._behind.pop(who, None)
         else:
             self._behind[who] = nodes
 
     def is_behind(self, node: NodeName) -> bool:
-        """Return whether so much is to be told of the node that it should have no more."""
+        """Return whether so many notices of the node wait that no more may be added."""
         return bool(self._behind) and any(node in nodes for nodes in self._behind.values())
 
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
@@ -101,7 +101,7 @@ class Outbox:
         for notice in notices:
             for face, part in self._parts(notice, known):
                 if face is None:
-                    unsent += () if isinstance(part, ToEach) else (part,)  # news to nobody are lost
+                    unsent += () if isinstance(part, ToEach) else (part,)  # notices to none
                 else:
                     by_face.setdefault(id(face), (face, []))[1].append(part)
         for face, own in by_face.values():
@@ -113,7 +113,7 @@ class Outbox:
         notice: Notice | ToEach,
         known: dict[int, list[tuple[Face | None, tuple[Jid, ...]]]],
     ) -> Iterable[tuple[Face | None, Notice | ToEach]]:
-        """Return what of a notice is for which face. `known` are audiences: one that hears of many items is cut once."""
+        """Return the part of a notice for each face. `known` are audiences: an audience of many notices is split once."""
         if not isinstance(notice, ToEach):
             return ((self._face_of(notice.to), notice),)
         parts = known.get(id(notice.to))
@@ -132,9 +132,10 @@ class Outbox:
 
 
 def _speak(face: Face, notices: Sequence[Notice | ToEach]) -> list[Notice]:
-    """Have a face send its notices; what a fault of the face keeps back is lost, as with a stream.
+    """Let a face send its notices; if it raises, they are lost, as with a stream.
 
-    A delivery among them is not handed out again at once, for it would meet the same: its lock ends in time.
+    A delivery among them is not repeated at once, because it would fail again: its lock expires in
+    time.
     """
     try:
         return list(face.speak(notices))

@@ -1,11 +1,13 @@
-"""What nobody says twice: who comes, who goes, and which delivery came back.
+"""Reports that are never repeated: presence, and deliveries that bounced.
 
-A request that the store could not take is refused, and its principal tries again. Servers never repeat presence, nor a
-bounce: these are kept here, and tried again until the store takes them. Of each address they are decided in the order
-in which they came, and before anything that the address asks for later.
+A request that the store could not accept is refused, and its principal tries again. Servers never
+repeat presence or a bounce: these are kept here, and retried until the store accepts them. Those of
+one address are decided in the order in which they came, and before any later request of the
+address.
 
-Anybody can send such words, and while the store is away nobody can ask it who somebody is. So who that is, is
-remembered beforehand; strangers share a room of their own, and can take none from those who hold something.
+Any address can send such reports, and while the store is unavailable it cannot be asked which
+accounts it knows. So the known accounts are remembered beforehand; strangers share a bound of their
+own, and cannot displace the reports of accounts that hold items.
 """
 
 from __future__ import annotations
@@ -35,23 +37,23 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Word = Arrive | Leave | FreeLeft | Bounce
-"""What nobody says twice, and what is left to do of it."""
+"""A report that is never repeated, and the work left to do for it."""
 
 STRANGERS: Final = 1 << 20
-"""Bytes of words of strangers that are kept at most, about; who was first heard of is given up first."""
+"""Approximate maximum of bytes kept of strangers' reports; the oldest address is dropped first."""
 
 PEOPLE: Final = 16 << 20
-"""Bytes of words of those who are somebody here, likewise."""
+"""The same for accounts that are known here."""
 
 BESIDE: Final = 500
-"""Bytes that a word takes beside its address."""
+"""Bytes that a report takes in addition to its address."""
 
 REMEMBERED: Final = 100_000
-"""Accounts that are remembered to be somebody here; of more the one that was heard of longest ago is not."""
+"""Accounts that are remembered as known here; beyond that the least recently seen is forgotten."""
 
 
 SHOWING: Final = frozenset({Arrive, Subscribe, SetSubscriptions, Recover})
-"""Requests whose decisions show who is somebody here."""
+"""Requests whose decisions show which accounts are known here."""
 
 
 class Acquaintances:
@@ -65,7 +67,7 @@ class Acquaintances:
         return len(self._known)
 
     def meet(self, jid: Jid) -> None:
-        """Remember the account of the JID, as the one that was heard of last."""
+        """Remember the account of the JID, as the most recently seen."""
         number = hash(account_of(jid))
         self._known.pop(number, None)
         self._known[number] = None
@@ -73,7 +75,7 @@ class Acquaintances:
             del self._known[next(iter(self._known))]
 
     def learn(self, decision: Decision) -> None:
-        """Remember whom a committed decision shows to be somebody."""
+        """Remember the accounts that a committed decision shows to be known here."""
         for change in decision.changes:
             if isinstance(change, AddSubscription):
                 self.meet(change.subscription.jid)
@@ -89,7 +91,7 @@ class Acquaintances:
 
 
 class _Room:
-    """Words by address, in so many bytes at most."""
+    """Reports by address, up to a number of bytes."""
 
     def __init__(self, most: int) -> None:
         self.of: dict[Jid, list[Word]] = {}
@@ -98,7 +100,7 @@ class _Room:
         self._most = most
 
     def put(self, address: Jid, words: list[Word]) -> int:
-        """Keep these of the address behind those of all others; return how many words there was no room for."""
+        """Append the reports of an address; return how many had to be dropped."""
         if words:
             self.of[address] = words
             self.count += len(words)
@@ -117,7 +119,7 @@ class _Room:
 
 
 class PresenceRetry:
-    """The words that wait for the store; `is_due` says that it is time to try them again, until one has failed."""
+    """The reports that wait for the store; `is_due` means that it is time to retry them, until one has failed."""
 
     def __init__(self, acquaintances: Acquaintances) -> None:
         self._acquaintances = acquaintances
@@ -134,7 +136,7 @@ class PresenceRetry:
         return self._people.count + self._strangers.count
 
     def keep(self, word: Word) -> None:
-        """Keep a word behind those of its address, merged with them where it says the same in the end."""
+        """Append a report to those of its address; equivalent ones are merged."""
         self.is_due = False
         address = word.to if isinstance(word, Bounce) else word.jid
         words = self._words_of(address)
@@ -145,7 +147,7 @@ class PresenceRetry:
             log.error("presence.given_up", strangers=room is self._strangers)
 
     def some(self, most: int) -> list[Taken]:
-        """Return words about so many items or a few more, to be tried now; those that fail are to be kept again."""
+        """Return reports about n items or a few more, to be retried now; those that fail have to be kept again."""
         found: list[Taken] = []
         size = 0
         for room in (self._people, self._strangers):
@@ -195,7 +197,7 @@ def _merge(words: list[Word], word: Word) -> None:
 
 
 def _address_of(request: Request) -> Jid | None:
-    """Return who asks, None if it is the service itself."""
+    """Return the requester, None if it is the service itself."""
     if isinstance(request, Arrive | Leave | FreeLeft):
         return request.jid
     if isinstance(request, Bounce):
@@ -205,4 +207,4 @@ def _address_of(request: Request) -> Jid | None:
 
 
 def _ignore(_reply: Reply) -> None:
-    """Nobody waits any more: who said it was answered when it was kept."""
+    """Do nothing: the sender got its answer when the report was kept."""

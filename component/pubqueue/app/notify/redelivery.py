@@ -1,12 +1,14 @@
-"""What a crash between a commit and its words leaves unsaid, or a broken stream takes along, is sent again.
+"""Repeats deliveries that a crash after the commit, or a broken stream, may have lost.
 
-Which deliveries have left is noted as a lock token: those of all older locks have. The note is written now and then, with
-a batch that comes anyway, and speaks of what was said some seconds before, so that the bytes have gone. When the process
-starts and somebody can be reached, what is locked under later tokens is sent again to its holders, under the same tokens.
-So is what was said in the last seconds before a stream broke, when there is another.
+A stored lock token marks which deliveries have left: those of all older locks have. The mark is
+written now and then, with a batch that comes anyway, and covers what was sent some seconds before,
+so that the bytes have gone. When the process starts and an address can be reached, items locked
+under later tokens are sent again to their holders, under the same tokens. So are those sent in the
+last seconds before a stream broke, when there is another.
 
-Of several processes on a store each has a note of its own, about the deliveries of its own locks. What one that died has
-left unsaid another sends again, with all that was locked since: more than has to be, but nothing is worked twice.
+Each of several processes on a store has a mark of its own, for the deliveries of its own locks. If
+one dies, another process repeats its unsent deliveries, with all that was locked since: more than
+necessary, but no item is worked twice.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ RETRY: Final = 1.0
 """Seconds until another try after the store has failed."""
 
 LAG: Final = seconds(5)
-"""Between two notes, at least; what was said before the last one has left by the next."""
+"""The minimum time between two writes; what was sent before the last one has left by the next."""
 
 
 class DeliveredMark:
@@ -44,30 +46,30 @@ class DeliveredMark:
         self._at: Millis | None = None
 
     def said(self, next_token: int, now: Millis) -> None:
-        """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
+        """Record that the deliveries of all locks below this token were sent; 0: it is not known."""
         if next_token > self._said:
             self._said, self._said_at = next_token, now
 
     def unsure(self, now: Millis) -> tuple[int, int]:
         """Return between which tokens deliveries may be lost with a stream that breaks now.
 
-        What was said by the last note may have been said just before it.
+        Those sent by the last write may have been sent just before it.
         """
         long_ago = abs(now - self._said_at) >= LAG
         return self._said if long_ago else self._sure, self._said
 
     def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
-        """Write the note, if it is time to. Unless what is said is `flowing`, nothing leaves."""
+        """Write the mark, if it is due. While notices are not `flowing`, nothing leaves."""
         if self._at is None:
             self._at = now
             if self._instance.number and not self._instance.died:
-                self.note_all(tx)  # whoever had the number before has left nothing
+                self.note_all(tx)  # the process that had the number before has left nothing
         elif flowing and abs(now - self._at) >= LAG:
             self._write(tx, self._left)
             self._at, self._sure, self._left = now, self._left, self._said
 
     def note_all(self, tx: Transaction) -> None:
-        """Write that everything was told: the process has locked nothing, or all was said and the streams have ended."""
+        """Record that everything was sent: the process has locked nothing, or all was sent and the streams have ended."""
         self._write(tx, tx.number("token", 0))
 
     def _write(self, tx: Transaction, token: int) -> None:
@@ -77,7 +79,7 @@ class DeliveredMark:
 
 
 class Redelivery:
-    """Has sent again, slice by slice, what a process may have left unsaid, or a broken stream lost.
+    """Repeats, slice by slice, deliveries that a process may not have sent, or a broken stream lost.
 
     `done` is set while there is nothing more to send.
     """
@@ -101,7 +103,7 @@ class Redelivery:
             self._begin(replace(self._first, span=span))
 
     def go_on(self) -> None:
-        """Have the next slice sent, if there is one: somebody can be reached."""
+        """Send the next slice, if there is one: an address can be reached."""
         if self._next is not None and not self._asked:
             self._asked = True
             self._failed = self._failed and self._next is not self._first

@@ -1,6 +1,7 @@
-"""What is said after a commit: the replies in the order of the requests, each before its notices, and the deliveries last.
+"""What is sent after a commit: the replies in the order of the requests, each before its notices, and the deliveries last.
 
-All of it is committed by now. So each word has a boundary of its own: one that cannot be said leaves all others to be said.
+All of it is committed. So each message has a boundary of its own: if one cannot be sent, all others
+still are.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ class Speaker:
                     self._long_work.go_on(decision, answer)
 
     def say(self, notices: Sequence[Notice | News]) -> None:
-        """Send notices; an item that could not be sent goes back to the queue, and nobody is blamed.
+        """Send notices; an item that could not be sent returns to the queue, without counting a failure.
 
-        Not one that its holder may have: that is tried once more.
+        An item that its holder may have already stays locked, and is sent once more.
         """
         try:
             for notice in self._outbox.send(self._fan_out.keep(notices)):
@@ -68,5 +69,5 @@ class Speaker:
                 elif isinstance(notice, Deliver):
                     back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                     self._submit(back, lambda _reply: None)
-        except Exception:  # the boundary between what two requests have to say
+        except Exception:  # the boundary between the notices of two requests
             log.exception("notices.failed")

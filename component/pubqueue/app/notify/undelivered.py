@@ -1,6 +1,7 @@
-"""What this process has decided and may not have said, and what those that died have not: each delivery is sent again.
+"""Repeats deliveries that this process, or one that died, has committed and may not have sent.
 
-How far a process has come is its own note in the store (`redelivery.DeliveredMark`); what lies behind that is sent in slices.
+The store has a mark of how far each process has come (`redelivery.DeliveredMark`); later deliveries
+are sent in slices.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Undelivered:
         self.flows = False
 
     def go_on(self) -> None:
-        """Send again what has to be: somebody can be reached."""
+        """Send what has to be repeated: an address can be reached."""
         for one in (self._own, *self._others, *self._lately()):
             one.go_on()
 
@@ -55,7 +56,7 @@ class Undelivered:
             one.fail()
 
     def said(self, next_token: int) -> None:
-        """Take note that the deliveries of all locks below this token were said; 0: it is not known."""
+        """Record that the deliveries of all locks below this token were sent; 0: it is not known."""
         self._mark.said(next_token, self._clock())
 
     def note(self, tx: Transaction, now: Millis) -> None:
@@ -74,10 +75,10 @@ class Undelivered:
             await self._store.instances.leave(self._instance.number)
 
     async def speak_for(self, number: int) -> None:
-        """Send again what the process of this number, which has died, may have left unsaid, and note that it is told.
+        """Repeat the deliveries that the process of this number, which has died, may not have sent; record them.
 
         Raises:
-            StoreError: that could not be noted.
+            StoreError: that could not be recorded.
 
         """
         redelivery = Redelivery(self._submit, number)
@@ -93,7 +94,7 @@ class Undelivered:
         await self._store.instances.leave(number)
 
     def _lately(self) -> list[Redelivery]:
-        """Return what others had left unsaid and this process has said in the last seconds, or has to say once more."""
+        """Return the tokens of other processes' deliveries that this one has sent in the last seconds, or has to repeat."""
         now = self._clock()
         self._spoken = [
             (at, one) for at, one in self._spoken if abs(now - at) < LAG or not one.done.is_set()

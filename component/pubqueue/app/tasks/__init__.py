@@ -1,1 +1,1 @@
-"""What runs beside the broker: locks and lives that end, schedules, other processes on the same store."""
+"""Tasks that run beside the broker: expiry of locks and lifetimes, schedules, other processes on the same store."""

@@ -1,9 +1,10 @@
-"""Other processes on the same store: what they leave undone is found here.
+"""Other processes on the same store: finds the work that they leave.
 
-Each process hands out what its own requests make ready, and knows when the locks of its own batches end. A
-process that is killed, or has lost its stream, leaves ready items and locks that nobody else has in mind.
-So each asks the store whether another has written, when it hears so and once a second, and only then looks at all nodes.
-Alone on its store a process never has to. What one that died has decided and not said, another says.
+Each process delivers what its own requests make ready, and knows when the locks of its own batches
+end. A process that is killed, or has lost its stream, leaves ready items and locks that no other
+process tracks. So each asks the store whether another has written, when it is notified and once a
+second, and only then looks at all nodes. A process alone on its store never has to. If a process
+dies, another one sends its committed but unsent deliveries.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class OtherProcesses:
         await stop_all(tasks)
 
     async def _live(self, lives: Callable[[], None]) -> None:
-        """Say again and again that this process lives, whatever the look at others waits for."""
+        """Renew the number of this process again and again, whatever the look at others waits for."""
         said = False
         while True:
             try:
@@ -96,7 +97,7 @@ class OtherProcesses:
             except FencedError:
                 raise
             except StoreError:
-                wrote = True  # the broker's own look says what is wrong with the store
+                wrote = True  # the broker's own look reports what is wrong with the store
             if wrote:
                 broker.look_around()
             if broker.undelivered.flows:

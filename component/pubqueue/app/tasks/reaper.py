@@ -37,7 +37,7 @@ MAX_SLEEP: Final = 30.0
 """Seconds of sleep at most: a clock that was set, forward or back, is noticed within this time."""
 
 USUAL: Final = Trim(kept_for=seconds(7 * 86_400), kept=1_000_000)
-"""How long and how much of the event log is kept unless an operator says otherwise."""
+"""Default age and size up to which the event log is kept."""
 
 LATE_AFTER: Final = 3 * MAX_SLEEP
 """Seconds after which the reaper is late: it sleeps a part of that, and what has run out together takes its time."""
@@ -76,7 +76,7 @@ class Reaper:
         if self._task is None:
             self._round_is_over = broker.upkeep.begins(TASK, LATE_AFTER)
             broker.upkeep.aside = lambda: len(self._aside)
-            again = Again("reaper.failed")  # nobody else ends locks
+            again = Again("reaper.failed")  # no other task ends locks
             self._task = Task(TASK, partial(self._watch, broker), again)
             self._task.start()
 
@@ -101,7 +101,7 @@ class Reaper:
         self._resume_moves(broker)
         await _do(Recover(), broker)
         self._round_is_over()
-        await self._expire(broker)  # what ran out while nobody watched
+        await self._expire(broker)  # what expired while no process was running
         await self._trim_log(broker)
         while True:
             self._changed.clear()
@@ -140,7 +140,10 @@ class Reaper:
         await self._firing.fire(partial(_do, broker=broker))
 
     def _resume_moves(self, broker: Broker) -> None:
-        """Have commits, reviews and trims go on that were begun before this process, or met a store in trouble; nobody waits for it."""
+        """Continue commits, reviews and trims that were begun before this process, or failed in the store.
+
+        No requester waits for them.
+        """
         if not self._moving:
             self._moving = True
             broker.submit(ResumeMoves(), self._moved)

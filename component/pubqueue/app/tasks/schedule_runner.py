@@ -1,7 +1,7 @@
-"""Gives schedules their turns, and logs what came of them.
+"""Gives schedules their turns, and logs the results.
 
-Their times are worked out here, in a thread and beside the batches: whatever a calendar costs, or a fault in it, is the
-affair of one schedule.
+Their times are calculated here, in a thread and beside the batches: the cost of a calendar, or a
+fault in it, affects one schedule only.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ TIMEOUT: Final = 5.0
 """Seconds that the times of one schedule may take; it is milliseconds, for each walk is bounded."""
 
 FAULT: Final = "its times could not be worked out"
-"""What is said of a schedule whose calendar has failed; the log has the fault."""
+"""The error text of a schedule whose calendar has failed; the log has the fault."""
 
 
 class Firing:
-    """The schedules whose turn it is. Each has a turn of its own: what one meets does not keep the others from theirs.
+    """The schedules whose turn it is. Each has a turn of its own, so that a failure of one does not affect the others.
 
-    `beside` runs a function with its argument where it holds up nobody: in a thread.
+    `beside` runs a function with its argument without blocking the loop: in a thread.
     """
 
     def __init__(self, beside: Beside) -> None:

@@ -1,1 +1,1 @@
-"""Who observes the service: phases and batches, the log of the operator, the rates of work."""
+"""Observers of the service: phases and batches, the operator log, the rates of work."""

@@ -1,4 +1,4 @@
-"""Whoever observes the service: one list, told after each commit. A fault of one is logged, and costs nobody's work."""
+"""The observers of the service: one list, called after each commit. A fault of one is logged, and affects no request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class Observer:
-    """Is told what happens, on the event loop; it must be quick. One that has no use for something passes over it."""
+    """Is called on the event loop with what happens; it must be quick. One that does not need something ignores it."""
 
     fault = "watch.failed"
     """The log event of a fault that it meets."""
@@ -30,9 +30,9 @@ class Observer:
         deliveries: Sequence[Notice],
         took: Took,
     ) -> None:
-        """Take note of a batch: its requests with their decisions, in order, and what was handed out.
+        """Observe a batch: its requests with their decisions, in order, and its deliveries.
 
-        All who asked were answered before.
+        All requesters were answered before.
         """
 
     def answered(self, reply: Reply) -> None:
@@ -43,7 +43,7 @@ One = TypeVar("One", bound=Observer)
 
 
 class Observers(Generic[One]):
-    """Tells each of them, in their order."""
+    """Calls each of them, in their order."""
 
     def __init__(self, observers: Iterable[One] = ()) -> None:
         self._observers = tuple(observers)
@@ -59,19 +59,19 @@ class Observers(Generic[One]):
         deliveries: Sequence[Notice],
         took: Took,
     ) -> None:
-        """Tell them of a batch."""
+        """Pass a batch on to them."""
         self._each(
             lambda one: one.committed(requests, decisions, deliveries, took),
             requests=len(decisions),
         )
 
     def answered(self, reply: Reply) -> None:
-        """Tell them of an answer to a request that only reads."""
+        """Pass on an answer to a request that only reads."""
         self._each(lambda one: one.answered(reply), reply=type(reply).__name__)
 
     def _each(self, tell: Callable[[One], None], **facts: object) -> None:
         for one in self._observers:
             try:
                 tell(one)
-            except Exception:  # the boundary between the work and who looks at it
+            except Exception:  # the boundary between the work and its observers
                 log.exception(one.fault, **facts)

@@ -1,6 +1,7 @@
-"""What an operator hears of what has been committed: who comes and goes, and which items died of what.
+"""The operator log: workers coming and going, and why items died. Written after the commit.
 
-Names, addresses and reasons are told; payloads, headers and secrets never. Of many deaths at once only the sum is.
+Names, addresses and reasons are logged; payloads, headers and secrets never. Many deaths at once
+are logged as a sum.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
         *(Answer, SetSubscriptions),
     }
 )
-"""Requests that may have something to tell; all others are passed over unread."""
+"""Requests that may be logged; all others are skipped unread."""
 
 ONE_BY_ONE: Final = 5
-"""Deaths of one kind that are told each with its item; of more together only how many."""
+"""The number of deaths of one kind that are logged one by one; of more only the sum is."""
 
 _CLOSED: Final = "the node was closed to it"
 
@@ -108,7 +109,7 @@ def _log_people(request: Request, decision: Decision) -> None:
         case Arrive():
             log.info("worker.arrived", jid=request.jid)
         case Leave():
-            more = {} if decision.then is None else {"more": True}  # told of when they are free
+            more = {} if decision.then is None else {"more": True}  # logged when they are free
             log.info("worker.left", jid=request.jid, locks=_freed(decision), **more)
         case FreeLocks():
             log.info(

@@ -1,7 +1,7 @@
-"""How much work of each node was done of late, and how much failed: what this process has committed itself, kept in memory alone.
+"""How many items of each node were done recently, and how many failed: only what this process has committed, kept in memory.
 
-Nobody counts the event log for it, which few nodes keep and which may be long. So another process on the same store
-does not know of it, and after a start it begins anew.
+The event log is not counted for it, because few nodes keep one and it may be long. So another
+process on the same store does not know these figures, and after a start they begin at 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SLOT: Final = 10_000
 """Milliseconds that are counted together."""
 
 SLOTS: Final = 30
-"""So many slots are looked back: five minutes."""
+"""The number of slots that are added up: five minutes."""
 
 MAX_NODES: Final = 10_000
 """Nodes of which anything is kept: those in which work was done last."""
@@ -97,7 +97,7 @@ class Rates:
         if self._since is None:
             return 0.0
         begin = max((now // SLOT - SLOTS) * SLOT, self._since)
-        known = list(counts.get(node, ()))  # at once: who reads has another thread
+        known = list(counts.get(node, ()))  # at once: the reader is in another thread
         count = sum(n for slot, n in known if slot >= now // SLOT - SLOTS)
         return count * MINUTE / max(now - begin, MINUTE)
 
@@ -110,7 +110,7 @@ def _of_failures(decision: Decision) -> Iterator[NodeName]:
 
 
 def _add(counts: OrderedDict[NodeName, Slots], node: NodeName, slot: int, count: int) -> None:
-    """Count so many more of a node."""
+    """Add this many to the count of a node."""
     slots = counts.get(node)
     if slots is None:
         slots = counts[node] = deque(maxlen=SLOTS + 1)

@@ -1,4 +1,4 @@
-"""What observers are told beside requests and decisions: phases, how long a batch took, what waits at a moment."""
+"""What observers get besides requests and decisions: phases, the duration of a batch, how much waits at a moment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Phase(StrEnum):
 
 
 class Took(Struct, frozen=True, gc=False):
-    """How long a batch took, in seconds: deciding (loading and handing out with it), and from there until its commit was durable."""
+    """How long a batch took, in seconds: deciding (with loading and dispatch), and from there until its commit was durable."""
 
     deciding: float
     committing: float

@@ -1,4 +1,4 @@
-"""For owners who approve subscriptions, or see and change them."""
+"""Facts for owners that approve subscriptions, or see and change them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def for_answer(context: Context, request: Answer) -> AnswerFacts:
 
 
 def for_pending(context: Context, request: ReadPending) -> PendingFacts:
-    """Return who waits at the node, or the nodes that the principal approves subscriptions of."""
+    """Return the subscriptions that wait at the node, or the nodes whose subscriptions the principal approves."""
     rows, by, page = context.rows, request.by, request.page
     if request.node is None:
         return _nodes_of(context, request)
@@ -61,7 +61,7 @@ def _nodes_of(context: Context, request: ReadPending) -> PendingFacts:
 
 
 def for_send(context: Context, request: SendPending) -> PendingFacts:
-    """Return who waits at the node, as many as are sent at once."""
+    """Return the subscriptions that wait at the node, as many as are sent at once."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not manage.manages(by, node, affiliation):
@@ -71,7 +71,7 @@ def for_send(context: Context, request: SendPending) -> PendingFacts:
 
 
 def for_get_subscriptions(context: Context, request: GetSubscriptions) -> SubscribersFacts:
-    """Return who subscribes to the node, if the principal may know."""
+    """Return the subscribers of the node, if the principal may know them."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not manage.manages(by, node, affiliation):

@@ -1,4 +1,4 @@
-"""For those who tell a crowd: the next page of it."""
+"""Facts for notices to very many subscribers: the next page of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:
-    """Return the next subscribers of the node; of one that has been deleted meanwhile, those who were there."""
+    """Return the next subscribers of the node; of a node that has been deleted since, its former subscribers."""
     rows, node = context.rows, context.rows.node(request.node)
     which = FormerSubscribers(request.node) if node is None else Subscribers(request.node)
     page = tuple(rows.page(which, request.after, PAGE))
@@ -37,7 +37,7 @@ def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFact
 
 
 def for_former(context: Context, request: NotifyFormer) -> PageFacts:
-    """Return who subscribed to the deleted node, and who of them subscribes to one of that name again."""
+    """Return former subscribers of the deleted node, and those of them that subscribe to a new node of that name."""
     rows = context.rows
     there = rows.node(request.node) is not None
     page = tuple(rows.page(FormerSubscribers(request.node), request.notified, PAGE))
@@ -56,10 +56,10 @@ def for_review(context: Context, request: ReviewSubscribers) -> ReviewFacts:
 
 
 def for_resume(context: Context, _request: ResumeReviews) -> ResumeReviewFacts:
-    """Return a node whose subscribers are to be looked through."""
+    """Return a node whose subscribers are to be reviewed."""
     return ResumeReviewFacts(next(iter(context.rows.page(Reviews())), None))
 
 
 def for_unnotified(context: Context, request: ListUnnotified) -> UnnotifiedFacts:
-    """Return the next deleted nodes of whose end not everybody has been told."""
+    """Return the next deleted nodes that still have subscribers to notify."""
     return UnnotifiedFacts(tuple(context.rows.page(UnnotifiedNodes(), request.after, PAGE)))

@@ -1,7 +1,7 @@
-"""For those who list what there is: nodes, items by their ids, who is what, what is one's own; one page of each.
+"""Facts for lists: nodes, ids of items, affiliations, an account's own subscriptions; one page of each.
 
-Whether somebody may see anything is settled before a row of a list is read, and of a list no more is read than the
-page has: a listing costs the same however long it is.
+Rights are judged before a row of a list is read, and no more of a list is read than the page has: a
+listing costs the same however long it is.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
 
 
 def _seen(rows: WorkingSet, request: ListNodes, room: int) -> tuple[Known, bool]:
-    """Return so many nodes that the principal may see, the nearest first, and whether there are more."""
+    """Return up to n nodes that the principal may see, the nearest first, and whether there are more."""
     found: Known = []
     place = _name(request.page)
     while True:
@@ -128,7 +128,7 @@ def for_items(context: Context, request: ListItems) -> NodeFacts:
 
 
 def place_of(rows: WorkingSet, node: Node, page: Page | None) -> tuple[int, bool]:
-    """Return the number of the item that the page is behind or in front of, and whether that item is missing."""
+    """Return the number of the item at which the page begins or ends, and whether that item is missing."""
     name = None if page is None else page.before or page.after
     if name is None:
         return 0, False
@@ -137,7 +137,7 @@ def place_of(rows: WorkingSet, node: Node, page: Page | None) -> tuple[int, bool
 
 
 def for_get_affiliations(context: Context, request: GetAffiliations) -> NodeFacts:
-    """Return who is what to the node, if the principal may know."""
+    """Return the affiliations of the node, if the principal may know them."""
     rows, page = context.rows, request.page
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
@@ -236,7 +236,7 @@ def _part(
 
 
 def backward(part: Part, *, more: bool) -> Part:
-    """Return what is told of a part that was read from its end: with `more` in front of it."""
+    """Return the description of a part that was read from its end: `more` is before it."""
     return replace(part, more=False, begins=not more, backward=True)
 
 
@@ -248,7 +248,7 @@ def next_part(
 
 
 def drop_former(page: Page | None, shown: int, *, more: bool, total: Callable[[], int]) -> Part:
-    """Return what is told of a part; it is counted only where it is not seen at a glance."""
+    """Return the description of a part; the total is counted only if the part itself does not show it."""
     part = part_of(page, more=more, total=None)
     if not more and part.begins:
         return part_of(page, more=more, total=shown)

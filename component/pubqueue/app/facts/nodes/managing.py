@@ -1,4 +1,4 @@
-"""For those who make, change and look at one node, and who subscribe to it."""
+"""Facts for principals that create, change and look at one node, or subscribe to it."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def for_subscription(
 
 
 def last_to_send(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | None:
-    """Return the newest item of a node that sends it to whoever subscribes."""
+    """Return the newest item of a node that sends it to new subscribers."""
     if node is None or node.config.send_last_published_item is not SendLast.ON_SUB:
         return None
     return next(iter(rows.page(Items(node.name, newest=True))), None)
 
 
 def owners_who_hear(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
-    """Return owners of a node, if they or their rosters decide who subscribes, or they want to know of it."""
+    """Return owners of a node, if they or their rosters decide on subscriptions, or the node notifies them of these."""
     if node is None:
         return ()
     model = node.config.access_model
@@ -121,7 +121,7 @@ def for_node(
 def _with_people(
     rows: WorkingSet, node: Node, request: Declare | Configure | Delete | Purge, known: NodeFacts
 ) -> NodeFacts:
-    """Add those who are to be told, or who may have to go."""
+    """Add the subscribers that are to be notified, or whose subscriptions may have to end."""
     if isinstance(request, Delete | Purge):
         return replace(known, audience=subscribers(rows, node))
     known = replace(
@@ -142,7 +142,7 @@ _PUBLISHERS: Final = (Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY)
 
 
 def _first(rows: WorkingSet, node: Node, *roles: Affiliation) -> Pairs:
-    """Return the first of those who are each of these to the node."""
+    """Return the first accounts with each of these affiliations."""
     found = (rows.page(AffiliationsOf(node.name, (role,)), None, MAX_OWNERS) for role in roles)
     return tuple(pair for some in found for pair in _pairs(some))
 
@@ -152,7 +152,7 @@ def _pairs(found: Iterable[AffiliationRow]) -> Pairs:
 
 
 def _is_heard_of(node: Node, settings: Settings) -> bool:
-    """Return whether these settings may shut subscribers out, or are told to them."""
+    """Return whether these settings may shut subscribers out, or subscribers are notified of them."""
     after = configure(node.config, settings)
     if not isinstance(after, NodeConfig):
         return False
@@ -160,7 +160,7 @@ def _is_heard_of(node: Node, settings: Settings) -> bool:
 
 
 def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
-    """Return what those who are named are to the node, and so many owners that another one is among them."""
+    """Return the affiliations of the named accounts, and enough owners that another one is among them."""
     rows = context.rows
     node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)

@@ -1,4 +1,4 @@
-"""For those who trim nodes, and for publishes that leave no room: the first items of a node."""
+"""Facts for trims, and for publishes to a full node: the first items of a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def for_trim(context: Context, request: TrimItems) -> TrimItemsFacts:
-    """Return the items that have to go next, or those whose lives are to be cut."""
+    """Return the items that have to be removed next, or those whose lifetimes are to be cut."""
     rows = context.rows
     node = rows.counted(request.node)
     if node is None:

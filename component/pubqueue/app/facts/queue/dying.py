@@ -1,4 +1,4 @@
-"""For items that die: the dead-letter nodes of their nodes, and who publishes there."""
+"""Facts for items that die: the dead-letter nodes of their nodes, and the account that publishes there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Dying = tuple[Item, Node] | None
 
 MAX_OWNERS: Final = 100
-"""Owners of a queue, the first by name, who are asked whether one of them may publish to its dead-letter node."""
+"""Owners of a queue, the first by name, that are checked for the right to publish to its dead-letter node."""
 
 
 def places(context: Context, dying: Iterable[Dying]) -> tuple[DeadLetterPlace | None, ...]:
@@ -49,7 +49,7 @@ def _place(
 
 
 def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
-    """Return the dead-letter node and who may publish there; of a queue that nobody owns, that is the operator."""
+    """Return the dead-letter node and the account that may publish there; the operator if the queue has no owner."""
     rows = context.rows
     place = rows.node(name)
     if place is None:

@@ -1,4 +1,4 @@
-"""For time, presence and bounces: what has run out, and what those who come or go hold."""
+"""Facts for time, presence and bounces: what has expired, and the items of JIDs that come or go."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
 
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:
-    """Return what the leaver holds, under its full JID and under its bare one, and who else is here."""
+    """Return the items of the leaver, under its full JID and under its bare one, and the other resources of its account."""
     rows, account = context.rows, account_of(request.jid)
     rows.cache.passers_by.append((request.jid, None))
     jids = tuple(dict.fromkeys((request.jid, account)))
@@ -172,7 +172,7 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
 
 
 def for_free_left(context: Context, request: FreeLeft) -> FreeLeftFacts:
-    """Return the next of what a holder has left behind."""
+    """Return the next items that a former holder has left."""
     held = context.rows.page(HeldBy(request.holders[0]), request.after, AT_ONCE)
     last = held[-1].seq if len(held) == AT_ONCE else None
     return FreeLeftFacts(context.now, _cases(context, held), last)
@@ -203,7 +203,7 @@ def for_bounce(context: Context, request: Bounce) -> BounceFacts:
 
 
 def _cases(context: Context, items: Iterable[Item]) -> tuple[Case, ...]:
-    """Put each item beside its node and, if it dies, the place for it."""
+    """Pair each item with its node and, if it dies, its destination."""
     rows = context.rows
     paired = [(item, node) for item in items if (node := rows.node(item.node))]
     dying = [(item, node) if _dies(item, node) else None for item, node in paired]
@@ -212,5 +212,5 @@ def _cases(context: Context, items: Iterable[Item]) -> tuple[Case, ...]:
 
 
 def _dies(item: Item, node: Node) -> bool:
-    """Say whether the end that comes is the last: of a lock the last that may fail, of a life in a queue always."""
+    """Return whether the item dies: a lock has failed for the last time allowed, or a lifetime in a queue has ended."""
     return exhausted(item, node.config) if item.holder is not None else node.config.queueing

@@ -1,4 +1,4 @@
-"""For publishes, staged ones too: what is there under each id."""
+"""Facts for publishes, staged ones too: the items that already have the ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def for_publish(context: Context, request: Publish) -> PublishFacts:
-    """Return what is there under each draft's id."""
+    """Return the items that already have the drafts' ids."""
     rows = context.rows
     node = rows.node(request.node)
     if node is None:
@@ -53,13 +53,13 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
 
 
 def _of_maker(context: Context, by: Principal) -> Allowance | None:
-    """Return what somebody may have who would make a node by publishing to it."""
+    """Return the limits of an account that would create a node by publishing to it."""
     makes = context.auto_creation is not AutoCreation.NEVER and may_create(by, context.policy)
     return context.allowance(by.account) if makes else None
 
 
 def others(context: Context, by: Principal, config: NodeConfig, wanted: Settings | None) -> Others:
-    """Return the nodes that new settings name beside their own."""
+    """Return the other nodes that new settings name."""
     after = config if wanted is None else configure(config, wanted)
     if not isinstance(after, NodeConfig):
         return NOTHING_NAMED
@@ -82,7 +82,7 @@ def _oldest(rows: WorkingSet, node: Node, request: Publish) -> tuple[Item, ...]:
 
 
 def ahead(context: Context, request: Publish) -> None:
-    """Say what a publish that comes later in the batch needs, in short where that is its ids alone."""
+    """Return the needs of a later publish in the batch, in short form if these are only its ids."""
     rows, cache = context.rows, context.rows.cache
     name, node = request.node, context.rows.cache.nodes.get(request.node)
     key = name, request.by.account
@@ -112,12 +112,12 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
 
 
 def audience(rows: WorkingSet, node: Node) -> Audience:
-    """Return who hears of what happens in a plain node; a queue's items are handed out."""
+    """Return the audience of a plain node; a queue's items are delivered."""
     return () if node.config.queueing else subscribers(rows, node)
 
 
 def subscribers(rows: WorkingSet, node: Node) -> Audience:
-    """Return who subscribes to the node and is to be told; a crowd is not named."""
+    """Return the subscribers of the node that are to be notified; a large audience is not loaded."""
     if node.subscriptions > CROWD:
         return EVERYBODY
     everybody = rows.audience(node.name)
@@ -129,7 +129,7 @@ def subscribers(rows: WorkingSet, node: Node) -> Audience:
 
 
 def by_presence(node: Node) -> bool:
-    """Return whether only those are told who are known to be online (XEP-0060 12.6)."""
+    """Return whether only subscribers that are known to be online are notified (XEP-0060 12.6)."""
     return node.config.presence_based_delivery and not node.config.queueing
 
 

@@ -1,4 +1,4 @@
-"""For retract, unlock and touch: the items, who held them, and what their end needs."""
+"""Facts for retract, unlock and touch: the items, their holders, and what their end needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFacts:
-    """Return the items that are to be settled, and who held them."""
+    """Return the items that are to be settled, and their present and former holders."""
     rows, principal = context.rows, request.by
     node = rows.node(request.node)
     if node is None:
@@ -57,7 +57,7 @@ def for_discard(context: Context, request: Discard) -> DiscardFacts:
 def _receipts(
     rows: WorkingSet, principal: Principal, items: tuple[Item | None, ...]
 ) -> frozenset[tuple[int, Jid]]:
-    """Return who held which item, as far as it matters: holding it now outranks having held it."""
+    """Return the relevant receipts of the items: holding one now outranks having held it."""
     asked = [
         item
         for item in items

@@ -1,1 +1,1 @@
-"""For those who read: pages, items, samples, the state of a queue."""
+"""Facts for reads: pages, items, samples, the state of a queue."""

@@ -1,4 +1,4 @@
-"""For those who run queues: what they manage, who works on a queue and what they hold, one item, the service."""
+"""Facts for operators of queues: the nodes they manage, the workers of a queue and their items, one item, the service."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MAX_WORKERS: Final = 50
 """Workers in one answer."""
 
 LOOKED_UP: Final = 2_000
-"""Held items that are looked up for one answer; of further workers only their number is told."""
+"""Held items that are loaded for one answer; for further workers only the number of their items is returned."""
 
 SUMMED: Final = 5_000
 """Nodes that are added up at a time."""
@@ -66,7 +66,7 @@ def for_powers(context: Context, request: AskPowers) -> PowersFacts:
 
 
 def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
-    """Return some of those who subscribe, and what they hold of the node."""
+    """Return some of the subscribers, and the items of the node that they hold."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
@@ -136,7 +136,7 @@ def for_service(context: Context, request: AskService) -> ServiceFacts:
 
 
 def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
-    """Return the items whose locks are to end, if the principal may have it done."""
+    """Return the items whose locks are to end, if the principal may end them."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)

@@ -1,4 +1,4 @@
-"""For those who read from outside: pages of events, items and nodes, so large as an answer may be."""
+"""Facts for reads from outside: pages of events, items and nodes, up to the size of an answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MAX_NODES: Final = 50
 """In one answer at most, whatever is asked for."""
 
 SEARCHED: Final = 2_000
-"""Nodes whose names are looked at for one answer."""
+"""Nodes whose names are examined for one answer."""
 
 SCANNED: Final = 20_000
 """Events of all nodes, or items in all states, that are looked at for one answer: so that none takes long."""
@@ -126,7 +126,7 @@ def _of_reason(
 
 
 def _goes_on(rows: WorkingSet, listing: ItemEntries, shown: tuple[ItemEntry, ...]) -> bool:
-    """Return whether items stand behind these, which the store cut off for want of room."""
+    """Return whether items follow that the store left out because the page was full."""
     if not shown or not listing.payloads:
         return False
     last = _number(shown[-1], dead=listing.state is State.DEAD)
@@ -178,7 +178,7 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
 
 
 def for_survey(context: Context, request: ReadSurvey) -> ReadFacts:
-    """Return the next slice of nodes for who looks at all."""
+    """Return the next slice of nodes for a survey."""
     return for_read_nodes(context, slice_of(request))
 
 

@@ -1,4 +1,4 @@
-"""For those who retrieve items or redrive them: what they may see, as much as fits into one answer."""
+"""Facts for retrieving and redriving items: those that the principal may see, as many as fit into one answer."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _page(
 
 
 def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tuple[Rows, Part]:
-    """Return a page of all items in the order that is asked for (XEP-0413), behind an item or in front of one."""
+    """Return a page of all items in the requested order (XEP-0413), after an item or before one."""
     order, page = request.order or Order(), request.page
     back = page is not None and page.before is not None
     limit = min(room_of(page, MAX_PAGE), request.newest or MAX_PAGE)
@@ -158,7 +158,7 @@ def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tu
 
 
 def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> tuple[Rows, Part]:
-    """Return the last so many; where there is no room for all, the very last."""
+    """Return the last n; if there is no room for all, the very last."""
     wanted = request.newest or 0
     found = rows.page(replace(listing, newest=True), None, min(wanted, MAX_PAGE))
     total = _seen(rows, node, listing.holders)
@@ -186,12 +186,12 @@ def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:
 
 
 def _goes_on(rows: WorkingSet, listing: Items, shown: Rows) -> bool:
-    """Return whether items stand behind these, which the store cut off for want of room."""
+    """Return whether items follow that the store left out because the page was full."""
     return bool(shown) and bool(rows.page(replace(listing, room=0), shown[-1][0].seq, 1))
 
 
 def _named(rows: WorkingSet, request: Retrieve, holders: Holders) -> tuple[Rows, Part]:
-    """Return items that are named; of those that somebody may not see no payload is read."""
+    """Return the named items; payloads are loaded only of those that the principal may see."""
     names = dict.fromkeys(request.ids[:MAX_PAGE])
     there = [item for name in names if (item := rows.item(request.node, name)) is not None]
     seen = sorted(item.seq for item in there if holders is None or item.holder in holders)

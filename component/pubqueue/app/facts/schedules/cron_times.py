@@ -1,15 +1,17 @@
 """The times that a cron line names in a time zone; cronsim reads the line, zoneinfo knows the zone.
 
-Local time is wall-clock time, and where a zone changes its clocks the rules are Debian cron's. A line whose minutes and
-hours both are fixed (neither begins with `*`) comes once for each local time: one that the change skips comes as soon as
-the clocks have changed, one that the change repeats comes the first time only. Any other line comes whenever the clocks
-show one of its times: never for one that is skipped, twice for one that is repeated. No time comes twice: two that fall
-on one moment are one.
+Local time is wall-clock time, and when a zone changes its clocks the rules are Debian cron's. A
+line whose minutes and hours are both fixed (neither begins with `*`) fires once for each local
+time: a time that the change skips fires as soon as the clocks have changed, a time that the change
+repeats fires the first time only. Any other line fires whenever the clocks show one of its times:
+never for one that is skipped, twice for one that is repeated. No time fires twice: two that fall on
+one moment are one.
 
-cronsim walks over local times without a zone. Walking with one, it may go back over an hour again and again where the
-clocks change by a part of an hour, or at a quarter to. Each walk is bounded, whatever the line and the zone are.
+cronsim walks over local times without a zone. Walking with one, it may go back over an hour again
+and again if the clocks change by a part of an hour, or at a quarter to. Each walk is bounded,
+whatever the line and the zone are.
 
-It depends on nothing but its arguments and the zones that are installed.
+The module depends only on its arguments and the zones that are installed.
 """
 
 from __future__ import annotations
@@ -54,14 +56,14 @@ def following(cron: str, zone: str, after: Millis) -> Millis | None:
 
 
 def times(cron: str, zone: str, after: Millis, count: int) -> list[Millis]:
-    """Return so many times that are later than `after`."""
+    """Return up to n times that are later than `after`."""
     return [moment for moment, _ in zip(_forward(cron, zone, after), range(count), strict=False)]
 
 
 def latest(cron: str, zone: str, after: Millis, until: Millis, count: int) -> list[Millis]:
-    """Return the last times, so many at most, that are later than `after` and not later than `until`; the oldest first.
+    """Return the last times, up to n, that are later than `after` and not later than `until`; the oldest first.
 
-    What it costs depends on `count` alone, not on how long ago `after` is.
+    The cost depends on `count` only, not on how long ago `after` is.
     """
     found: list[Millis] = []
     for moment in _backward(cron, zone, until):
@@ -108,7 +110,7 @@ def _in_order(cron: str, zone: str, begin: Millis, *, reverse: bool) -> Iterator
 
 
 def _walk(cron: str, begin: datetime, *, reverse: bool) -> Iterator[datetime]:
-    """Yield the local times that the line names behind `begin`, or in front of it: as many as a walk may have."""
+    """Yield the local times that the line names after `begin`, or before it: as many as a walk may have."""
     if len(cron.split()) != FIELDS:
         return
     try:
@@ -118,9 +120,10 @@ def _walk(cron: str, begin: datetime, *, reverse: bool) -> Iterator[datetime]:
 
 
 def _first_local(moment: Millis, zone: tzinfo, *, reverse: bool) -> datetime:
-    """Return the local time from which a walk meets all that comes behind the moment, or is not later than it.
+    """Return the local time from which a walk finds all times after the moment, or not later than it.
 
-    In a repeated hour that is where it begins, or ends: the local times of the other pass stand for moments too.
+    In a repeated hour that is where it begins, or ends: the local times of the other pass are
+    moments too.
     """
     local = datetime.fromtimestamp(moment // 1000, UTC).astimezone(zone)
     first, second = (_offset(local.replace(fold=fold)) for fold in (0, 1))
@@ -165,7 +168,7 @@ def _offset(local: datetime) -> timedelta:
 
 
 def _is_at_set_times(cron: str) -> bool:
-    """Say whether the line comes once for each local time: its minutes and its hours both are fixed."""
+    """Return whether the line fires once for each local time: its minutes and hours are both fixed."""
     return not any(field.startswith("*") for field in cron.split()[:2])
 
 

@@ -1,4 +1,4 @@
-"""For schedules: what is there under a name, and what is to be known to publish."""
+"""Facts for schedules: the schedule under a name, and what a publish needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def for_due(context: Context, _request: ListDue) -> DueFacts:
 
 
 def for_fire(context: Context, request: FireSchedule) -> FireFacts:
-    """Return the times of the schedule if they are those of this revision, and what is there under the id of its turn."""
+    """Return the times of the schedule if they are of this revision, and the item that has the id of its turn."""
     now, schedule = context.now, context.rows.schedule(request.name)
     if schedule is None or not is_due(schedule, now):
         return FireFacts(now, context.service, schedule)
@@ -61,7 +61,7 @@ def for_fire_now(context: Context, request: FireNow) -> FireFacts:
 
 
 def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
-    """Return the next schedules, for those who may see them."""
+    """Return the next schedules, for principals that may see them."""
     if not request.by.admin:
         return SchedulesFacts(context.now, ())
     if request.name is not None:
@@ -73,7 +73,7 @@ def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
 
 
 def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFacts:
-    """Return what is there under the name, and what is wrong with the wanted one's times."""
+    """Return the schedule under the name, and what is wrong with the times of the requested one."""
     definition, now = request.definition, context.now
     known = context.rows.schedule(definition.name)
     unfit = fault_of(definition) or cron_times.unfit(definition.cron, definition.zone)

@@ -118,7 +118,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
 
 
 def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
-    """Have every winner whose id is known to the node compared with what is there, by meaning."""
+    """Compare every winner whose id is known to the node with the existing item, by meaning."""
     context.rows.compare(Conflicts(node, absorbing), partial(_judged, context))
 
 

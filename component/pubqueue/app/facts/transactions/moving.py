@@ -1,4 +1,4 @@
-"""For commits of more winners than one batch can hold: the next of them, with what is there under their ids."""
+"""Facts for commits of more winners than one batch can hold: the next winners, with the items that have their ids."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
 
 
 def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
-    """Return the node for dead letters, if the owner of the app may publish there by now."""
+    """Return the node for dead letters, if the owner of the app may publish there now."""
     node = context.rows.node(name)
     affiliation, subscribed = context.rows.rights(name, owner)
     if node is None:
@@ -118,5 +118,5 @@ def _met_there(
 
 
 def for_resume(context: Context, _request: object) -> ResumeFacts:
-    """Return the oldest commit that has left something behind."""
+    """Return the oldest commit that still has winners to move."""
     return ResumeFacts(next(iter(context.rows.page(Unmoved())), None))
