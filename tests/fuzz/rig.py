@@ -178,6 +178,8 @@ class Rig:
         for piece in (data[:cut], data[cut:]):
             if piece:
                 self._component.data_received(piece)
+        while self._component.has_unread:  # noqa: ASYNC110  # nothing tells of it
+            await asyncio.sleep(0)
         await self.broker.settled()
         await self._turn(lambda: self._wire.said.count(b"<iq ") >= answers)
         return self._take()

@@ -238,6 +238,11 @@ class Component(PlainComponent):
         self._take_last_words()
         self._down.set()
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether bytes have come from the server that are not read yet."""
+        return bool(self._slices)
+
     def _feed_last(self) -> None:
         """Have the bytes parsed that had come by the end."""
         unread = self._slices.take_out()
