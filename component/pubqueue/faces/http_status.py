@@ -1,4 +1,4 @@
-"""The HTTP status of every way to say no, for whatever answers over HTTP: the page, and faces that speak it."""
+"""The HTTP status of every refusal, for whatever answers over HTTP: the page, and faces that speak it."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ TOO_LARGE: Final = StanzaError(
 
 
 class Answers:
-    """Answers on one stream; `write` says something there."""
+    """Answers on one stream; `write` sends bytes on it."""
 
     def __init__(self, write: Callable[[bytes], bool]) -> None:
         self._write = write
 
     def answer(self, asked: Stanza | Single, inner: bytes) -> int:
-        """Answer with this, and return how many bytes were said."""
+        """Send this answer, and return its number of bytes."""
         rest = b">" + inner + b"</iq>" if inner else b"/>"
         answer = b'<iq type="result"' + asked.address + rest
         byte_count = len(answer)
@@ -51,7 +51,7 @@ def kind_of(stanza: Stanza | Single) -> str:
 
 
 def is_request(stanza: Stanza | Single) -> bool:
-    """Return whether it is a request that has somebody to be answered."""
+    """Return whether it is a request with a sender to answer."""
     if isinstance(stanza, Single):
         return True
     asked = stanza.top.get("type") in {"get", "set"} and stanza.top.get("from") is not None

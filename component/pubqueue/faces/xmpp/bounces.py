@@ -1,7 +1,8 @@
-"""What an error says that comes back for a delivery: that nobody is there any more, or that it passes.
+"""What an error for a delivery means: that the address no longer exists, or that the problem is temporary.
 
-XEP-0060 12.4 would have every error of type cancel end the subscription. But servers use that type for what passes, too:
-a server that cannot be found now, a component that is not connected. So the condition and the type decide together.
+By XEP-0060 12.4 every error of type cancel would end the subscription. But servers use that type
+for temporary problems too: a server that cannot be found now, a component that is not connected. So
+the condition and the type decide together.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _TABLE: Final[dict[str, str]] = {
     "not-authorized":          "-     -       -       -     -",
     "payment-required":        "-     -       -       -     -",
     "policy-violation":        "-     -       -       -     -",
-    "recipient-unavailable":   "-     G       -       -     -",  # Prosody, of a session that nobody has resumed
+    "recipient-unavailable":   "-     G       -       -     -",  # Prosody, for a session that was not resumed
     "redirect":                "-     -       -       -     -",
     "registration-required":   "-     -       -       -     -",
     "remote-server-not-found": "-     -       -       -     -",
     "remote-server-timeout":   "-     -       -       -     -",
     "resource-constraint":     "-     -       -       -     -",
-    "service-unavailable":     "-     G       -       -     -",  # what servers answer for who is not there (RFC 6121 8.5)
+    "service-unavailable":     "-     G       -       -     -",  # the answer of servers for an account that does not exist (RFC 6121 8.5)
     "subscription-required":   "-     -       -       -     -",
     "undefined-condition":     "-     -       -       -     -",
     "unexpected-request":      "-     -       -       -     -",
@@ -53,15 +54,16 @@ GONE: Final[dict[tuple[str, str], bool]] = {
     for condition, row in _TABLE.items()
     for kind, cell in zip(TYPES, row.split(), strict=True)
 }
-"""Whether an error of this condition and type says that nobody is there any more; of what is unknown it does not."""
+"""Whether an error of this condition and type means that the address no longer exists; unknown errors do not."""
 
 _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-([0-9a-f]{8}))?(?:-.*)?")
 
 
 def bounce(top: Element) -> Bounce | None:
-    """Return what a message of type error says of a delivery of ours; None if it is about none.
+    """Return what a message of type error means for a delivery of ours; None if it is about none.
 
-    The id names the lock and the subscription; a delivery of a version that did not name the latter ends none.
+    The id names the lock and the subscription; if an earlier version sent the delivery, without the
+    latter, no subscription ends.
     """
     found = _DELIVERY_ID.fullmatch(top.get("id") or "")
     sender = top.get("from")
@@ -73,7 +75,7 @@ def bounce(top: Element) -> Bounce | None:
 
 
 def is_gone(error: Element | None) -> bool:
-    """Return whether the error says that nobody is there any more."""
+    """Return whether the error means that the address no longer exists."""
     if error is None:
         return False
     kind = error.get("type") or ""

@@ -1,4 +1,4 @@
-"""The words of this face for every way to say no (XEP-0060 1.5 of the error catalogue, RFC 6120 8.3.3)."""
+"""The words of this face for every refusal (XEP-0060 1.5 of the error catalogue, RFC 6120 8.3.3)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def excessive(excess: str | Refused) -> StanzaError:
 
 
 def busy(why: str) -> StanzaError:
-    """Return the error for a request that has to wait, for whoever asks has enough under way."""
+    """Return the error for a request that has to wait, because its account has enough under way."""
     return StanzaError("wait", "resource-constraint", text=why or "too much is under way")
 
 

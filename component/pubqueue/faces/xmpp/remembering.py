@@ -14,11 +14,11 @@ COPIES: Final = 6
 """As often as the words themselves: their meaning, and an answer in which each character may be an entity."""
 
 ENTRY: Final = 600
-"""Bytes of an entry beside its words: the objects of Python that it is made of."""
+"""Bytes of an entry in addition to its words: the Python objects that it consists of."""
 
 
 class Remembered(Generic[P, R]):
-    """A function of bytes whose answers are kept, so many bytes of them; the oldest go first."""
+    """A function of bytes with a cache of its results, up to a number of bytes; the oldest are dropped first."""
 
     def __init__(self, read: Callable[P, R], most: int) -> None:
         self._read = read
@@ -49,7 +49,7 @@ class Remembered(Generic[P, R]):
 
 
 def remembered(most: int) -> Callable[[Callable[P, R]], Remembered[P, R]]:
-    """Keep answers of the function, about so many bytes of them with what they were read from."""
+    """Cache results of the function, about this many bytes of them, including what they were read from."""
     return lambda read: Remembered(read, most)
 
 

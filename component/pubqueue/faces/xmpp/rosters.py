@@ -1,7 +1,8 @@
-"""Rosters of owners, where a server lets us ask for them (XEP-0356): what the access models presence and roster need.
+"""Rosters of owners, if a server lets us read them (XEP-0356), for the access models presence and roster.
 
-A server says with every stream what it grants, for its own domain. A roster is asked for when somebody wants what only
-contacts of an owner may have, and is not kept: what it says is for that request.
+With every stream a server sends what it grants, for its own domain. A roster is requested when an
+account asks for something that only contacts of an owner may have, and is not stored: it is used
+for that request only.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TIMEOUT: Final = 10.0
-"""Seconds until a roster is not waited for any more: whoever asked counts as no contact."""
+"""Seconds until a roster is given up: the requester then counts as no contact."""
 
 MAX_OPEN: Final = 1000
-"""Questions that are open at most; whoever comes then is asked to wait."""
+"""Maximum number of open queries; further requesters are asked to wait."""
 
 MAX_OF_ONE: Final = 20
 """Questions of one account, and owners of a node that are asked at most."""
@@ -41,7 +42,7 @@ MAX_OF_A_SERVER: Final = 200
 """Questions of the accounts of one server that is not ours."""
 
 MAX_DOMAINS: Final = 100
-"""Domains of which it is remembered that they grant it: anybody's server may say that it does, of its own accounts."""
+"""Domains whose grant is remembered: any server may send one, for its own accounts."""
 
 _MARK: Final = "roster-"
 
@@ -58,7 +59,7 @@ class _Question:
 
 
 class Rosters:
-    """What servers grant, and what is asked of them. `write` says something on the stream."""
+    """The grants of servers, and the open queries. `write` sends bytes on the stream."""
 
     def __init__(
         self, service: str, write: Callable[[bytes], bool], principals: Principals
@@ -79,7 +80,7 @@ class Rosters:
             self._heard(name, ())
 
     def hear_grant(self, sender: str | None, message: Element) -> bool:
-        """Take note of what a server grants, if that is what the message says."""
+        """Note a server's grant, if the message is one."""
         privileges = [message.find(ns.tag(space, "privilege")) for space in ns.PRIVILEGE]
         grants = [one for one in privileges if one is not None]
         if not grants or sender is None or "@" in sender or "/" in sender:
@@ -104,9 +105,10 @@ class Rosters:
         answer: OnContacts,
         loop: asyncio.AbstractEventLoop,
     ) -> bool:
-        """Ask what the owners' rosters say of the account, and tell it once, when all have answered or after a while.
+        """Ask for the account's entry in the owners' rosters, and call back once, when all have answered or after a while.
 
-        False if so much is open already that the account has to wait; then nothing is asked, nor told.
+        Returns False if so many queries are open that the account has to wait; then nothing is
+        sent, and there is no callback.
         """
         asked = [owner for owner in owners if owner.rpartition("@")[2] in self._granted]
         asked = asked[:MAX_OF_ONE]
@@ -133,12 +135,12 @@ class Rosters:
         return True
 
     def awaits(self, iq: Element) -> bool:
-        """Return whether it is the answer of an owner who was asked."""
+        """Return whether it is an owner's answer to a query of ours."""
         asked = self._open.get(iq.get("id") or "")
         return asked is not None and iq.get("from") == asked[0]
 
     def hear_answer(self, iq: Element) -> bool:
-        """Take an answer, if it is one, of the owner who was asked; an error is that of no roster."""
+        """Take an answer, if it is one, of a queried owner; an error counts as no roster."""
         name = iq.get("id") or ""
         if not self.awaits(iq):
             return False
@@ -162,7 +164,7 @@ class Rosters:
 
 
 def _payers(by: Principal) -> dict[str, int]:
-    """Return in whose bounds a question counts: the account's, and its server's if that is not ours."""
+    """Return the budgets in which a query counts: the account's, and its server's if that is a remote one."""
     if by.local:
         return {by.account: MAX_OF_ONE}
     return {by.account: MAX_OF_ONE, "@" + by.account.rpartition("@")[2]: MAX_OF_A_SERVER}

@@ -1,8 +1,8 @@
 """Every request that the face understands: one table, keyed by the type of the IQ, its child, and its grandchild.
 
-A row says how the request is read, and how a reply to it is written. A reader looks at form and completeness only;
-what is allowed is for the rules to say. It returns a request of the core, or the stanza error for a request
-that cannot be understood, or the answer itself where no queue is needed.
+A row has the reader of the request, and the renderer of its reply. A reader checks form and
+completeness only; the rules judge what is allowed. It returns a request of the core, or the stanza
+error for a request that cannot be understood, or the answer itself if no queue is needed.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Handler:
     read: Reader
     write: Renderer = replies.done
     briefly: Mapping[str, Renderer] = field(default_factory=dict)
-    """The renderers for those who ask for another answer than the usual one, by what they ask for."""
+    """The renderers for requests that ask for another answer than the usual one, by that attribute."""
     refuse: Instead | None = None
     """What a refusal shows in place of the request's child, if it is anything else."""
     accompanied: bool = False
-    """Whether something may stand beside it, which its reader judges."""
+    """Whether other elements may be beside it, which its reader checks."""
     lax: bool = False
     """Whether it is a `get` that changes something, which RFC 6120 8.2.3 knows nothing of."""
 

@@ -1,1 +1,1 @@
-"""From stanzas to requests, a module for each kind; the table `verbs` says which belongs to which stanza."""
+"""From stanzas to requests, a module for each kind; the table `verbs` maps stanzas to them."""

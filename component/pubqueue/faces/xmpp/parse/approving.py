@@ -1,4 +1,4 @@
-"""Who subscribes, in an owner's hands: answers to requests for approval (XEP-0060 8.6), the list and its changes (8.8)."""
+"""Owners and their subscribers: answers to requests for approval (XEP-0060 8.6), the list and its changes (8.8)."""
 
 from __future__ import annotations
 

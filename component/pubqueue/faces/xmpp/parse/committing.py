@@ -1,7 +1,8 @@
-"""Transactions; an addition of ours.
+"""Transactions, an extension of ours.
 
-`<txn/>` beside a publish stages its items, `<commit/>` shows those of the attempts that it names, `<abort/>`
-drops a version or attempts at it; `<txn/>` in a get asks how far an app is, `<transactions/>` for the records.
+`<txn/>` beside a publish stages its items, `<commit/>` makes those of the attempts that it names
+visible, `<abort/>` drops a version or attempts at it; `<txn/>` in a get asks how far an app is,
+`<transactions/>` for the records.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TAG: Final = ns.tag(ns.PUBQUEUE, "txn")
 
 _PIECES: Final = 4
 _DIGITS: Final = 19
-"""Of a number: with so many of them it is beyond every bound, however many there are."""
+"""Digits of a number: with this many it is beyond every bound, so more need not be read."""
 
 
 def number(text: str | None, what: str) -> int:
@@ -156,7 +157,7 @@ def abort(iq: Iq) -> AbortVersion | StanzaError:
 
 
 def ask(iq: Iq) -> AskLastVersion | StanzaError:
-    """Read whose mark is asked for."""
+    """Read which mark is asked for."""
     try:
         return AskLastVersion(iq.by, _app_of(iq.child, iq.by))
     except ValueError as problem:

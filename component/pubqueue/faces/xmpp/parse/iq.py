@@ -32,9 +32,9 @@ class CommandHandler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Iq:
-    """An IQ request on its way through: who asks, with what, and how to make new ids.
+    """An IQ request in process: its sender, its contents, and a source of new ids.
 
-    `auto_creates`: a publish may make the node that it names.
+    `auto_creates`: a publish may create the node that it names.
     """
 
     stanza: Stanza
@@ -51,7 +51,7 @@ class Iq:
 
     @property
     def verb(self) -> Element:
-        """The element that says what is wanted: the first grandchild."""
+        """The element that names the request: the first grandchild."""
         return self.child.children[0]
 
     def cut(self, *path: Element) -> bytes:
@@ -63,8 +63,8 @@ class Iq:
 class Asked:
     """A request whose answer depends on more than its reply.
 
-    `write` makes the answer of the reply and the service's name; `refused` hears of a refusal, and returns what the
-    error shows in place of the request's child, if anything.
+    `write` makes the answer from the reply and the service's name; `refused` is called with a
+    refusal, and returns what the error contains in place of the request's child, if anything.
     """
 
     request: Request

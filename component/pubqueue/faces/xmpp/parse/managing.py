@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 MAX_URI_LENGTH: Final = 4096
-"""Characters of a URI that somebody is sent to."""
+"""Characters of a redirect URI."""
 
 
 def create(iq: Iq) -> Request | StanzaError:
@@ -52,7 +52,7 @@ def get_configuration(iq: Iq) -> Request | StanzaError:
 
 
 def set_configuration(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 8.2.4; a cancelled form changes nothing, but only owners may say even that."""
+    """Read a node's configuration (XEP-0060 8.2.4); a cancelled form changes nothing, but only owners may send even that."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node

@@ -34,8 +34,8 @@ OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 ANSWER: Final = ns.tag(ns.PUBQUEUE, "answer")
 """The attribute of publish and retract by which a publisher asks for another answer than the usual one.
 
-Of a publish, `short`: nothing where the items were taken; `known`: nothing where they are new. Of a retract, `known`:
-which of the items were locked to somebody else.
+Of a publish, `short`: nothing if the items were accepted; `known`: nothing if they are new. Of a
+retract, `known`: which of the items were locked to other accounts.
 """
 
 
@@ -46,7 +46,7 @@ def answer_wanted(iq: Iq) -> str:
 
 
 def publish(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 7.1, with our metadata and headers beside it, which are all items'."""
+    """Read a publish (XEP-0060 7.1), with our metadata and headers beside it, which apply to all items."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node
@@ -71,7 +71,7 @@ def publish(iq: Iq) -> Request | StanzaError:
 
 @dataclass(frozen=True, slots=True)
 class _Meta:
-    """What a publisher wants of the items of one request beside their payload."""
+    """The metadata of the items of one request, beside their payloads."""
 
     priority: int = 0
     delay: Millis = NO_TIME
@@ -81,7 +81,7 @@ class _Meta:
 
 
 def _meta(iq: Iq) -> _Meta | StanzaError:
-    """Read what stands beside `<publish/>`; what is not understood is never passed over."""
+    """Read what is beside `<publish/>`; anything unknown is refused, never ignored."""
     found = _Meta()
     for beside in iq.child.children[1:]:
         if beside.tag == committing.TAG:
@@ -144,7 +144,7 @@ def _options(iq: Iq) -> Settings | StanzaError | None:
 
 
 def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
-    """Read an item; what is said of all items is said of each."""
+    """Read an item; what is set for all items is set for each."""
     if element.tag != ns.tag(ns.PUBSUB, "item"):
         return bad_request(text="in publish stands something else than items")
     given = element.get("id")

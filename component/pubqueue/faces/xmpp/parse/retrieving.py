@@ -47,7 +47,7 @@ ORDER: Final = ns.tag(ns.ORDER_BY, "order")
 
 
 def _order(iq: Iq) -> Order | StanzaError | None:
-    """Read the order (XEP-0413); of several the first says all, for no two items are equal in it."""
+    """Read the order (XEP-0413); of several the first decides, because no two items are equal in it."""
     given = [beside for beside in iq.child.children[1:] if beside.tag == ORDER]
     if any(one.get("by") not in {"creation", "modification"} for one in given):
         return StanzaError("cancel", "feature-not-implemented", text="by creation or modification")

@@ -33,7 +33,7 @@ def _settle(iq: Iq, verb: Verb, *item_tags: str) -> Settle | StanzaError:
 
 
 def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
-    """Read what stands beside a retract or unlock: our lock token, our outcome."""
+    """Read what is beside a retract or unlock: our lock token, our outcome."""
     for beside in iq.child.children[1:]:
         try:
             if beside.tag == ns.tag(ns.PUBQUEUE, "lock"):

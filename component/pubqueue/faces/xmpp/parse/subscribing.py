@@ -40,7 +40,7 @@ def _target(element: Element) -> tuple[NodeName, Jid] | StanzaError:
 
 
 def subscribe(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 6.1, with the options of XEP-0254 2.1 beside it."""
+    """Read a subscribe (XEP-0060 6.1), with the options of XEP-0254 2.1 beside it."""
     target = _target(iq.verb)
     if isinstance(target, StanzaError):
         return target
@@ -61,7 +61,7 @@ _OTHER_TARGET: Final = bad_request(text="options name another node or jid than s
 
 
 def _same_target(options: Element, node: NodeName, jid: Jid) -> bool:
-    """Say whether options beside subscribe repeat its node and jid, or leave them out (row 8)."""
+    """Return whether options beside subscribe repeat its node and jid, or leave them out (row 8)."""
     given = options.get("jid")
     return options.get("node") in {None, node} and (given is None or jid_of(given) == jid)
 

@@ -1,7 +1,7 @@
-"""How large the answer to a request can get, whatever is decided: known before that, for what is committed has to be told.
+"""How large the answer to a request can get, for any decision: judged before, because what is committed has to be answered.
 
-Lists end where a stanza has no more room, and go on at the next page. What names each item of the request again cannot: a
-request whose answer might not fit is refused, and nothing of it is done.
+Lists end when a stanza has no more room, and continue on the next page. An answer that repeats the
+id of each item cannot: a request whose answer might not fit is refused, and has no effect.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ITEM: Final = len('<item id=""/>')
 KNOWN: Final = len('<known xmlns="urn:x-pubqueue:0" item=""/>')
 TOUCHED: Final = len('<item id="" deadline="2026-01-01T00:00:00.000Z"/>')
 LOCKED: Final = len('<locked item=""/>')
-"""Bytes of what names an item in an answer, beside its id."""
+"""Bytes for each item in an answer, in addition to its id."""
 
 ENTRY: Final = 200
-"""Bytes of an affiliation or a subscription in an answer, beside its JID, at most."""
+"""Maximum bytes of an affiliation or a subscription in an answer, in addition to its JID."""
 
 TOO_MANY: Final = Refused(
     Refusal.TOO_MANY_ITEMS,

@@ -61,10 +61,10 @@ PUBSUB_FEATURES: Final = (
 """What of XEP-0060 1.30 section 10 the service does, and no more."""
 
 MULTI_SUBSCRIBE: Final = f"{ns.PUBSUB}#multi-subscribe"
-"""What nodes do that are configured so; the service offers it because their owners can."""
+"""The feature of nodes that are configured so; the service offers it because their owners can."""
 
 AUTO_CREATE: Final = f"{ns.PUBSUB}#auto-create"
-"""What it does besides, unless an operator says otherwise."""
+"""A feature that an operator can switch off."""
 
 FEATURES: Final = (
     ns.DISCO_INFO,
@@ -97,7 +97,7 @@ def _features(names: Iterable[str]) -> str:
 
 
 ROSTER_FEATURES: Final = (f"{ns.PUBSUB}#access-presence", f"{ns.PUBSUB}#access-roster")
-"""What is offered to those whose server lets us ask it for rosters."""
+"""Features for accounts whose server lets us read rosters."""
 
 
 def service_info(*, auto_creates: bool = False, rosters: bool = False) -> str:
@@ -109,7 +109,7 @@ def service_info(*, auto_creates: bool = False, rosters: bool = False) -> str:
 
 
 def node_info(described: Described, _service: str) -> bytes:
-    """Return what a node is (XEP-0060 5.3, 5.4); a queue says so (XEP-0254 row 35), and who keeps a log."""
+    """Return what a node is (XEP-0060 5.3, 5.4), with features for a queue (XEP-0254 row 35) and for a node with a log."""
     node = described.node
     identity = '<identity category="pubsub" type="leaf"/>'
     features = [ns.DISCO_INFO, ns.PUBSUB]

@@ -1,8 +1,9 @@
 """Notices as messages, straight to bytes.
 
-What a queue says is of type normal, for headlines vanish when they cannot be routed, and carries one hint, that nothing
-is to be stored (row 28 of XEP-0254): servers copy no message without a body to a user's other resources. What a plain
-node says is a headline, unless its owner wants it otherwise (XEP-0060 12.7): that is stored by nobody without a hint.
+Messages of a queue are of type normal, because headlines are dropped when they cannot be routed,
+and have one hint, not to store them (row 28 of XEP-0254): servers copy no message without a body to
+a user's other resources. Messages of a plain node are headlines, unless its owner chooses otherwise
+(XEP-0060 12.7): servers do not store these, even without a hint.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ def head(service: str, to: Jid, message_id: str) -> bytes:
 
 
 ADDRESSEE: Final = b"\x00"
-"""Stands in front of what is told to many if their addresses are in it, and in the place of each address."""
+"""Stands before a notice to many whose text contains the addressee, and in the place of each address."""
 
 
 def rest(
     what: ForMany | Unlocked | ApprovalWanted, service: str, *, fleeting: bool = False
 ) -> bytes:
-    """Return what stands behind the message's id; what is fleeting is a headline."""
+    """Return what follows the message's id; a fleeting notice is a headline."""
     kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
     if isinstance(what, Announce | Retracted) and what.subids:
         end = _with_subids(end, what)
@@ -80,7 +81,7 @@ def rest(
             inner = f"{_EVENT}{_configured(what)}"
         case SubscriptionChanged():
             return _changed(what)
-        case ApprovalWanted():  # it may wait for the owner: nothing says that it is not to be stored
+        case ApprovalWanted():  # it may wait for the owner: no hint forbids storing it
             return f'">{forms.authorization(what)}</message>'.encode()
         case _:
             assert_never(what)
@@ -88,9 +89,10 @@ def rest(
 
 
 def _with_subids(end: str, what: Announce | Retracted) -> str:
-    """Return the end of a message that names subscriptions: behind all else, as XEP-0060 7.1.2.4 has it.
+    """Return the end of a message that names subscriptions: after all else, as in XEP-0060 7.1.2.4.
 
-    What the publisher says of the item stands in front of them, for there is one element of headers.
+    The publisher's headers of the item come before them, because there is only one element of
+    headers.
     """
     known: Headers = ()
     if isinstance(what, Announce) and what.draft is not None:
@@ -115,14 +117,14 @@ def _configured(what: Configured) -> str:
 
 
 def to_one(text: bytes, to: Jid) -> bytes:
-    """Return what is told to many as it is told to one of them."""
+    """Return a notice to many as it is for one of them."""
     if not text.startswith(ADDRESSEE):
         return text
     return text[1:].replace(ADDRESSEE, attribute(to).encode())
 
 
 def _changed(what: SubscriptionChanged) -> bytes:
-    """Return how a subscription stands (XEP-0060 12.14, 12.19); whoever is away reads it later."""
+    """Return how a subscription stands (XEP-0060 12.14, 12.19); an addressee that is offline gets it later."""
     jid = what.about or what.to
     expiry = "" if what.expiry is None else f'expiry="{stamp(what.expiry)}" '
     subid = f' subid="{quoted(what.subid)}"' if what.subid else ""
@@ -197,5 +199,5 @@ def _beside(item: Item, service: str) -> str:
 
 
 def _late(published: Millis, service: str) -> str:
-    """Return when what is told now was published (XEP-0203)."""
+    """Return when the item of a late notice was published (XEP-0203)."""
     return f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{stamp(published)}"/>'

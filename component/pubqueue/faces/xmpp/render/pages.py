@@ -1,4 +1,4 @@
-"""Answers to those who read from outside. A page ends where a stanza would grow too large for servers."""
+"""Answers to reads from outside. A page ends when a stanza would become too large for servers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What stands in the result of each request: from replies to bytes, without building stanza objects.
+"""The result of each request: from replies to bytes, without building stanza objects.
 
-Each renderer takes the reply and the service's name; the table in `verbs` says which belongs to which request.
+Each renderer takes the reply and the service's name; the table in `verbs` maps requests to
+renderers.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def done(_reply: Done | Emptied, _service: str) -> bytes:
 
 
 def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
-    """Return which of the items were locked to somebody else, and are deleted all the same."""
+    """Return which of the deleted items were locked to other accounts."""
     ids = reply.locked if isinstance(reply, Withdrawn) else ()
     locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
     child = f'<retracted xmlns="{ns.PUBQUEUE}">{locked}</retracted>'
@@ -70,7 +71,7 @@ def entity_time(now: Millis) -> str:
 
 
 def published(reply: Published | Skipped, _service: str) -> bytes:
-    """Return the ids (XEP-0060 7.1.2), and what there is to tell of items that were there before."""
+    """Return the ids (XEP-0060 7.1.2), and information about items that existed before."""
     return _published(reply)
 
 
@@ -85,7 +86,7 @@ def _published(reply: Published | Skipped, beside: str = "") -> bytes:
 
 
 def _deaths_within(room: int, dead: Sequence[Item]) -> str:
-    """Return what is told of dead items, of as many as there is room for beside the ids; of the first in any case."""
+    """Return information about dead items, as many as there is room for beside the ids; about the first in any case."""
     child = _death(dead[0])
     for item in dead[1:]:
         one = _death(item)
@@ -96,12 +97,12 @@ def _deaths_within(room: int, dead: Sequence[Item]) -> str:
 
 
 def published_briefly(reply: Published | Skipped, service: str) -> bytes:
-    """Return nothing where there is nothing to tell but that the items were taken."""
+    """Return nothing if there is no information except that the items were accepted."""
     return b"" if type(reply) is Published and not reply.dead else published(reply, service)
 
 
 def published_if_known(reply: Published | Skipped, service: str) -> bytes:
-    """Return nothing where all items are new; else say also which of them were known."""
+    """Return nothing if all items are new; else also which of them were known."""
     if not isinstance(reply, Published) or not reply.known:
         return published_briefly(reply, service)
     known = [f'<known xmlns="{ns.PUBQUEUE}" item="{attribute(item)}"/>' for item in reply.known]
@@ -214,7 +215,7 @@ def redriven(reply: Redriven, _service: str) -> bytes:
 
 
 def retrieved(reply: Retrieved, _service: str) -> bytes:
-    """Return the items; what was left out is shown by the set beside them (XEP-0060 6.5.4)."""
+    """Return the items; the set beside them shows what was left out (XEP-0060 6.5.4)."""
     config = reply.node.config
     entries = [_item(item, payload, config) for item, payload in reply.items]
     deaths = [_death(item) if item.dead_letter else "" for item, _ in reply.items]
@@ -233,7 +234,7 @@ def _item(item: Item, payload: bytes, config: NodeConfig) -> bytes:
 
 
 def _death(item: Item) -> str:
-    """Return what is kept of an item's end; an addition of ours beside the items."""
+    """Return the record of an item's death; an extension of ours beside the items."""
     letter = item.dead_letter
     if letter is None:
         return ""
@@ -245,7 +246,7 @@ def _death(item: Item) -> str:
 
 
 def affiliations(reply: Affiliations, _service: str) -> bytes:
-    """Return who is what to a node (XEP-0060 8.9.1)."""
+    """Return the affiliations of a node (XEP-0060 8.9.1)."""
     entries = [
         f'<affiliation jid="{attribute(jid)}" affiliation="{affiliation.value}"/>'
         for jid, affiliation in reply.entries
@@ -270,7 +271,7 @@ def wanted(refused: Refused, *, asked: Element) -> bytes | None:
 
 
 def node_subscriptions(reply: NodeSubscriptions, _service: str) -> bytes:
-    """Return who subscribes to the node (XEP-0060 8.8.1.2)."""
+    """Return the subscribers of the node (XEP-0060 8.8.1.2)."""
     entries = [_entry(one.jid, one.subid, one.state) for one in reply.entries]
     names = [multi_subscription.name_of(one, one.jid) for one in reply.entries]
     return _list("subscriptions", reply.node, entries, names, reply.part, namespace=ns.OWNER)

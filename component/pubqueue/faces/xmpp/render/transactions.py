@@ -1,4 +1,4 @@
-"""What is said of transactions, in our own words (`urn:x-pubqueue:0`)."""
+"""Answers about transactions, in our own namespace (`urn:x-pubqueue:0`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 
 
 def skipped(reply: Skipped) -> str:
-    """Return what stands in the result of a publish whose version is committed already."""
+    """Return the result of a publish whose version is committed already."""
     items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
     publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
     said = f'<skipped xmlns="{ns.PUBQUEUE}" version="{reply.version}"/>'

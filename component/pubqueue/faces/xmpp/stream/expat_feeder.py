@@ -1,10 +1,11 @@
-"""Expat, fed so that it never waits for more than it needs; and what makes another's expat not wait.
+"""Feeds expat so that it never waits for more bytes than it needs, and pads our stanzas for the other side's expat.
 
-Since CVE-2023-52425 expat does not try an unfinished token again before it has twice as many bytes of it,
-in Debian 12 without a way to turn that off. A stanza that arrives in three pieces, with one tag across all of
-them, would wait for strangers' bytes, and everybody's stanzas behind it. So what cannot complete the token
-that expat has begun is held back here. Servers read with the same expat, a few KiB at once, so what we send with
-a long tag in it is followed by white space, which every XMPP stream allows between stanzas (RFC 6120 4.6.1).
+Since CVE-2023-52425 expat does not retry an unfinished token before it has twice as many bytes of
+it; in Debian 12 that cannot be turned off. A stanza that arrives in three pieces, with one tag
+across all of them, would wait for bytes of other stanzas, and all stanzas after it too. So bytes
+that cannot complete the token that expat has begun are held back here. Servers read with the same
+expat, a few KiB at once, so a stanza of ours with a long tag is followed by white space, which
+every XMPP stream allows between stanzas (RFC 6120 4.6.1).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def padding(stanza: bytes) -> int:
 
 
 def _pieces(data: bytes, fed: int) -> list[bytes]:
-    """Cut what is behind the first `fed` bytes, so that expat tries each tag when it has the whole of it."""
+    """Cut what follows the first `fed` bytes, so that expat tries each tag when it has the whole of it."""
     if len(data) - fed <= CHUNK:
         return [data[fed:]]
     cuts = [

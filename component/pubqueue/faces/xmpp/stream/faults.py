@@ -1,4 +1,4 @@
-"""What the log says of a fault of ours: its kind and its place. What it says itself may have a payload in it."""
+"""How faults are logged: their kind and their place. Their message is left out, because it may contain a payload."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How far the server is: now and then we send ourselves a stanza, and it comes back when all before it is done.
+"""How far the server has read: the service sends itself a stanza now and then, which returns after all before it is done.
 
-What a socket has taken may wait for seconds in the buffers between us and a server that is busy, megabytes of it, and
-every answer behind it. So news for many are written only as far as the echo has been heard of what went before. A server
-that sends nothing back is not waited for.
+Bytes that a socket has accepted may wait for seconds in the buffers of a busy server, megabytes of
+them, with every answer after them. So notices to many are written only up to a bound beyond the
+last echo. A server that sends no echo is not waited for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ EVERY: Final = 65_536
 """Bytes of news from one echo to the next."""
 
 AHEAD: Final = 131_072
-"""Bytes of news of which no echo has been heard, from which on no more are written."""
+"""Bytes of notices to many without an echo, from which on no more are written."""
 
 _NAME: Final = re.compile(r"told-(\d{1,18})")
 
@@ -29,7 +29,7 @@ class FlowProbe:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether so much is under way that an echo should come first."""
+        """Whether so much is under way that an echo has to come first."""
         return self._heard is not None and self._written - self._heard > AHEAD
 
     def wrote(self, byte_count: int) -> str | None:

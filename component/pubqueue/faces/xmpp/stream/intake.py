@@ -1,8 +1,8 @@
-"""What has been taken and is not answered yet, of each account and of all: so much at most, and one account cannot use it up.
+"""Requests that are accepted and not answered yet, of each account and of all: bounded, so that one account cannot use it all.
 
-An account that has enough under way is asked to wait. When all together have enough, nothing more is read from the
-server: what waits then waits in its sockets, and its senders notice. So a crowd that publishes faster than the disk can
-take it costs a bounded amount of memory here, however long it goes on.
+An account with enough under way is asked to wait. When all together have enough, nothing more is
+read from the server: the rest waits in its sockets, which slows its senders down. So publishers
+that are faster than the disk cost a bounded amount of memory here, however long they continue.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REMEMBERED: Final = 10_000
 
 
 class Load(Struct, frozen=True):
-    """What one request counts, and in whose budgets."""
+    """The weight of one request, and the budgets in which it counts."""
 
     byte_count: int
     items: int
@@ -40,7 +40,7 @@ class Load(Struct, frozen=True):
 
 
 def notified_node(request: object) -> NodeName | None:
-    """Return the node whose subscribers may hear of the request as soon as it is done."""
+    """Return the node whose subscribers may be notified as soon as the request is done."""
     if isinstance(request, StagePublish):
         return request.publish.node if request.mark.immediate else None
     return request.node if isinstance(request, Publish | Settle) else None
@@ -64,7 +64,7 @@ class Intake:
         self.is_full = False
 
     def beyond(self, by: Principal) -> str:
-        """Say why whoever asks has to wait, or "" if a request of theirs may be read. Judged by the head of a stanza."""
+        """Return why the requester has to wait, or "" if the request may be read. Judged by the head of a stanza."""
         for who, budget in self._payers(by):
             if who in self._used:
                 used = self._used[who]
@@ -73,7 +73,7 @@ class Intake:
         return ""
 
     def beyond_reading(self, by: Principal) -> str:
-        """Return why whoever asks has to wait with what only reads, or ""."""
+        """Return why the requester has to wait with requests that only read, or ""."""
         for who, budget in self._payers(by):
             used = self._used.get(who)
             if used is not None and used.reads >= budget.reads:
@@ -102,7 +102,7 @@ class Intake:
             one.items += items
             one.reads += load.reads
         self.reads += load.reads
-        if not load.reads:  # they wait in a line of their own, and stop nobody
+        if not load.reads:  # they wait in a line of their own, and block no others
             self.count += 1
             self.byte_count += byte_count
             enough = self.count >= EVERYBODY.requests or self.byte_count >= EVERYBODY.byte_count

@@ -1,7 +1,7 @@
-"""How fast much may be said on one stream: as far ahead as the server's echoes say (`echo`).
+"""How fast bulk data may be written to one stream: as far ahead as the server's echoes allow (`flow_probe`).
 
-News for many and the answers of those who read go at this pace, so that whatever else is said has not megabytes in front
-of it.
+Notices to many and the answers to reads go at this pace, so that other stanzas do not wait for
+megabytes before them.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Pace:
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be said by now."""
+        """Whether more may be written now."""
         return self._component.has_room and not self._probe.is_awaited
 
     def clear(self) -> None:
-        """Begin anew: the stream is lost."""
+        """Restart: the stream is lost."""
         self._probe = FlowProbe()
 
     def wrote(self, byte_count: int) -> None:
-        """Count what was written, and send ourselves what nobody answers now and then."""
+        """Count what was written, and now and then send ourselves a stanza that needs no answer."""
         if (name := self._probe.wrote(byte_count)) is None:
             return
         me = attribute(self._jid)
@@ -57,7 +57,7 @@ class Pace:
         self._probe.heard(name)
         if (
             self._probe.is_awaited
-        ):  # one that came late, when it had been given up: nobody waits for ever
+        ):  # a late echo, after it was given up: its successor has a time limit too
             self._wait()
         self._on_probe()
 

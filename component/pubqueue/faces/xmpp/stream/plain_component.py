@@ -19,8 +19,8 @@ TRUSTS_NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 class PlainComponent(ComponentXMPP):
     """A component stream without TLS.
 
-    The constructor of ComponentXMPP takes no TLS context, and slixmpp makes one for each stream that comes without.
-    So that constructor is replaced here; a test compares what both leave behind.
+    The constructor of ComponentXMPP accepts no TLS context, and slixmpp makes one for each stream
+    without. So that constructor is replaced here; a test compares the results of both.
     """
 
     def __init__(self, jid: str, secret: str, server: tuple[str, int]) -> None:

@@ -1,16 +1,18 @@
-"""From bytes to stanzas, without building what nobody reads.
+"""From bytes to stanzas, without building elements that are not read.
 
-Expat does the parsing. Of each stanza only the upper levels become elements, down to an item's payload;
-what lies below is passed over, and the payload is cut out of the received bytes. So a payload is never
-serialised anew: prefixes, attribute order and white space are what the publisher's server sent.
+Expat does the parsing. Of each stanza only the upper levels become elements, down to an item's
+payload; the levels below are skipped, and the payload is cut out of the received bytes. So a
+payload is never serialised again: prefixes, attribute order and white space are those that the
+publisher's server sent.
 
-The stream comes from our own server, which has checked that stanzas are well-formed. What it may still
-relay is bounded here: no document type (so no entities), depth is counted, and so are the elements of a level and
-the bytes of namespace declarations. Of a stanza that has more, or whose head is refused, nothing more is built: it comes
-out as its head, with the reason (`excess`). So reading takes time in proportion to the bytes, whatever they are.
+The stream comes from our own server, which has checked that stanzas are well-formed. What it may
+still relay is bounded here: no document type (so no entities), depth is counted, and so are the
+elements of a level and the bytes of namespace declarations. If a stanza has more, or its head is
+refused, no more of it is built: it is returned as its head, with the reason (`excess`). So reading
+takes time in proportion to the bytes, whatever they are.
 
-Expat keeps every name that it has ever met, and names are the senders' choice: so after some bytes it is replaced by
-a new one.
+Expat keeps every name that it has ever read, and senders choose the names: so after some bytes it
+is replaced by a new one.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ ITEMS_OF: Final = {
 """Elements that these may have: no more are built of what would be refused anyway."""
 
 MAX_LOOKED_AT: Final = 500
-"""Elements of a stanza whose children are not read, after which it is passed over without looking at each."""
+"""Elements of a stanza whose children are not read, after which the rest is skipped without looking at each."""
 
 USUAL_LIMITS: Final = [MAX_OF_A_LEVEL] * (KEPT + 1)
 """How many elements each level may have, unless something is known of the one above."""
@@ -83,7 +85,7 @@ _END: Final = b"</iq>"
 class StreamParser:
     """Cuts one connection's bytes into stanzas. Feed it; take what is complete.
 
-    `admits` says of the head of a stanza whether it shall be read any further.
+    `admits` returns, given the head of a stanza, whether it is read any further.
     """
 
     def __init__(self, admits: Callable[[Element], bool] = lambda _head: True) -> None:
@@ -197,7 +199,7 @@ class StreamParser:
             self._depth = 2  # within a stanza, whatever expat has seen of it
 
     def _end_passing_over(self, stanza: PassedOver) -> bool:
-        """Take a stanza that expat must not see as its head, once it is complete; say whether it is."""
+        """Return whether a stanza that is hidden from expat is complete, and if so take it as its head."""
         end = stanza.end_in(self._buffer)
         if end is None:
             return False
@@ -209,7 +211,7 @@ class StreamParser:
         return True
 
     def _forget(self) -> None:
-        """Drop the bytes up to the end of the last whole stanza, and white space behind it."""
+        """Drop the bytes up to the end of the last whole stanza, and white space after it."""
         if self._complete > self._base:
             self._buffer = self._buffer[self._complete - self._base :]
             self._base = self._complete
@@ -299,7 +301,7 @@ class StreamParser:
         self._childless = False
 
     def _end_stanza(self) -> None:
-        """Begin to count anew."""
+        """Reset the counts."""
         self._deepest, self._beneath, self._kept, self._excess = 0, 0, KEPT, ""
         self._counts = [0] * (KEPT + 1)
         self._limits = USUAL_LIMITS.copy()
@@ -345,9 +347,9 @@ class StreamParser:
             self._complete = element.end
 
     def _end_of(self, element: Element) -> int:
-        """Return where the element's last byte is followed by the next.
+        """Return where the byte after the element is.
 
-        Expat stands behind an empty-element tag, but in front of an end tag.
+        Expat's position is after an empty-element tag, but before an end tag.
         """
         here = self._expat.CurrentByteIndex - self._base
         if self._childless and not element.text:

@@ -1,6 +1,6 @@
-"""What only reads, and may have a large answer: a few are worked on at once, one of each account in turn, as the server reads.
+"""Requests that only read, and may have large answers: a few at once, one of each account in turn, as fast as the server reads.
 
-The others wait here, and stop nobody: requests that change something go past them.
+The others wait here, and block nothing: requests that change something pass them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid
 
 AT_ONCE: Final = 4
-"""Requests that read which are worked on at once: what they say may be a MiB."""
+"""Reads in progress at once: the answer of each may be a MiB."""
 
 
 class Reads:
-    """Begins what waits, as long as `has_room` says that the server takes what is said."""
+    """Begins waiting reads, as long as `has_room` is true: the server accepts the answers."""
 
     def __init__(self, has_room: Callable[[], bool]) -> None:
         self._has_room = has_room
         self._waiting: dict[Jid, deque[tuple[Callable[[], None], Callable[[], None]]]] = {}
-        """By account, those whose turn it is next first."""
+        """By account, the next one first."""
         self._under_way = 0
         self._ended = False
         self._going = False
@@ -34,7 +34,7 @@ class Reads:
         return sum(map(len, self._waiting.values()))
 
     def ask(self, account: Jid, begin: Callable[[], None], refuse: Callable[[], None]) -> None:
-        """Begin when it is the account's turn; `done` says when that is over. Refused when the service ends before."""
+        """Begin when it is the account's turn; `done` is called when it is over. Refused when the service ends before."""
         if self._ended:
             refuse()
             return

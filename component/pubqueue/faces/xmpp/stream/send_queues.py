@@ -1,7 +1,8 @@
-"""Notices to many that wait until the server takes them: a lane for each node, one message of each in turn.
+"""Notices to many that wait until the server accepts them: a lane for each node, one message of each in turn.
 
-A publish of 200 kB to a thousand subscribers is one text and a thousand addresses. It is made into messages only as
-the socket takes them, so that nobody else's answer waits behind them, and no other node's news.
+A publish of 200 kB to a thousand subscribers is one text and a thousand addresses. It is made into
+messages only as the socket accepts them, so that answers and notices of other nodes do not wait for
+them.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _ADDRESS: Final = 8
 
 
 Own = Callable[["Jid"], "tuple[bytes, int] | None"]
-"""Makes the text, with its white space, for an addressee who is not told the same as the others."""
+"""Makes the text, with its white space, for an addressee whose message differs from the others'."""
 
 
 class _Notice:
-    """One notice and its audience, of which those before `at` have been told."""
+    """One notice and its audience; those before `at` have been notified."""
 
     __slots__ = ("at", "byte_count", "calls", "own", "text", "to", "white")
 
@@ -59,7 +60,7 @@ class SendQueues:
     def add(
         self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None = None
     ) -> None:
-        """Have the text told to each of these who has none of its `own`; so much white space follows it."""
+        """Add the text for each of these that has none of its `own`; this much white space follows it."""
         entry = _Notice(to, text, white, own)
         self._queues.setdefault(node, deque()).append(entry)
         self._backlog.count(entry.byte_count)
@@ -69,7 +70,7 @@ class SendQueues:
         return node in self._queues
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
-        """Call when what waits for the node by now, which is something, is told or forgotten."""
+        """Call when the notices of the node that wait now, at least one, are sent or dropped."""
         self._queues[node][-1].calls.append(call)
 
     def next(self) -> tuple[Jid, bytes, int]:
@@ -91,7 +92,7 @@ class SendQueues:
         return to, text, white
 
     def clear(self) -> None:
-        """Forget what waits: there is nobody to tell it to."""
+        """Drop what waits: there is no stream to send it on."""
         queues = list(self._queues.values())
         self._queues.clear()
         self._backlog.count(-self.byte_count)

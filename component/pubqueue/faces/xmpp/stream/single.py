@@ -1,14 +1,14 @@
-"""Requests for a single item, read without building elements: nearly all that comes in on a busy day.
+"""Requests for a single item, read without building elements: nearly all requests on a busy day.
 
-A publish of one item and a retract of one are recognised in the bytes, by their exact form: what stands before
-and behind the payload by patterns, the payload itself by expat. Only what can be read with no doubt is taken:
-at the least doubt `read` returns None, and `stream`, which understands every writing, reads the stanza
-instead. Both give the same request; a test compares them.
+A publish of one item and a retract of one are recognised in the bytes, by their exact form: what
+comes before and after the payload by patterns, the payload itself by expat. Only bytes without any
+ambiguity are accepted: else `read` returns None, and `reader`, which understands every form, reads
+the stanza instead. Both give the same request; a test compares them.
 
-Why the payload is cut rightly: its first tag opens the root element, the name behind the first `</` of that name is
-the end of the payload, and expat has found neither fault nor comment, CDATA section or processing instruction in an
-element of ours around it. So that end tag closes that root, nothing is left open, and the tail that follows is the
-stanza's own.
+Why the payload is cut correctly: its first tag opens the root element, the name after the first
+`</` of that name is the end of the payload, and expat has found no fault, comment, CDATA section or
+processing instruction in an element of ours around it. So that end tag closes that root, nothing is
+left open, and the tail that follows is the stanza's own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_PAYLOAD_BYTES: Final = 1 << 18
 """Bytes of a payload that is read here."""
 
 MAX_TAG_LENGTH: Final = 512
-"""Bytes of a start tag whose meaning is remembered."""
+"""Bytes of a start tag whose meaning is cached."""
 
 SENDERS: Final = 2 << 20
 WORDS: Final = 1 << 20
@@ -72,16 +72,16 @@ _ROOT_NAME: Final = re.compile(rb"<([^\s/<>]+)")
 
 
 class Sender(Struct, frozen=True, gc=False):
-    """Who sent a stanza to whom, as it is the same for all of a sender's stanzas."""
+    """The sender and addressee of a stanza, the same for all of a sender's stanzas."""
 
     jid: Jid
     to: str
     address: bytes
-    """The attributes of a reply, from the quote behind its id."""
+    """The attributes of a reply, from the quote after its id."""
 
 
 class _Verb(Struct, frozen=True, gc=False):
-    """What publish or retract says of itself."""
+    """The attributes of a publish or retract."""
 
     node: NodeName
     answer: str
@@ -138,7 +138,7 @@ class _Prover:
         self._fed = parser.CurrentByteIndex
 
     def proves(self, payload: bytes) -> bool:
-        """Say whether the payload is nothing but elements and text, complete to its last byte."""
+        """Return whether the payload is only elements and text, complete to its last byte."""
         held = b"<p>%b</p>" % payload
         try:
             self._expat.Parse(held, False)  # noqa: FBT003  # expat's own signature
@@ -176,7 +176,7 @@ class SingleReader:
         raw = data[at:end]
         for prefix in self._prefixes:
             if prefix in raw:
-                return None  # it would be declared anew in what is cut out
+                return None  # the payload that is cut out would have to declare it again
         item = one or other
         space = "" if payload is None else self._space(payload, verb.prefixes)
         if space is None or (payload is None and item is None):
@@ -230,7 +230,7 @@ def _colons(prefixes: Iterable[str]) -> tuple[bytes, ...]:
 
 @remembered(SENDERS)
 def _sender(before: bytes, behind: bytes) -> Sender | None:
-    """Read the attributes of an IQ, those before its id and those behind it, of type set."""
+    """Read the attributes of an IQ of type set, those before its id and those after it."""
     first, second = _start_tag(b"<iq%b/>" % before), _start_tag(b"<iq%b/>" % behind)
     if first is None or second is None or first.declared or second.declared:
         return None
@@ -277,7 +277,7 @@ def _root(tag: bytes) -> tuple[str, bytes | None] | None:
 
 
 class _StartTag:
-    """What expat says of a start tag."""
+    """A start tag as expat reads it."""
 
     def __init__(self) -> None:
         self.name = ""

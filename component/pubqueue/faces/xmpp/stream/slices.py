@@ -1,7 +1,8 @@
-"""What comes in, in slices: a stanza of a thousand items is some milliseconds of work, and everybody else has turns meanwhile.
+"""Reads input in slices: a stanza of a thousand items is some milliseconds of work, and other work has turns in between.
 
-After each turn the loop rests from reading as long as that took. The batches run in a thread beside it, which would otherwise
-wait for the interpreter: 50 ms of work took 350 ms beside a loop that did nothing but read (measured with `make pauses`).
+After each turn the loop rests from reading as long as that took. The batches run in a thread beside
+it, which would otherwise wait for the interpreter: 50 ms of work took 350 ms beside a loop that
+only read (measured with `make pauses`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Slices:
             self._read_slice()
 
     def go_on(self, rest: float = 0.0) -> None:
-        """Read what waits after so many seconds."""
+        """Read what waits after this many seconds."""
         if self._unread and self._turn is None:
             self._turn = self._loop.call_later(rest, self._read_slice)
 

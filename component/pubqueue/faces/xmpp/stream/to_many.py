@@ -1,4 +1,4 @@
-"""What is told to many: it waits in lanes, and becomes messages as the server takes them (`queues`, `pace`)."""
+"""Notices to many: they wait in lanes, and become messages as the server accepts them (`send_queues`, `pace`)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ log = structlog.get_logger(__name__)
 
 SLICE: Final = 262_144
 EACH: Final = 1024
-"""Bytes of news for many that are written in one turn; so many more count for each message, for the work of it."""
+"""Bytes of notices to many that are written in one turn; each message counts this much more, for its work."""
 
 MAX_HEAD_LENGTH: Final = 8192
-"""Bytes that a message has in front of what is told, nearly always."""
+"""Bytes that a message has before the notice, nearly always."""
 
 
 class ToMany:
-    """Tells many on one stream, some in each turn of the loop."""
+    """Sends notices to many on one stream, some in each turn of the loop."""
 
     def __init__(self, jid: str, component: Component, pace: Pace, outbox: Outbox) -> None:
         self._jid, self._component = jid, component
@@ -48,18 +48,18 @@ class ToMany:
         self._queues.clear()
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
-        """Call when the server has taken what is told to many of the node by now, or the stream is lost.
+        """Call when the server has accepted the notices to many of the node so far, or the stream is lost.
 
-        What is called may have more to tell, so it is not called while that is being written.
+        The callback may add notices, so it is not called while these are being written.
         """
         if self._queues.has(node):
             self._queues.when_sent(node, partial(self._call_soon, call))
         else:
-            self._component.flush()  # what was said before has left when we say so
+            self._component.flush()  # all before has left when the echo returns
             call()
 
     def notify(self, many: ToEach) -> None:
-        """Have many told, of which those first whom there is room for."""
+        """Queue notices to many; the first are sent at once as there is room."""
         text, what = notices.rest(many.what, self._jid, fleeting=many.fleeting), many.what
         if (
             len(text) > MAX_STANZA_BYTES - MAX_HEAD_LENGTH
@@ -75,7 +75,7 @@ class ToMany:
             self.go_on()
 
     def _own(self, many: ToEach, to: Jid) -> tuple[bytes, int] | None:
-        """Return what one is told who subscribes several times, with its white space."""
+        """Return the notice for an addressee that subscribes several times, with its white space."""
         subids = many.subids.get(to)
         if subids is None:
             return None
@@ -84,7 +84,7 @@ class ToMany:
         return text, padding(text)
 
     def go_on(self) -> None:
-        """Tell some of those who wait to be told, and the others in the next turn, if there is room."""
+        """Send some of the waiting notices, and the others in the next turn, if there is room."""
         if not self._going:
             self._send_some()
 

@@ -1,4 +1,4 @@
-"""What values, and fields that have only one, are called in forms: in plain words, for people who fill them in."""
+"""Labels of values, and of fields that have only one, in forms: in plain words, for people who fill them in."""
 
 from __future__ import annotations
 

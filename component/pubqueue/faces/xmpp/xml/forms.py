@@ -153,7 +153,7 @@ def options_now(reply: Subscribed, *, kind: str) -> str:
 def _standing_options(
     *, deliver: bool, expire: Millis | None, temporary: bool, kind: str
 ) -> list[str]:
-    """Return what every subscription has: whether it is told anything, and when it ends."""
+    """Return the options of every subscription: whether it gets notifications, and when it ends."""
     end = TEMPORARY if temporary and expire is None else "" if expire is None else stamp(expire)
     asks = kind == "form"
     return [
@@ -202,7 +202,7 @@ SHOWN_FIELDS: Final = (
     "pubsub#language",
     "pubsub#contact",
 )
-"""Settings that are told of a node where they say anything."""
+"""Settings that the metadata of a node includes if they have a value."""
 
 # fmt: off
 META: Final = {field.var: field.label for field in FIELDS} | {
@@ -218,7 +218,7 @@ META: Final = {field.var: field.label for field in FIELDS} | {
 
 
 def meta_data(described: Described) -> str:
-    """Return what everybody may know of a node (XEP-0060 5.4), and its depth where it is told (XEP-0128)."""
+    """Return the metadata of a node that all may know (XEP-0060 5.4), and its depth if it is given (XEP-0128)."""
     node = described.node
     now = shown(node.config)
     fields = [

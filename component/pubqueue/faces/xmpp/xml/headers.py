@@ -1,4 +1,4 @@
-"""Stanza headers (XEP-0131): what a publisher says of its items, handed on in the order in which it came."""
+"""Stanza headers (XEP-0131): a publisher's headers of its items, delivered in the order in which they came."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _PARSER: Final = etree.XMLParser(
     load_dtd=False,
     huge_tree=False,
     remove_comments=True,  # RFC 6120 11.1: neither these
-    remove_pis=True,  # nor these are part of what is said
+    remove_pis=True,  # nor these are part of the meaning
 )
 
 
@@ -36,9 +36,10 @@ def tree(document: bytes) -> etree._Element:
 
 
 def same(first: bytes, second: bytes) -> bool:
-    """Say whether two payloads mean the same: names, attributes, text and order, not the prefixes.
+    """Return whether two payloads mean the same: names, attributes, text and order, not the prefixes.
 
-    What libxml2 will not read, such as a name of 50,000 characters, is the same only byte for byte.
+    Payloads that libxml2 does not read, such as one with a name of 50,000 characters, are the same
+    only byte for byte.
     """
     if first == second:
         return True

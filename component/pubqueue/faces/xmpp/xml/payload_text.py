@@ -11,7 +11,7 @@ from pubqueue_xeps.wire import ns
 
 
 class UnfitPayloadError(ValueError):
-    """The text is no payload; the message is a sentence that says why."""
+    """The text is not a payload; the message is a sentence with the reason."""
 
 
 def from_xml(text: str) -> tuple[bytes, str]:

@@ -1,7 +1,7 @@
-"""Result sets (XEP-0059): which page of a list is asked for, and what is said of the one that is given.
+"""Result sets (XEP-0059): which page of a list is requested, and how the returned page is described.
 
-Pages go forward and backward; their numbers are not counted. A list that is larger than an answer
-comes with a set whether one was asked for or not, so that whoever knows result sets can go on.
+Pages go forward and backward; they are not numbered. A list that is larger than an answer comes
+with a set whether one was requested or not, so that a client that knows result sets can continue.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_NUMBERS: Final = StanzaError(
 
 
 def page_beside(elements: Sequence[Element]) -> Page | StanzaError | None:
-    """Read the page from what stands beside a request, where nothing else may stand."""
+    """Read the page beside a request; anything else there is refused."""
     if any(element.tag != SET for element in elements):
         return bad_request(text="beside this request stands something unknown")
     return page_among(elements)
@@ -60,7 +60,7 @@ def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
 
 
 def cut(entries: Sequence[bytes], names: Sequence[str], part: Part) -> tuple[slice, str]:
-    """Return which of the entries there is room for, and the set that tells which they are, if it is needed."""
+    """Return the entries that there is room for, and the set that describes them, if it is needed."""
     shown, count = slice(None), fitting(entries[::-1] if part.backward else entries)
     if count < len(entries):
         part = replace(part, more=True, begins=part.begins and not part.backward)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_STANZA_BYTES: Final = 500_000
-"""Bytes of what we say at once. Prosody ends the stream of a component that says more than 512 KiB."""
+"""Maximum bytes of a stanza that we send. Prosody ends the stream of a component that sends more than 512 KiB."""
 
 MAX_ANSWER_BYTES: Final = 262_144
 """Bytes of one answer, with all that is around what was asked for."""

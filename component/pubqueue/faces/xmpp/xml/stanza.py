@@ -45,9 +45,9 @@ class Element:
 
 
 class Stanza:
-    """A whole stanza: its top element, its bytes, how deep it goes, and what it cost to read, in seconds.
+    """A whole stanza: its top element, its bytes, its depth, and how many seconds it took to read.
 
-    `excess` says why its children were passed over, all of them or from some place on.
+    `excess` is the reason if its children were skipped, all of them or from some place on.
     """
 
     __slots__ = ("_declared", "cost", "depth", "excess", "raw", "top")
