@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from harness.patience import TIMEOUT
+from harness.patience import LOOK, until
 from harness.program import PUBQUEUE, Program, write_config
 from harness.server import StubServer
 from harness.ticking import ticks
@@ -182,9 +182,7 @@ async def test_a_reload_follows_the_file(tmp_path):
 
 
 async def reported(program, words):
-    async with asyncio.timeout(TIMEOUT):
-        while words not in program.log:  # noqa: ASYNC110  # another process writes it
-            await asyncio.sleep(0.01)
+    await until(lambda: words in program.log, every=LOOK)
 
 
 async def test_check_tells_of_each_schedule(tmp_path):

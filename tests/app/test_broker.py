@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes, publishes_all, retracts
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 from harness.store_reader import StoreReader
 from harness.transactions import APP, commits, in_slices, stages
 from harness.witness import WatchedFace, WatchedStore
@@ -116,11 +116,11 @@ async def test_replies_come_before_their_notices_and_deliveries_last_after_the_c
 async def test_at_the_end_what_has_not_begun_in_time_is_refused_and_has_not_happened(stage):
     await stage.do(joins(ANN), publishes("a"))
     stage.heard()
-    stage.store.may_go.clear()
+    stage.store.hold()
     names = [ItemId(f"i{number}") for number in range(MAX_BATCH_REQUESTS + 5)]
     for request in [*map(publishes, names), Leave(ANN)]:
         stage.broker.submit(request, stage.log.append)
-    await asyncio.sleep(0)  # the first batch begins, and is held up
+    await stage.store.asked.wait()  # the first batch is held up
     asked_to_go = asyncio.Event()
     stage.broker.submit(
         publishes("last"), lambda reply: asked_to_go.set() or stage.log.append(reply)
@@ -146,9 +146,9 @@ async def test_at_the_end_there_is_time_to_answer_all(stage):
 
 async def test_at_the_end_what_is_committed_and_being_moved_is_told_as_committed(stage):
     reported = Committed(1, 5, 0, already=False)
-    stage.store.may_go.clear()
+    stage.store.hold()
     stage.broker.submit(publishes("a"), stage.log.append)
-    await asyncio.sleep(0)  # the first batch begins, and is held up
+    await stage.store.asked.wait()  # the first batch is held up
     asked_to_go = asyncio.Event()
     stage.broker.submit(MoveWinners(APP, 1, reported), stage.log.append)
     stage.broker.submit(LookAtWinners(commits((0, 0, 1))), stage.log.append)
@@ -164,9 +164,9 @@ async def test_at_the_end_long_work_does_not_go_on(stage, monkeypatch):
     in_slices(monkeypatch)
     await stage.do(stages("a", "b"))
     stage.heard()
-    stage.store.may_go.clear()
+    stage.store.hold()
     stage.broker.submit(commits((0, 0, 2)), stage.log.append)
-    await asyncio.sleep(0)  # its first slice begins, and is held up
+    await stage.store.asked.wait()  # its first slice is held up
     asked_to_go = asyncio.Event()
     stage.broker.submit(publishes("b"), lambda _reply: asked_to_go.set())
     draining = asyncio.create_task(stage.broker.drain(0))
@@ -214,11 +214,11 @@ async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody
 
 
 async def test_what_comes_during_a_commit_waits_for_the_next(stage):
-    stage.store.may_go.clear()
+    stage.store.hold()
     first = asyncio.create_task(stage.do(publishes("a")))
-    await asyncio.sleep(0)
+    await stage.store.asked.wait()
     second = asyncio.create_task(stage.do(publishes("b")))
-    await asyncio.sleep(0)
+    await turns()
     assert stage.heard() == []
     stage.store.may_go.set()
     await asyncio.gather(first, second)
@@ -266,10 +266,10 @@ async def test_a_fault_after_a_part_was_written_is_no_failure_of_the_store(stage
 
 
 async def test_who_stops_waiting_disturbs_nobody(stage):
-    stage.store.may_go.clear()
+    stage.store.hold()
     impatient = asyncio.create_task(stage.broker.handle(publishes("a")))
     patient = asyncio.create_task(stage.broker.handle(publishes("b")))
-    await asyncio.sleep(0)
+    await stage.store.asked.wait()
     impatient.cancel()
     stage.store.may_go.set()
     assert await patient == Published(JOBS, (B,))
@@ -353,7 +353,7 @@ async def test_a_store_that_fails_for_good_does_not_keep_the_broker_from_stoppin
     monkeypatch.setattr(broker_module.asyncio, "sleep", partial(asyncio.sleep, 0))
     stage.face.down()
     stage.store.failures = 10**9
-    stage.store.may_go.clear()
+    stage.store.hold()
     stage.face.up()
     stage.store.may_go.set()
     stopping = asyncio.create_task(stage.broker.stop())
@@ -372,7 +372,7 @@ async def test_stopping_and_starting_twice_do_no_harm(stage):
 async def test_who_reads_waits_for_no_batch(stage):
     await stage.do(publishes("a"))
     stage.heard()
-    stage.store.may_go.clear()
+    stage.store.hold()
     stage.broker.submit(publishes("b"), stage.log.append)
     reply = await stage.broker.handle(ReadItems(who(BOSS), JOBS))
     assert [shown.item.id for shown in reply.entries] == ["a"]

@@ -1,12 +1,11 @@
 """What is told to a crowd is told page by page, in its order, beside other work, and the end of a node to everybody."""
 
-import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
 from harness.asks import joins, publishes, retracts
 from harness.facts import ANN, BOSS, ETL, JOBS, NOW, who
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.shell import Shell
 from harness.transactions import commits, committed, in_slices, stages
 from harness.witness import WatchedFace, WatchedStore
@@ -111,6 +110,15 @@ class Stage:
         await self.broker.settled()
         while self.face.send():
             await self.broker.settled()
+
+    async def until_heard(self, count):
+        """Have everything told until so much has been heard: a page that cannot be read is read again by itself."""
+
+        async def is_heard():
+            await self.reported()
+            return len(self.heard) >= count
+
+        await until(is_heard)
 
     def words(self, jid):
         """Return what the subscriber has heard, in its order."""
@@ -255,10 +263,7 @@ async def test_of_a_page_that_cannot_be_read_the_whole_run_is_told_later(stage, 
     stage.face.send()
     await stage.broker.settled()
     stage.store.failures = 0
-    async with asyncio.timeout(TIMEOUT):
-        while len(stage.heard) < 3 * len(CROWD):
-            await asyncio.sleep(0)
-            await stage.reported()
+    await stage.until_heard(3 * len(CROWD))
     for jid in CROWD:
         assert stage.words(jid) == [*"abc"]
 
@@ -310,10 +315,7 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
     stage.face.send()
     await stage.broker.settled()
     stage.store.failures = 0
-    async with asyncio.timeout(TIMEOUT):
-        while len(stage.heard) < len(CROWD):
-            await asyncio.sleep(0)
-            await stage.reported()
+    await stage.until_heard(len(CROWD))
     assert [one.to for one in stage.heard] == CROWD
 
 

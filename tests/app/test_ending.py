@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.asks import a_queue, publishes
 from harness.facts import BOSS, NOW, who
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 from structlog.testing import capture_logs
 
 from pubqueue import wiring
@@ -71,7 +71,7 @@ async def test_a_store_that_does_not_answer_does_not_keep_the_broker_from_stoppi
     broker.submit(request_of(), reported.append)
     await store.asked.wait()
     waiting = asyncio.create_task(broker.handle(publishes("b")))
-    await asyncio.sleep(0)
+    await turns()
     async with asyncio.timeout(TIMEOUT):
         await broker.drain(0)
         await broker.stop()

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from harness.asks import a_queue
 from harness.facts import BOSS, JOBS, who
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.witness import WatchedFace
 from msgspec.structs import replace
 from structlog.testing import capture_logs
@@ -200,9 +200,7 @@ async def test_a_node_that_takes_nothing_is_tried_again_and_told_of_once(process
         clock[0] = (await process.schedule()).due
         process.reaper.on_moment(Millis(clock[0] - 1))
         await process.until(lambda: _has(process, 1))
-        async with asyncio.timeout(TIMEOUT):
-            while logs[-1]["event"] != "schedule.fired":  # noqa: ASYNC110  # it is told in the turns that follow
-                await asyncio.sleep(0)
+        await until(lambda: logs[-1]["event"] == "schedule.fired")  # in the turns that follow
     assert await process.ids() == ["tick@2026-11-22T03:00:00Z"]
     assert [one["event"] for one in logs if one["event"].startswith("schedule.")] == [
         "schedule.refused",

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, JOBS
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.witness import WatchedFace
 from simulate import virtual_time
 from structlog.testing import capture_logs
@@ -166,9 +166,7 @@ async def test_what_it_meets_does_not_end_it(process, monkeypatch, place):
             for request in (a_queue(), joins(ANN, 2), publishes("a")):
                 await cut_off.handle(request)
             assert (await heard.next()).to == ANN
-            async with asyncio.timeout(TIMEOUT):
-                while faults:  # noqa: ASYNC110  # nobody tells of it
-                    await asyncio.sleep(0)
+            await until(lambda: not faults)
             await cut_off.handle(publishes("b"))
             assert (await heard.next()).item.id == "b"
     assert [entry["event"] for entry in said].count("other_processes.failed") == 2

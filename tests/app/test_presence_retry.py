@@ -1,10 +1,9 @@
 """Presence and bounces that meet a store which cannot write: kept, merged, and tried until it takes them."""
 
-import asyncio
-
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, JOBS, NOW
+from harness.patience import until
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 
@@ -132,8 +131,7 @@ class Stage:
 
     async def is_taken(self):
         """Wait until nothing is kept any more."""
-        while self.broker._presence_retry or not self.broker._quiet.is_set():  # noqa: ASYNC110  # nothing tells
-            await asyncio.sleep(0.001)
+        await until(lambda: not self.broker._presence_retry and self.broker._quiet.is_set())
 
     async def seen(self, name="a"):
         """Return the state of the item, and who subscribes."""

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns, until
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
@@ -297,7 +297,7 @@ async def test_one_row_that_cannot_be_ended_keeps_no_other_lock_from_ending(
         for name in names:
             if name != ODD:
                 await stage.log.until(unlocked(name))
-        await turns(until=lambda: any(one["event"] == "overdue.set_aside" for one in said))
+        await until(lambda: any(one["event"] == "overdue.set_aside" for one in said))
         (reported,) = [one for one in said if one["event"] == "overdue.set_aside"]
         assert (reported["kind"], reported["of"], reported["name"]) == ("item", JOBS, ODD)
         await stage.do(publishes("later"))
@@ -367,24 +367,17 @@ async def test_old_ids_are_forgotten_in_steps_that_follow_by_themselves(stage, m
     assert counts == [5, 3, 1, 0]
 
 
-async def turns(*, until):
-    """Let others have turns of the loop until this is so."""
-    while not until():  # noqa: ASYNC110  # nobody tells of it
-        await asyncio.sleep(0)
-
-
 async def test_old_ids_are_forgotten_whatever_news_there_is(stage):
     await stage.do(a_queue(OTHER, dedup_window=60), joins(ANN, 9, node=OTHER))
     await stage.do(publishes("a", node=OTHER), retracts(ANN, "a", node=OTHER))
     counts = stage.watch_finished(OTHER, ["a"])
     stage.reaper.start(stage.broker)
-    async with asyncio.timeout(TIMEOUT):
-        await turns(until=lambda: stage.reaper._expired == NOW)
-        await stage.broker.settled()
-        assert counts == []
-        stage.clock.now = after(61)
-        moments = map(after, count(3600))
-        await turns(until=lambda: stage.reaper.on_moment(next(moments)) or counts == [0])
+    await until(lambda: stage.reaper._expired == NOW)
+    await stage.broker.settled()
+    assert counts == []
+    stage.clock.now = after(61)
+    moments = map(after, count(3600))
+    await until(lambda: stage.reaper.on_moment(next(moments)) or counts == [0])
     assert counts == [0]
 
 
@@ -396,22 +389,20 @@ async def test_starting_and_stopping_twice_do_no_harm(stage):
 
 
 async def test_it_stops_while_the_store_is_held_up(stage):
-    stage.store.may_go.clear()
+    stage.store.hold()
     stage.reaper.start(stage.broker)
-    await asyncio.sleep(0)
+    await stage.store.asked.wait()
     await asyncio.wait_for(stage.reaper.stop(), TIMEOUT)
     stage.store.may_go.set()
 
 
-@pytest.mark.parametrize("turns", range(4))
-async def test_it_stops_although_it_hears_news_at_that_moment(stage, turns):
+@pytest.mark.parametrize("passed", range(4))
+async def test_it_stops_although_it_hears_news_at_that_moment(stage, passed):
     stage.reaper.start(stage.broker)
     await stage.broker.settled()
-    for _ in range(9):  # turns of the loop, until it waits for news
-        await asyncio.sleep(0)
+    await turns(9)  # until it waits for news
     stage.reaper.on_moment(after(60))
-    for _ in range(turns):
-        await asyncio.sleep(0)
+    await turns(passed)
     stopping = asyncio.create_task(stage.reaper.stop())
     done, _ = await asyncio.wait({stopping}, timeout=TIMEOUT)
     assert done == {stopping}

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness.patience import turns
 from structlog.testing import capture_logs
 
 from pubqueue.app.task import Again, Task, stop_all
@@ -93,7 +94,7 @@ async def test_between_a_fault_and_the_next_attempt_there_is_a_pause():
     task.start()
     async with asyncio.timeout(SOON):
         await failed.wait()
-    await asyncio.sleep(0)
+    await turns()
     assert not task.running.done()
     await task.stop()
     assert work.times == 1

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 from harness.facts import BOSS, NOW, who
-from harness.patience import TIMEOUT
+from harness.patience import turns, until
 from harness.witness import WatchedFace, WatchedStore
 from msgspec.structs import replace
 from prometheus_client import generate_latest
@@ -68,18 +68,12 @@ class Held(WatchedStore):
         return []
 
     async def hear(self, _patience):
-        await asyncio.sleep(0)
+        await turns()
 
     async def falls_silent(self):
         """Return when all who come round wait for it."""
         self.answers.clear()
         await until(lambda: self.asked == {"batch", "changes", "renew"})
-
-
-async def until(condition):
-    async with asyncio.timeout(TIMEOUT):
-        while not condition():  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 from harness import doomed
-from harness.patience import TIMEOUT
+from harness.patience import LOOK, TIMEOUT, until
 from harness.program import Program, write_config
 from harness.server import StubServer
 
@@ -71,9 +71,7 @@ def left(store):
 
 async def gone(store, expected):
     """Wait until so much is left."""
-    async with asyncio.timeout(TIMEOUT):
-        while left(store) != expected:  # noqa: ASYNC110  # another process does it, and tells nobody
-            await asyncio.sleep(0.01)
+    await until(lambda: left(store) == expected, every=LOOK)
 
 
 async def lives(tmp_path, server, point, last_words):

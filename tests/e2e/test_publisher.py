@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from harness.ejabberd import Ejabberd
 from harness.live import component
-from harness.patience import TIMEOUT
+from harness.patience import LOOK, TIMEOUT, until
 
 from pubqueue import (
     BlockingPublisher,
@@ -360,6 +360,7 @@ async def test_killed_in_the_middle_each_question_is_answered_once(program, addr
     """The worker dies by kill -9 behind a reply and before one, the component while a reply is on its way."""
     bot, log, go = tmp_path / "bot.py", tmp_path / "handled", tmp_path / "go"
     bot.write_text(BOT)
+    os.mkfifo(go)
     url = address.replace("etl@", "bot@")
     environment = os.environ | {"PUBQUEUE_URL": url, "HANDLED": str(log), "GO": str(go)}
 
@@ -382,9 +383,9 @@ async def test_killed_in_the_middle_each_question_is_answered_once(program, addr
             for _ in range(2):
                 assert await running.wait() == -signal.SIGKILL
                 running = await start()
-            await until(lambda: len(handled()) >= 20)
+            await until(lambda: len(handled()) >= 20, every=LOOK)
             await program.kill()
-            go.touch()
+            go.write_text("go")
             await program.start()
     finally:
         if running.returncode is None:
@@ -418,8 +419,8 @@ async def handle(item):
     begun = len(log.read_text().splitlines())
     if begun == 15:
         os.kill(os.getpid(), signal.SIGKILL)
-    while begun == 20 and not go.exists():
-        await asyncio.sleep(0.01)
+    if begun == 20:
+        await asyncio.to_thread(go.read_text)  # a pipe: until the test has written
     await item.reply(item.data ** 2)
     if begun == 10:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -465,12 +466,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-async def until(true):
-    async with asyncio.timeout(TIMEOUT):
-        while not true():  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.01)
 
 
 async def test_a_wrong_password_is_one_sentence(program, address, monkeypatch):

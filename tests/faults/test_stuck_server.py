@@ -1,12 +1,12 @@
 """The server stops reading: the component stops taking work before much has piled up, and goes on afterwards."""
 
-import asyncio
 import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 from harness.crowd import crowd
+from harness.patience import until
 from harness.program import Program, write_config
 from harness.recount import recount
 from harness.server import StubServer
@@ -60,10 +60,12 @@ def memory(program, what, *, anew=False):
 
 async def settled(store):
     """Return how many items are locked, once there are some and no more come."""
-    last, count = 0, -1
+    counts = [0]
     with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as look:
-        while not last or last != count:  # nothing tells of it: nothing is read
-            last = count
-            await asyncio.sleep(LOOK)
-            (count,) = look.execute("SELECT count(*) FROM item WHERE state = 'locked'").fetchone()
-    return count
+
+        def is_settled():
+            counts.extend(*look.execute("SELECT count(*) FROM item WHERE state = 'locked'"))
+            return counts[-1] == counts[-2] > 0
+
+        await until(is_settled, every=LOOK)
+    return counts[-1]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.ejabberd import Ejabberd
 from harness.live import component
+from harness.patience import until
 
 from faults_run.disks import refuse
 from faults_run.notes import Notes
@@ -206,8 +207,7 @@ class Run:
 
     async def _until(self, reached: Callable[[], bool]) -> None:
         """Look again and again, at files: nobody tells of what dies."""
-        while not reached():  # noqa: ASYNC110
-            await asyncio.sleep(LOOK)
+        await until(reached, every=LOOK, within=None)
 
     def _done(self) -> int:
         return len(self._notes.results)

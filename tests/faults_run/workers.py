@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.patience import until
+
 from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
@@ -71,9 +73,13 @@ class Workers:
 
     async def _alive(self, name: str) -> Child:
         """Return the worker when it runs: it may just be being replaced."""
-        while name not in self._children or not self._children[name].running:  # noqa: ASYNC110
-            await asyncio.sleep(LOOK)
-        return self._children[name]
+
+        def running() -> Child | None:
+            child = self._children.get(name)
+            return child if child and child.running else None
+
+        found: Child = await until(running, every=LOOK, within=None)
+        return found
 
     def _command(self, name: str) -> list[str]:
         options = {

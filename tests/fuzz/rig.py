@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from harness.patience import turns, until
 from harness.server import ACCEPT, ROOT, on_a_stream
 from lxml import etree
 from structlog.testing import capture_logs
@@ -178,8 +179,7 @@ class Rig:
         for piece in (data[:cut], data[cut:]):
             if piece:
                 self._component.data_received(piece)
-        while self._component.has_unread:  # noqa: ASYNC110  # nothing tells of it
-            await asyncio.sleep(0)
+        await until(lambda: not self._component.has_unread)
         await self.broker.settled()
         await self._turn(lambda: self._wire.said.count(b"<iq ") >= answers)
         return self._take()
@@ -188,7 +188,7 @@ class Rig:
         """Let time pass."""
         self._clock += seconds * 1000
         await self.broker.handle(Expire())
-        await self._turn(lambda: False, turns=3)
+        await self._turn(lambda: False, most=3)
         return self._take()
 
     def _take(self) -> list[etree._Element]:
@@ -197,14 +197,13 @@ class Rig:
         heard = etree.fromstring(ROOT.encode() + said + b"</stream:stream>")
         return [one for one in heard if not one.get("id", "").startswith("told-")]  # no echoes
 
-    async def _turn(self, reached: Any, turns: int = TURNS) -> None:
+    async def _turn(self, reached: Any, most: int = TURNS) -> None:
         """Let the event loop turn until it is reached, and twice more: there may be too many."""
-        for _ in range(turns):
+        for _ in range(most):
             if reached():
                 break
-            await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+            await turns()
+        await turns(2)
 
     async def renew(self) -> None:
         """Begin again with the same nodes, made over the wire as everything else."""

@@ -15,7 +15,7 @@ import shlex
 import signal
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -133,7 +133,7 @@ class Terminals:
             assert is_shown([REST, *step.shown], lines), differs(step, lines)
         elif step.typed.startswith("pubqueue worker"):
             self._at_work[step.terminal] = await self._begun(step, "exec ")  # the signal is for it
-            await self._until(step, lambda: asyncio.sleep(LOOK, self._said(step.terminal)))
+            await self._until(step, lambda: self._read(step))
         elif only_looks(step.typed):
             await self._until(step, lambda: self._shown(step))
         else:
@@ -142,12 +142,19 @@ class Terminals:
 
     async def _until(self, step: Step, look: Callable[[], Awaitable[list[str]]]) -> None:
         lines: list[str] = []
+
+        async def is_so() -> bool:
+            nonlocal lines
+            lines = await look()
+            return is_shown(step.shown, lines)
+
         try:
-            async with asyncio.timeout(TIMEOUT):
-                while not is_shown(step.shown, lines := await look()):
-                    pass
+            await until(is_so, every=LOOK)
         except TimeoutError:
             raise AssertionError(differs(step, lines)) from None
+
+    async def _read(self, step: Step) -> list[str]:
+        return self._said(step.terminal)
 
     async def _shown(self, step: Step) -> list[str]:
         process = await self._begun(step)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 from harness.documented import DOCUMENTED_AT, ROOT, blocks
-from harness.patience import TIMEOUT
+from harness.patience import until
 
 from pubqueue_demo.prosody import free_ports
 
@@ -52,10 +52,12 @@ async def prometheus(folder: Path, services: Sequence[int]) -> AsyncIterator[int
             stderr=log,
         )
     try:
-        async with asyncio.timeout(TIMEOUT):
-            while not await _is_ready(port):
-                assert process.returncode is None, (folder / "log").read_text()
-                await asyncio.sleep(PAUSE)  # nothing tells
+
+        async def is_ready() -> bool:
+            assert process.returncode is None, (folder / "log").read_text()
+            return await _is_ready(port)
+
+        await until(is_ready, every=PAUSE)
         yield port
     finally:
         if process.returncode is None:

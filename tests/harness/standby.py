@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, wait_until
 from harness.postgres import Postgres, PostgresError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FOLLOWERS: Final = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
 SYNCHRONOUS: Final = f"{FOLLOWERS} AND sync_state IN ('sync', 'quorum')"
@@ -29,7 +25,7 @@ class Standby(Postgres):
 
     def follows(self) -> None:
         """Return when it follows the primary."""
-        until(lambda: self._primary.ask(FOLLOWERS) == [(1,)])
+        wait_until(lambda: self._primary.ask(FOLLOWERS) == [(1,)])
 
     def _lay(self) -> None:
         self._run(
@@ -48,13 +44,4 @@ def wait_for_standbys(primary: Postgres, names: str = "*") -> None:
     """Let no commit of the primary be answered before a standby has it; return when that is so."""
     primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
     primary.ask("SELECT pg_reload_conf()")
-    until(lambda: primary.ask(SYNCHRONOUS) == [(1,)])
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Return when it holds, asking again and again."""
-    end = time.monotonic() + TIMEOUT
-    while not holds():
-        if time.monotonic() > end:
-            raise PostgresError("that did not happen")
-        time.sleep(0.01)  # nobody tells
+    wait_until(lambda: primary.ask(SYNCHRONOUS) == [(1,)])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from harness.patience import TIMEOUT
+from harness.patience import LOOK, until
 from harness.store_contents import ALL
 from msgspec.structs import replace
 
@@ -89,9 +88,11 @@ class Ticks:
 
     async def until_published(self, name: str, count: int) -> None:
         """Return when so many items of a schedule were published."""
-        async with asyncio.timeout(TIMEOUT):
-            while sum((await self.published(name)).values()) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)  # another process does it, and tells nobody
+
+        async def published() -> bool:
+            return (await self.published(name)).total() >= count
+
+        await until(published, every=LOOK)
 
     async def expected(self, name: str, behind: Millis) -> Counter[str]:
         """Return the items of its times behind a moment, up to which it has fired, each once."""

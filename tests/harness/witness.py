@@ -26,11 +26,19 @@ class WatchedStore:
         self.instances = store.instances
         self._log = log
         self.failures = 0
+        self.asked = asyncio.Event()
+        """A batch has come since `hold`."""
         self.may_go = asyncio.Event()
         self.may_go.set()
 
+    def hold(self) -> None:
+        """Hold up the next batch; `asked` is set when it has come, and `may_go` lets it go on."""
+        self.asked.clear()
+        self.may_go.clear()
+
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job, once it may go."""
+        self.asked.set()
         await self.may_go.wait()
         if self.failures:
             self.failures -= 1

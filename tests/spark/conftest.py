@@ -8,7 +8,6 @@ import os
 import secrets
 import sqlite3
 import sys
-import time
 import warnings
 from collections import Counter
 from contextlib import closing, contextmanager
@@ -18,7 +17,7 @@ import pytest
 from harness import accidents, live
 from harness.background import Background
 from harness.fake import fake_component
-from harness.patience import TIMEOUT
+from harness.patience import LOOK, TIMEOUT, until, wait_until
 from harness.queue_script import QueueScript
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
@@ -184,11 +183,9 @@ def settled(component):
         with closing(sqlite3.connect(f"file:{of.store}?mode=ro", uri=True)) as store:
             counts = [store.execute(query % word).fetchone()[0] for word in ("", "NOT")]
             assert counts == [0, records], "open transactions, and records of committed ones"
-            end = time.monotonic() + 60
-            # another process's store has no event to wait for
-            while store.execute("SELECT count(*) FROM staged").fetchone()[0]:
-                assert time.monotonic() < end, "what nobody wants any more is swept away"
-                time.sleep(0.05)
+            why = "what nobody wants any more is not swept away"
+            staged = "SELECT count(*) FROM staged"
+            wait_until(lambda: store.execute(staged).fetchone() == (0,), within=60, why=why)
         assert visible(of.store) == found  # a large commit moves its items in slices
 
     return settled
@@ -203,10 +200,11 @@ def in_the_middle(component, background):
             with closing(sqlite3.connect(f"file:{component.store}?mode=ro", uri=True)) as store:
                 return store.execute("SELECT count(*) FROM staged").fetchone()[0]
 
+        async def is_staged():
+            return await asyncio.to_thread(staged) >= after
+
         async def watch():
-            # another process's store has no event to wait for
-            while await asyncio.to_thread(staged) < after:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(is_staged, every=LOOK, within=None)
             await accident()
 
         watching = asyncio.run_coroutine_threadsafe(watch(), background.loop)

@@ -5,7 +5,7 @@ import time
 import xml.etree.ElementTree as ET
 
 import pytest
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 
 from pubqueue_spark.client import window as window_module
 from pubqueue_spark.client.option import Backoff
@@ -310,7 +310,7 @@ async def test_a_mute_stream_counts_as_lost_and_a_slow_one_does_not():
         for n in range(8):
             clock.now += 0.009  # 0.072 s in all: longer than the timeout, never silent
             window.answer(f"pq0-{n}", ET.fromstring(OK))
-            await asyncio.sleep(0)
+            await turns()
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(send(window, publishes(8)))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.patience import wait_until
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 
@@ -62,10 +62,7 @@ class Fault:
             self._wait_for(Path(self.notes) / "go on")
 
     def _wait_for(self, note: Path) -> None:
-        end = time.monotonic() + TIMEOUT
-        while not note.exists():  # what another process makes has no event to wait for
-            assert time.monotonic() < end, f"nobody has made {note}"
-            time.sleep(0.05)
+        wait_until(note.exists, within=TIMEOUT, why=f"nobody has made {note}")
 
     def _first(self) -> bool:
         try:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 from bench import timed
 from bench.spark import start
+from harness.patience import wait_until
 from rich.console import Console
 from rich.table import Table
 from spark_cluster.queue_store import items, left, records
@@ -63,10 +63,9 @@ def _seconds(notes: Path) -> dict[str, object]:
 
 def _swept(store: Path) -> int:
     """Return what is left of the transaction a minute after its commit, or as soon as nothing is."""
-    end = time.monotonic() + 60
-    while (remaining := left(store)) and time.monotonic() < end:
-        time.sleep(0.2)
-    return remaining
+    with suppress(TimeoutError):
+        wait_until(lambda: not left(store), every=0.2, within=60)
+    return left(store)
 
 
 def _peak(program: Program) -> int:

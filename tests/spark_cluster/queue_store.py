@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import time
 from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
+
+from harness.patience import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,10 +56,7 @@ def assert_once(store: Path, rows: int, *, batches: int = 1) -> None:
     assert visible(store) == numbers(rows)
     committed = records(store)
     assert (len(committed), sum(committed)) == (batches, rows)
-    end = time.monotonic() + TIMEOUT
-    while remaining := left(store):  # another process's store has no event to wait for
-        assert time.monotonic() < end, f"left behind: {remaining}"
-        time.sleep(0.05)
+    wait_until(lambda: not left(store), within=TIMEOUT, why="staged items are left behind")
     assert _ask(store, "SELECT account FROM staged_usage WHERE items OR bytes") == []
 
 

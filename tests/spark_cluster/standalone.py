@@ -7,12 +7,12 @@ a task on the host of the first. Each has room for two executors of two drivers.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import pyspark
+from harness.patience import until
 
 from pubqueue_demo.process import Child, ChildError, read_log, spawn
 
@@ -89,10 +89,17 @@ class Standalone:
 
 async def logged(child: Child, pattern: str) -> re.Match[str]:
     """Wait until the program has logged a line like this."""
-    for _ in range(int(TIMEOUT / POLL)):
-        if found := re.search(pattern, read_log(child.log)):
-            return found
-        if not child.running:
+
+    def found() -> re.Match[str] | None:
+        is_running = child.running
+        if match := re.search(pattern, read_log(child.log)):
+            return match
+        if not is_running:
             raise ChildError(child.name, "did not start", child.log)
-        await asyncio.sleep(POLL)
-    raise ChildError(child.name, f"has not said {pattern!r} for {TIMEOUT:g} s", child.log)
+        return None
+
+    try:
+        return await until(found, every=POLL, within=TIMEOUT)
+    except TimeoutError:
+        said = f"has not said {pattern!r} for {TIMEOUT:g} s"
+        raise ChildError(child.name, said, child.log) from None

@@ -1,12 +1,12 @@
 """Workers drain the queue while Spark fills it: nothing is lost, and nothing is done twice."""
 
 import asyncio
-import time
 
 import pytest
 from faults_run.notes import Notes
 from faults_run.plan import Plan
 from faults_run.workers import PASSWORD, Workers
+from harness.patience import wait_until
 from spark_cluster import jobs
 from spark_cluster.queue_store import items, records
 
@@ -47,10 +47,7 @@ def test_100_000_items_written_by_2_tasks_while_workers_drain_them(
         for batch in range(BATCHES):
             mark = {"txnAppId": "drained", "txnVersion": str(batch)}
             driver.run(jobs.write_numbered, options | mark, first=batch * ROWS, rows=ROWS)
-    end = time.monotonic() + TIMEOUT
-    while left := items(component.store):  # another process's store has no event to wait for
-        assert time.monotonic() < end, f"items left: {left}"
-        time.sleep(0.2)
+    wait_until(lambda: not items(component.store), every=0.2, within=TIMEOUT, why="items are left")
     notes = workers()
     assert notes.results.keys() == {str(n) for n in range(BATCHES * ROWS)}, "lost 0"
     assert set(notes.results.values()) == {1}, "duplicates 0"

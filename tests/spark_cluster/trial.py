@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from harness.patience import LOOK, until, wait_until
 from spark_cluster.queue_store import staged
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ class Trial:
 
     def wait_for(self, name: str) -> None:
         """Wait until it has befallen."""
-        end = time.monotonic() + TIMEOUT
-        while not self.happened(name):  # it is another process that makes the note
-            assert time.monotonic() < end, f"{name} has not happened"
-            time.sleep(0.05)
+        wait_until(lambda: self.happened(name), within=TIMEOUT, why=f"{name} has not happened")
 
     def note(self, name: str) -> None:
         """Let a fault go on that waits for this."""
@@ -68,9 +65,7 @@ class Trial:
         """Begin the accident when so many items are staged; returns what to wait for."""
 
         async def watch() -> None:
-            # another process's store has no event to wait for
-            while staged(self.store) < after:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await until(lambda: staged(self.store) >= after, every=LOOK, within=None)
             await accident()
 
         return asyncio.run_coroutine_threadsafe(watch(), self.background.loop)

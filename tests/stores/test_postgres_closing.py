@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 import pytest
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 from harness.postgres import Postgres
 from harness.postgres_cuts import CutWire
 from stores.steps import EMPTY, add, ids, make
@@ -62,7 +62,7 @@ class Hung:
 async def test_a_batch_on_a_server_that_hangs_is_cut_off(server, store):
     with Hung(server):
         hanging = asyncio.create_task(make(store, add("a")))
-        await asyncio.sleep(0)
+        await turns()
         async with asyncio.timeout(TIMEOUT):
             await store.close()
             with pytest.raises(StoreError):
@@ -76,7 +76,7 @@ async def test_a_read_on_a_server_that_hangs_is_cut_off(server, store):
     await store.read(lambda tx: None)
     with Hung(server):
         hanging = asyncio.create_task(store.read(lambda tx: tx.next_due()))
-        await asyncio.sleep(0)
+        await turns()
         async with asyncio.timeout(TIMEOUT):
             await store.close()
             with pytest.raises(StoreError):
@@ -107,7 +107,7 @@ async def test_to_open_a_store_whose_server_hangs_can_be_given_up(server):
     store = PostgresStore(server.address)
     with Hung(server):
         opening = asyncio.create_task(store.open())
-        await asyncio.sleep(0)
+        await turns()
         opening.cancel()
         async with asyncio.timeout(TIMEOUT):
             await asyncio.wait([opening])
@@ -118,7 +118,7 @@ async def test_a_thread_that_does_not_come_back_is_left_alone(monkeypatch):
     monkeypatch.setattr(connection, "CLOSE_TIMEOUT", 0.05)
     line, go_on = connection.DatabaseConnection("host=nowhere"), threading.Event()
     stuck = asyncio.create_task(line.run(go_on.wait))
-    await asyncio.sleep(0)
+    await turns()
     async with asyncio.timeout(TIMEOUT):
         await line.close()
         assert not stuck.done()

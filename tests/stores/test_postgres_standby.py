@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
+from harness.patience import wait_until
 from harness.postgres import Postgres
-from harness.standby import Standby, until, wait_for_standbys
+from harness.standby import Standby, wait_for_standbys
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.core import changes as c
@@ -61,7 +62,7 @@ async def test_what_a_take_over_may_lose_is_told(primary, standby):
     assert reported(primary) == [LOCAL]
     primary.ask("ALTER ROLE queue RESET synchronous_commit")
     standby.kill()
-    until(lambda: primary.ask("SELECT count(*) FROM pg_stat_replication") == [(0,)])
+    wait_until(lambda: primary.ask("SELECT count(*) FROM pg_stat_replication") == [(0,)])
     assert reported(primary) == [NOBODY]
 
 
@@ -71,9 +72,9 @@ async def test_a_commit_that_no_standby_has_is_not_confirmed(primary, standby, s
     await asyncio.to_thread(standby.kill)
     batch = asyncio.create_task(make(store, add("i1")))
     for _ in range(2):
-        await asyncio.to_thread(until, lambda: primary.ask(WAITING) == [(1,)])
+        await asyncio.to_thread(wait_until, lambda: primary.ask(WAITING) == [(1,)])
         primary.ask(CANCEL)
-    await asyncio.to_thread(until, lambda: primary.ask(WAITING) == [(1,)])
+    await asyncio.to_thread(wait_until, lambda: primary.ask(WAITING) == [(1,)])
     assert not batch.done()
     standby.start()  # here: it ends with the thread that started it
     await batch
@@ -92,10 +93,10 @@ async def test_a_restart_in_the_wait_for_a_standby_confirms_nothing(primary, sta
     wait_for_standbys(primary)
     await asyncio.to_thread(standby.kill)
     batch = asyncio.create_task(make(store, add("i1")))
-    await asyncio.to_thread(until, lambda: primary.ask(WAITING) == [(1,)])
+    await asyncio.to_thread(wait_until, lambda: primary.ask(WAITING) == [(1,)])
     await asyncio.to_thread(primary.kill)
     primary.start()  # here: it ends with the thread that started it
-    await asyncio.to_thread(until, lambda: primary.ask(WAITING) == [(1,)])
+    await asyncio.to_thread(wait_until, lambda: primary.ask(WAITING) == [(1,)])
     assert not batch.done()
     standby.start()
     await batch

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 import structlog
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 
 from pubqueue.testing import Service
 from pubqueue_xeps.client import in_process, login, logout, make_client
@@ -155,7 +155,7 @@ async def test_several_workers_share_a_queue(pubqueue_service):
         async def handle(_item):
             by.add(name)
             if len(by) < 2:
-                await asyncio.sleep(0)
+                await turns()
             await both.wait()
 
         return handle

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from harness.ejabberd import Ejabberd
 from harness.live import component
+from harness.patience import turns
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.batch import Batch
@@ -62,7 +63,7 @@ async def work_through(server, count):
 
     async def handler(item):
         said.append(("begins", item.id))
-        await asyncio.sleep(0)
+        await turns()
         said.append(("ends", item.id))
         if len(said) == 2 * count:
             done.set()

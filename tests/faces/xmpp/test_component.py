@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import uvloop
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 from harness.server import StubServer
 from structlog.testing import capture_logs
 
@@ -206,8 +206,7 @@ async def test_who_finds_its_place_taken_says_so_once_and_waits_for_it(monkeypat
             await asyncio.wait_for(entering, TIMEOUT)
         assert (said, lines(log)) == (["waiting"], ["stream.place_taken", "stream.up"])
         await server.send(iq("0"))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await turns(20)
         assert hearer.ids == []
         hearer.stream.resume_reading(ENTERING)
         await hearer.has_heard("0")
@@ -274,12 +273,11 @@ def test_who_pauses_hears_no_more_not_even_what_has_been_read_until_it_goes_on(l
             async with hearer.running():
                 await server.send("".join(map(iq, range(10))))
                 await hearer.has_heard("3")
-                for _ in range(20):
-                    await asyncio.sleep(0)
+                await turns(20)
                 assert hearer.ids == ["0", "1", "2", "3"]
                 hearer.stream.pause_reading("another reason")
                 hearer.stream.resume_reading()
-                await asyncio.sleep(0)
+                await turns()
                 assert len(hearer.ids) == 4
                 hearer.stream.resume_reading("another reason")
                 await server.send(iq("last"))
@@ -324,8 +322,7 @@ def test_who_pauses_is_accepted_anew_and_then_hears_nothing_until_it_goes_on(loo
                 await server.reconnected(1)
                 await hearer.up.wait()
                 await server.send(iq("0"))
-                for _ in range(20):
-                    await asyncio.sleep(0)
+                await turns(20)
                 assert hearer.ids == []
                 hearer.stream.resume_reading()
                 await hearer.has_heard("0")

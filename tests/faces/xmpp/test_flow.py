@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from harness.patience import turns, until
 from harness.server import StubServer
 from harness.witness import WatchedStore
 
@@ -114,10 +115,8 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     await an_audience(stage)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news"))
-    while not stage.face.component._clogged:  # noqa: ASYNC110  # nothing tells of it
-        await asyncio.sleep(0)
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await until(lambda: stage.face.component._clogged)
+    await turns(100)
     assert stage.unwritten < HIGH_WATER_BYTES + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
     assert 0 < stage.face._many._queues.byte_count < PAYLOAD + PEOPLE * 10 + 1000
     # others are served meanwhile: what is said to them stands behind what is written, not behind all
@@ -144,10 +143,8 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
     await an_audience(stage, count=120)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news") + stage.publish("i2", "news"))
-    while not stage.face.component._clogged:  # noqa: ASYNC110  # nothing tells of it
-        await asyncio.sleep(0)
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await until(lambda: stage.face.component._clogged)
+    await turns(100)
     (queue,) = stage.face._many._queues._queues.values()
     assert [len(reported.to) for reported in queue] == [30]
     stage.server.read_on()
@@ -170,8 +167,7 @@ async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, 
     for number in range(8):
         await stage.server.send(stage.publish(f"i{number}", "news"))
         await stage.server.send(stage.publish(f"o{number}", "other"))
-    for _ in range(200):
-        await asyncio.sleep(0)
+    await turns(200)
     stage.server.read_on()
     answers = {}
     while len(answers) < 16:
@@ -191,8 +187,7 @@ async def test_news_end_with_their_stream(stage):
     await an_audience(stage)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news"))
-    while not stage.face._many._queues:  # noqa: ASYNC110  # nothing tells of it
-        await asyncio.sleep(0)
+    await until(lambda: stage.face._many._queues)
     await stage.server.drop()
     await stage.server.reconnected(1)
     assert not stage.face._many._queues
@@ -207,10 +202,8 @@ async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
         for number in range(count)
     )
     sending = asyncio.create_task(stage.server.send(flood))
-    while not stage.face._intake.is_full:  # noqa: ASYNC110  # nothing tells of it
-        await asyncio.sleep(0)
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await until(lambda: stage.face._intake.is_full)
+    await turns(100)
     waiting, most = stage.face._intake, EVERYBODY.byte_count
     assert waiting.count == EVERYBODY.requests or most <= waiting.byte_count < most + 2 * PAYLOAD
     assert not stage.face.component._reading
@@ -261,10 +254,8 @@ async def test_large_answers_are_made_as_the_server_reads_them(stage):
         for n in range(300)
     ]
     sending = asyncio.create_task(stage.server.send("".join(questions)))
-    while not (stage.face.component._clogged and stage.face._reads.waiting):  # noqa: ASYNC110  # nothing tells of it
-        await asyncio.sleep(0)
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await until(lambda: stage.face.component._clogged and stage.face._reads.waiting)
+    await turns(100)
     assert stage.unwritten < HIGH_WATER_BYTES + AT_ONCE * MAX_ANSWER_BYTES < 300 * 4 * PAYLOAD / 10
     assert not stage.face.component._pauses, "who waits to read stops nobody"
     stage.server.read_on()

@@ -3,13 +3,9 @@
 import asyncio
 
 import pytest
+from harness.patience import turns
 
 from pubqueue_xeps.client.bytes_in_flight import BytesInFlight
-
-
-async def turns():
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 class Crowd:
@@ -34,10 +30,10 @@ async def test_room_is_given_in_order_up_to_its_bytes():
     tasks = [
         crowd.enter(name, byte_count) for name, byte_count in (("a", 60), ("b", 60), ("c", 40))
     ]
-    await turns()
+    await turns(5)
     assert crowd.inside == ["a"], "nobody goes past who came before"
     crowd.ends["a"].set()
-    await turns()
+    await turns(5)
     assert crowd.inside == ["b", "c"]
     for end in crowd.ends.values():
         end.set()
@@ -49,10 +45,10 @@ async def test_what_is_larger_than_all_of_it_goes_alone():
     tasks = [
         crowd.enter(name, byte_count) for name, byte_count in (("a", 10), ("b", 500), ("c", 10))
     ]
-    await turns()
+    await turns(5)
     assert crowd.inside == ["a"]
     crowd.ends["a"].set()
-    await turns()
+    await turns(5)
     assert crowd.inside == ["b"]
     crowd.ends["b"].set()
     crowd.ends["c"].set()
@@ -62,11 +58,11 @@ async def test_what_is_larger_than_all_of_it_goes_alone():
 async def test_who_gives_up_leaves_its_place():
     crowd = Crowd(100)
     first, second, third = (crowd.enter(name, 100) for name in "abc")
-    await turns()
+    await turns(5)
     second.cancel()
-    await turns()
+    await turns(5)
     crowd.ends["a"].set()
-    await turns()
+    await turns(5)
     assert crowd.inside == ["c"]
     crowd.ends["c"].set()
     await asyncio.gather(first, third)
@@ -81,7 +77,7 @@ async def test_who_gives_up_leaves_its_place():
 async def test_room_that_comes_with_the_cancellation_is_given_back():
     crowd = Crowd(100)
     first, second = crowd.enter("a", 100), crowd.enter("b", 100)
-    await turns()
+    await turns(5)
     crowd.ends["a"].set()
     await first
     second.cancel()

@@ -6,7 +6,7 @@ import threading
 from time import monotonic
 
 import pytest
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, turns
 
 from pubqueue import Handlers, Timings, Worker
 from pubqueue.testing import Service
@@ -71,7 +71,7 @@ async def test_a_handler_that_waits_is_not_one_that_blocks(service, log):
 
     def look(loop):
         # when this is done, the handler waits, and the loop for us
-        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(TIMEOUT)
+        asyncio.run_coroutine_threadsafe(turns(), loop).result(TIMEOUT)
         stalls._WATCHES[loop].look(monotonic() + 3600)  # long after any beat
         looked.set()
 

@@ -1,0 +1,71 @@
+"""Tests wait for events: a sleep has its row here, and one helper looks again and again for what sends no event."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+SLEEPS = {
+    # the helper
+    "harness/patience.py": 3,
+    # the length of a fault, or of work, is what is asked for
+    "harness/relay.py": 1,
+    "faults/test_fair_shares.py": 2,
+    "faults_run/worker.py": 1,
+    "faults_run/workers.py": 1,
+    # what a program does every so often, for as long as it lives
+    "harness/suspended.py": 1,
+    "faults_run/disks.py": 1,
+    "faults_run/publisher.py": 1,
+    "faults_run/run.py": 1,
+    # virtual time, which a sleep lets pass
+    "app/test_other_processes.py": 1,
+    "simulate/client.py": 2,
+    "simulate/network.py": 1,
+    "simulate/owner.py": 1,
+    "simulate/places.py": 3,
+    "simulate/postgres_place.py": 3,
+    "simulate/run.py": 4,
+    "simulate/test_simulator.py": 2,
+    "simulate/troubles.py": 1,
+    "simulate/world.py": 2,
+    "xeps/client/test_pace.py": 2,
+    "xeps/worker/test_status.py": 1,
+}
+"""How many calls of `sleep` each file of the tests has, by why it may."""
+
+
+def is_sleep(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(ast.Name("asyncio" | "time"), "sleep")):
+            return True
+    return False
+
+
+def is_poll(node: ast.AST) -> bool:
+    """Say whether a loop does nothing but sleep and look again."""
+    return isinstance(node, ast.While) and any(
+        isinstance(one, ast.Expr) and any(map(is_sleep, ast.walk(one))) for one in node.body
+    )
+
+
+def found(matches) -> Counter[str]:
+    counts = Counter()
+    for path in TESTS.rglob("*.py"):
+        text = path.read_text()
+        if ".sleep(" in text:
+            name = path.relative_to(TESTS).as_posix()
+            counts[name] = sum(map(matches, ast.walk(ast.parse(text))))
+    return +counts
+
+
+def test_nothing_sleeps_but_what_has_a_reason():
+    assert found(is_sleep) == SLEEPS
+
+
+def test_nobody_polls_by_hand():
+    # a simulated client, and the two programs that do something at each turn
+    polls = found(is_poll).keys() - {"harness/patience.py"}
+    assert polls <= {name for name in SLEEPS if name.startswith(("simulate/", "faults_run/"))} | {
+        "harness/suspended.py"
+    }
