@@ -17,7 +17,7 @@ FORMERLY: Final = {
     "operator_log.failed": "told.failed",
     "presence.given_up": "unrepeated.given_up",
 }
-"""Events that were renamed, and their names until then: `formerly` says it for one release, for filters that look for them."""
+"""Renamed events and their former names: for one release `formerly` has the former name, for filters that look for it."""
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -46,10 +46,10 @@ class _WhatStderrTakes:
 
 
 class _Libraries(logging.Handler):
-    """Writes what libraries say as our own lines are written."""
+    """Formats the log records of libraries like our own."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say who it is, and what it says; a fault with its traceback."""
+        """Log its name and its message; a fault with its traceback."""
         log = structlog.get_logger(record.name)
         try:
             says, traced = record.getMessage(), {"exc_info": record.exc_info or False}

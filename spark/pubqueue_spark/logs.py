@@ -10,9 +10,9 @@ NAME: Final = __name__.partition(".")[0]
 
 
 def make_audible() -> None:
-    """Let this package's lines reach standard error, unless somebody has arranged for them already.
+    """Let this package's lines reach standard error, unless logging is configured already.
 
-    Python drops information when nobody has; and in a worker of Spark nobody can.
+    Python drops information by default; and in a worker of Spark logging cannot be configured.
     """
     logger = logging.getLogger(NAME)
     if logger.hasHandlers():

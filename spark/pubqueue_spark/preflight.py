@@ -72,7 +72,7 @@ def _of_python(env: Mapping[str, str]) -> str | None:
 
 
 def _run(*command: str) -> str:
-    """Return what a program says; nothing if it cannot be run."""
+    """Return the output of a program; empty if it cannot be run."""
     try:
         ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - the user's own
     except (OSError, subprocess.CalledProcessError):

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who logs in where: tasks that agree on this share a stream."""
+    """An account and its server: tasks that agree on these share a stream."""
 
     jid: str
     password: str = field(repr=False)
@@ -87,7 +87,7 @@ def account(settings: Connection) -> Account:
 
 
 class PublishSession:
-    """A client stream that can be made anew, and the windows that publish through it."""
+    """A client stream that can be restored, and the windows that publish through it."""
 
     def __init__(self, of: Account, resource: str) -> None:
         self._account = of
@@ -223,9 +223,9 @@ def run(coroutine: Coroutine[object, object, T]) -> T:
 
 
 def resource(application: str) -> str:
-    """Return a resource that says who publishes, and that no other process has.
+    """Return a resource that identifies the publisher, and that no other process has.
 
-    A fixed one would not do: servers disconnect the older of two streams with the same resource.
+    A fixed one would not work: servers disconnect the older of two streams with the same resource.
     """
     parts = ("spark", application, socket.gethostname(), f"{os.getpid()}-{secrets.token_hex(3)}")
     return "/".join(re.sub(r"[^A-Za-z0-9._-]", "-", part)[:64] or "-" for part in parts)

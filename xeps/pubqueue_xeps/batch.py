@@ -39,14 +39,15 @@ class Batch:
         async with Batch(client, "queue.example.org", app="nightly", version=20261121) as batch:
             await batch.publish("jobs", payload, id="order-17")
 
-    What is published in it is seen by nobody until the end of the block, which commits; then all of it is
-    there, in every node. An exception in the block drops it instead. `version` has to rise: one that is
-    committed already is skipped, whole, so a program that died may simply be run again. Whether it was
-    is `skipped`, and what the commit has come to is `committed`. The app belongs to the account.
+    Items published in it stay invisible until the end of the block, which commits; then all of them
+    are there, in every node. An exception in the block drops them instead. `version` has to rise:
+    one that is committed already is skipped, whole, so a program that died may simply be run again.
+    `skipped` shows whether it was, and `committed` is the result of the commit. The app belongs to
+    the account.
 
-    An id whose item is locked, or dead with another payload, is taken: `on_taken` says whether the commit
-    is refused for its sake, which names it (the default), leaves such items out, or moves them to a node
-    of their own. `committed` names the first of them.
+    An id whose item is locked, or dead with another payload, is taken: `on_taken` decides whether
+    the commit is refused because of it, with an error that names it (the default), leaves such
+    items out, or moves them to a node of their own. `committed` names the first of them.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class Batch:
         return name
 
     async def commit(self) -> Committed:
-        """Show what is staged. Said again it does nothing more, so say it again when in doubt."""
+        """Commit: make what is staged visible. Repeating it does nothing more, so repeat it when in doubt."""
         parts = [Part(0, self._attempt, len(self._staged))]
         answer = await self._ask(
             transactions.commit(self._mark, parts, None, self._on_taken), timeout=COMMIT_TIMEOUT

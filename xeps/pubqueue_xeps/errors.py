@@ -74,7 +74,7 @@ class LoginRefused(LoginFailed):
 
 
 class ServerUnreachable(LoginFailed):
-    """The XMPP server cannot be reached now, or lets nobody in; asking again may help."""
+    """The XMPP server cannot be reached now, or accepts no logins; trying again may help."""
 
 
 class Replaced(PubqueueError, ConnectionError):
@@ -119,7 +119,7 @@ class NoReply(PubqueueError, TimeoutError):
 
 
 class NoReplyWanted(PubqueueError):
-    """Nobody waits for a reply to this item: it was published, not asked."""
+    """The item expects no reply: it was published, not asked."""
 
 
 class NotConfirmed(PubqueueError):

@@ -15,7 +15,7 @@ FORMERLY: Final = {
     "item.released": "item.let_go",
     "worker.drain_timeout": "worker.grace_over",
 }
-"""Events that were renamed, and their names until then: `formerly` says it for one release, for filters that look for them."""
+"""Renamed events and their former names: for one release `formerly` has the former name, for filters that look for it."""
 
 _logfmt: Final = structlog.processors.LogfmtRenderer(key_order=["event"], bool_as_flag=False)
 

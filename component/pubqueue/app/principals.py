@@ -1,4 +1,4 @@
-"""Who asks: what the service's own settings say of an account, the same for every face."""
+"""Principals: an account with its rights by the service's own settings, the same for every face."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Answers those who only read, beside the batches: no worker waits for them, nor they for a disk.
+"""Answers requests that only read, beside the batches: workers do not wait for them, nor they for a disk.
 
-Each account has its turn after the others: whoever asks for a thousand pages at once waits for the own pages alone.
-The answers to one account keep the order of its requests.
+Accounts take turns: an account that asks for a thousand pages at once delays only itself. The
+answers to one account keep the order of its requests.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ log = structlog.get_logger(__name__)
 
 
 ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is being stopped")
-"""For those whose turn does not come any more: nothing has happened, and they may try again."""
+"""For requests whose turn does not come any more: nothing has happened, and they may be repeated."""
 
 
 FAILED: Final = Refused(Refusal.STORE_FAILED)
-"""For those whose turn does not come because the store does not answer."""
+"""For requests whose turn does not come because the store does not answer."""
 
 
 class Reader:
@@ -60,7 +60,7 @@ class Reader:
         self._observers = observers
         self._context_of = context_of
         self._waiting: dict[Jid, deque[tuple[Read, Callable[[Reply], None]]]] = {}
-        """By account, those whose turn it is next first."""
+        """By account, the next one first."""
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -89,7 +89,7 @@ class Reader:
         await self._quiet.wait()
 
     def refuse_waiting(self) -> None:
-        """Tell those whose turn has not come that the service ends."""
+        """Answer the waiting requests that the service ends."""
         self._refuse_waiting(ENDING)
 
     def _refuse_waiting(self, reply: Refused = FAILED) -> None:
@@ -99,7 +99,7 @@ class Reader:
                 self._answer(answer, reply)
 
     async def stop(self) -> None:
-        """Stop; whoever is `settled` has answered all. Stopping twice does no harm."""
+        """Stop; after `settled` all have been answered. Stopping twice does no harm."""
         await self._task.stop()
 
     async def _run(self) -> None:
@@ -116,10 +116,10 @@ class Reader:
                         self._go_on(cast("Read", decision.then), answer)
                 self._quiet.set()
         finally:
-            self._quiet.set()  # after a fault nobody shall wait for what will not come
+            self._quiet.set()  # after a fault no requester waits for an answer that will not come
 
     def _next(self) -> tuple[Read, Callable[[Reply], None]]:
-        """Take the request whose turn it is; the account's next one comes behind those of all others."""
+        """Take the request whose turn it is; the account's next one goes behind those of all others."""
         account = next(iter(self._waiting))
         mine = self._waiting.pop(account)
         taken = mine.popleft()
@@ -143,7 +143,7 @@ class Reader:
             return refuse(Refusal.STORE_FAILED)
         except (
             Exception
-        ):  # the boundary between requests: this one has failed, the next shall be answered
+        ):  # the boundary between requests: this one has failed, the next one is answered
             log.exception("request.failed", request=type(request).__name__)
             return refuse(Refusal.INTERNAL_FAULT)
 

@@ -223,7 +223,7 @@ RULES: Final[dict[type, Rule]] = {
 AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
     request: facts for request, (facts, _) in RULES.items()
 } | {publication.Publish: publishing.ahead}
-"""What says the needs of a request before its turn: its companion, or what is quicker."""
+"""Returns the needs of a request before its turn: its companion, or a quicker function."""
 
 Read = (
     manage.Describe
@@ -251,6 +251,6 @@ Read = (
     | crowds.NextSubscribers
     | crowds.ListUnnotified
 )
-"""Requests that change nothing, whatever the answer: they are served beside the batches, and nobody waits for them."""
+"""Requests that change nothing, whatever the answer: they are served beside the batches, and delay none."""
 
 READS: Final = frozenset(get_args(Read))

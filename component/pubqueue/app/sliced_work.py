@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _Run:
-    """Whoever waits for the end of long work, until it is answered; `place` is what is worked on."""
+    """A requester that waits for the end of long work, until it is answered; `place` is what is worked on."""
 
     def __init__(self, answer: Answer, place: Place, under_way: dict[Place, int]) -> None:
         self._answer = answer
@@ -55,10 +55,10 @@ class _Run:
 
 
 class LongWork:
-    """Keeps what is to go on until it may; then it is submitted.
+    """Keeps the next slice of long work until it may run; then it is submitted.
 
-    Trims and reviews that were left by another process are begun again from time to time, for nobody tells what became
-    of that. Not while one of the kind is under way on the node: that comes to the end, and there is nothing to begin.
+    Trims and reviews that another process left are restarted from time to time, because their end
+    is not reported. If one of the kind is under way on the node, there is nothing to restart.
     """
 
     def __init__(self, news: FanOut, submit: Callable[[Request, Answer], None]) -> None:
@@ -69,7 +69,7 @@ class LongWork:
         self._under_way: dict[Place, int] = {}
 
     def go_on(self, decision: Decision, answer: Answer) -> None:
-        """Have the next slice done; whoever asked is answered behind the last one."""
+        """Run the next slice; the requester is answered after the last one."""
         request = decision.then
         if isinstance(request, TrimItems | ReviewSubscribers):
             place = type(request), request.node
@@ -91,7 +91,7 @@ class LongWork:
             self._submit(*taken)
 
     def end(self) -> None:
-        """Answer all who wait: the service stops."""
+        """Answer all that wait: the service stops."""
         left, self._waiting = self._waiting, {}
         for request, answer in left.values():
             answer_with(answer, at_the_end(request))

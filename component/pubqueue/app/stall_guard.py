@@ -1,4 +1,4 @@
-"""Nobody waits behind work that does not end: a lock that somebody holds, a disk or a database that does not answer."""
+"""Limits the wait behind work that does not end: a lock held elsewhere, a disk or a database that does not answer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 STALLED_AFTER: Final = 4.0
-"""Seconds that others wait behind a piece of work. One that a store refuses for a lock ends a second later."""
+"""Seconds that requests wait behind a piece of work. Work that a store refuses because of a lock ends a second later."""
 
 PERIOD: Final = 1.0
-"""Seconds between two looks at who has come since then."""
+"""Seconds between two checks for requests that have come since then."""
 
 
 @contextmanager
 def no_longer_behind(refuse: Callable[[], None]) -> Iterator[None]:
-    """Let others wait behind the body for a while, then call this again and again until it has ended."""
+    """Let requests wait behind the body for a while, then call this again and again until it has ended."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle
 

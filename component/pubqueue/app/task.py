@@ -59,7 +59,7 @@ class Task:
         return self._running
 
     def start(self) -> None:
-        """Begin to work. Starting twice does no harm; after `stop` it starts anew."""
+        """Start to work. Starting twice does no harm; after `stop` it restarts."""
         if self._running is None:
             work = self._work() if self._again is None else self._over_and_over(self._again)
             self._running = asyncio.create_task(work, name=self.name)

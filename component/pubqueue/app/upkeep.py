@@ -1,6 +1,7 @@
-"""What the tasks beside the broker tell of themselves: when each last came round, and what could not be ended.
+"""The state of the tasks beside the broker: when each last completed a round, and what could not be ended.
 
-They work without being asked, so nobody would miss them: a reaper that stands still ends no lock, and nothing else says so.
+No request depends on them, so a fault would go unnoticed: a reaper that hangs ends no lock, and
+nothing else shows it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Upkeep:
-    """The tasks by name; `clock` tells seconds, and is set by nobody."""
+    """The tasks by name; `clock` returns seconds that only rise."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -24,7 +25,7 @@ class Upkeep:
         """How many overdue rows are set aside now, because they cannot be ended or read."""
 
     def begins(self, task: str, patience: float) -> Callable[[], None]:
-        """Take note of a task that comes round within so many seconds; return what it has to call each time it does."""
+        """Add a task that completes a round within this many seconds; return the function that it calls each time."""
 
         def done() -> None:
             self._tasks[task] = self._clock(), patience

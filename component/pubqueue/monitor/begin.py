@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 async def monitored(
     settings: Settings, by: Principal
 ) -> AsyncIterator[tuple[ProcessObserver, ...]]:
-    """Tell metrics and health over HTTP meanwhile, if that is wanted; `by` reads for them. Yields who observes for that.
+    """Serve metrics and health over HTTP in the body, if configured; `by` is the reader's principal. Yields the observers.
 
     Raises:
         ConfigError: the address cannot be listened on.

@@ -42,7 +42,7 @@ COUNTS: Final = {
     ItemEvent.DEAD:      ("items_died", "Items that died, by reason.", "node", "reason"),
 }
 # fmt: on
-"""Of each kind the counter's name, what it says, and its labels."""
+"""By kind the counter's name, its description, and its labels."""
 
 DELIVERED: Final = ("items_delivered", "Items delivered.", "node")
 REFUSED: Final = ("requests_refused", "Requests refused, by condition.", "condition")
@@ -51,9 +51,9 @@ WITH_REASON: Final = frozenset(kind for kind, row in COUNTS.items() if "reason" 
 
 
 class Tally(Observer):
-    """Watches the batches of a broker. The metrics are in `registry`, which a scrape reads.
+    """Observes the batches of a broker. The metrics are in `registry`, which a scrape reads.
 
-    `sampling` is told the same, if there is a page to show it on.
+    `sampling` gets the same calls, if there is a page to show it on.
     """
 
     def __init__(self, sampling: Sampling | None = None) -> None:
@@ -120,7 +120,7 @@ class Tally(Observer):
         self._refused.labels(reply.refusal.name.lower().replace("_", "-")).inc()
 
     def _deliver(self, deliveries: Sequence[Notice]) -> dict[NodeName, int]:
-        """Count what was handed out, and return how much of each node."""
+        """Count the deliveries, and return how many there are of each node."""
         counts: dict[NodeName, int] = {}
         for one in deliveries:
             if type(one) is Deliver:

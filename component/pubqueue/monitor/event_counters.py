@@ -1,4 +1,4 @@
-"""What of a committed batch is counted, by node and kind: a table over changes, and of who asked for them."""
+"""What is counted of a committed batch, by node and kind: a table over changes, and over requesters."""
 
 from __future__ import annotations
 

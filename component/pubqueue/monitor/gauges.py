@@ -1,4 +1,4 @@
-"""What is read when somebody scrapes: the nodes with what is in them, and the state of this process."""
+"""The gauges of a scrape: the nodes with their contents, and the state of this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Ask = Callable[[ReadNodes | AskService], Awaitable[Reply]]
 
 MAX_SHOWN: Final = 1_000
-"""Nodes whose numbers are shown, the first by name; `pubqueue_nodes` says how many there are."""
+"""Maximum number of nodes with gauges, the first by name; `pubqueue_nodes` is the number of all."""
 
 QUEUES: Final = (
     ("queue_depth", "Items that wait for delivery."),
@@ -81,14 +81,14 @@ async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
 
 
 def families() -> list[GaugeMetricFamily]:
-    """Return what there is to say of nodes, of their number and of accounts, in this order; without any value yet."""
+    """Return the families for nodes, for their number and for accounts, in this order; without values yet."""
     of_each = [_gauge(name, words, "node") for name, words in QUEUES]
     of_accounts = [_gauge(name, words) for name, words in ACCOUNTS]
     return [*of_each, _gauge("nodes", "Nodes in the store."), *of_accounts, _gauge(*LIMIT, "what")]
 
 
 def _fill_accounts(families: Sequence[GaugeMetricFamily], state: ServiceState) -> None:
-    """Say what is kept here and what an account may keep: sums and a maximum, and no label for an account."""
+    """Fill in the storage of accounts and its limits: sums and a maximum, without a label for an account."""
     *sums, limit = families
     kept = state.kept
     fullest = max((one.share for one in kept.nearest), default=0.0)
@@ -151,7 +151,7 @@ def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]
 
 
 def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
-    """Yield when the tasks beside the broker last came round, and how many rows they could not end."""
+    """Yield the last rounds of the tasks beside the broker, and how many rows they could not end."""
     ago = _gauge("task_round_age_seconds", "Seconds since a background task last ran.", "task")
     late = _gauge("task_late", "1 if the task is overdue, otherwise 0.", "task")
     for one in upkeep.rounds():

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Health:
-    """What is known of the process. Those who know better tell it."""
+    """The state of the process, as set by its parts."""
 
     def __init__(self) -> None:
         self.phase = Phase.STARTING
         self.is_connected: Callable[[], bool] = lambda: False
         """Whether the server can be spoken to now."""
         self.rounds: Callable[[], tuple[Round, ...]] = tuple
-        """When the tasks beside the broker last came round."""
+        """When the tasks beside the broker last completed a round."""
 
     def readiness(self, store: str | None) -> Readiness:
         """Return whether work is taken; `store` is what is wrong with the store, if anything is."""

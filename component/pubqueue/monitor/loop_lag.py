@@ -1,4 +1,4 @@
-"""How late the event loop is: a timer that says by how much it was missed."""
+"""How late the event loop is: a timer that measures its own delay."""
 
 from __future__ import annotations
 

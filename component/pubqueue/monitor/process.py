@@ -1,4 +1,4 @@
-"""Observers of the process: told how far it is, beside what is committed."""
+"""Observers of the process: called with its phases, in addition to what is committed."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 
 class ProcessObserver(Observer):
-    """An observer that is told, too, how far the process is."""
+    """An observer that is also called with the phases of the process."""
 
     def ready(self) -> None:
         """Take note that the server has accepted the component."""
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
-        """Take note of who does the work from now on, and of what goes over its streams."""
+        """Note the broker that works from now on, and the traffic of its streams."""
 
     def at_rest(self, phase: Phase) -> None:
-        """Take note that nobody does the work any more, or not yet."""
+        """Note that no broker works any more, or not yet."""
 
 
 class ProcessObservers(Observers[ProcessObserver]):
-    """Tells each of them how far the process is."""
+    """Passes the phases of the process on to each of them."""
 
     def ready(self) -> None:
-        """Tell them that the server has accepted the component."""
+        """Report to them that the server has accepted the component."""
         self._each(lambda one: one.ready())
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
-        """Tell them who does the work from now on."""
+        """Pass on the broker that works from now on."""
         self._each(lambda one: one.at_work(broker, traffic), phase=Phase.AT_WORK.value)
 
     def at_rest(self, phase: Phase) -> None:
-        """Tell them that nobody does the work any more, or not yet."""
+        """Report to them that no broker works any more, or not yet."""
         self._each(lambda one: one.at_rest(phase), phase=phase.value)

@@ -1,4 +1,4 @@
-"""The HTTP side: `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and nobody waits for it."""
+"""The HTTP side: `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and delays none."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MAX_FORM_BYTES: Final = 256 * 1024
 """Bytes: ids of items are long."""
 
 NAME: Final = "pubqueue"
-"""What the header `Server` says: who asks need not know of which versions we are made."""
+"""The value of the header `Server`: a client need not know which versions are in use."""
 
 web_response.SERVER_SOFTWARE = NAME  # type: ignore[attr-defined]  # answers to what is no HTTP pass by no hook
 
@@ -75,7 +75,7 @@ class Monitor(ProcessObserver):
         self._version = version
         self._broker: Broker | None = None
         self._traffic: Sequence[Traffic] = ()
-        viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the log says by what way it was
+        viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the audit log shows that it was the page
         self._site = Site(tokens, viewer, lambda: self._broker, version=version)
 
     def committed(
@@ -93,14 +93,14 @@ class Monitor(ProcessObserver):
         self.tally.answered(reply)
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
-        """Take note of who does the work from now on, and of what goes over its streams."""
+        """Note the broker that works from now on, and the traffic of its streams."""
         self._broker, self._traffic = broker, traffic
         self.health.is_connected = lambda: broker.outbox.is_open
         self.health.rounds = broker.upkeep.rounds
         self.health.phase = Phase.AT_WORK
 
     def at_rest(self, phase: Phase) -> None:
-        """Take note that nobody does the work any more, or not yet."""
+        """Note that no broker works any more, or not yet."""
         self._broker = None
         self.health.rounds = tuple
         self.health.phase = phase
@@ -164,7 +164,7 @@ class Monitor(ProcessObserver):
         return reply.reason or "it cannot be read" if isinstance(reply, Refused) else None
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        """Say what is counted, and what there is now; of a store that does not answer the latter is left out."""
+        """Return the counters and the present gauges; if the store does not answer, its gauges are left out."""
         families: list[Metric] = []
         if (broker := self._broker) is not None:
             families += gauges.of_process(broker.waiting, self._traffic)

@@ -1,9 +1,10 @@
-"""What systemd is told (sd_notify): when the service serves, how far it is, that it lives, and that it reads its settings anew.
+"""Notifies systemd (sd_notify): when the service serves, its state, that it lives, and that it reloads its settings.
 
-A unit of Type=notify counts as started at READY=1, which is said when the server has accepted the component. With
-WatchdogSec= it is killed and started anew when WATCHDOG=1 stays out. That is said by a timer of the event loop, twice in
-that time, so it stays out when the loop stands still; and only while the broker lives and does not stay in one round.
-Where nobody listens (NOTIFY_SOCKET is not set) nothing is said, and nothing is imported for it.
+A unit of Type=notify counts as started at READY=1, which is sent when the server has accepted the
+component. With WatchdogSec= the process is killed and restarted when WATCHDOG=1 stays out. A timer
+of the event loop sends that, twice in the interval, so it stays out when the loop hangs; and only
+while the broker lives and does not stay in one round. If NOTIFY_SOCKET is not set, nothing is sent,
+and nothing is imported for it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STATUS: Final = {
 
 
 class ServiceManager(ProcessObserver):
-    """Tells systemd how far the process is, by `say`, a function of one datagram."""
+    """Reports the state of the process to systemd, by `say`, a function of one datagram."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -47,18 +48,18 @@ class ServiceManager(ProcessObserver):
         self._say(f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}")
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:  # noqa: ARG002
-        """Take note of who does the work from now on: it is asked whether it lives."""
+        """Note the broker that works from now on: the watchdog checks that it lives."""
         self._broker = broker
 
     def at_rest(self, phase: Phase) -> None:
-        """Take note that nobody does the work any more, or not yet."""
+        """Note that no broker works any more, or not yet."""
         self._broker = None
         stopping = "STOPPING=1\n" if phase is Phase.STOPPING else ""
         self._say(f"{stopping}STATUS={STATUS[phase]}")
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
-        """Have systemd wait meanwhile: whoever reloads the unit hears when the settings are taken over."""
+        """Make systemd wait in the body: `systemctl reload` returns when the settings are in use."""
         self._say(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
         try:
             yield
@@ -66,7 +67,7 @@ class ServiceManager(ProcessObserver):
             self._say("READY=1")
 
     def lives(self) -> bool:
-        """Say whether the broker, if it is at work, has come on since this was asked last, or has nothing to do."""
+        """Return whether the broker, if one works, has made progress since the last call, or has nothing to do."""
         if self._broker is None:
             self._rounds = None
             return True
@@ -75,7 +76,7 @@ class ServiceManager(ProcessObserver):
         return not stands and not self._broker.task.done()
 
     async def feed(self, every: float) -> None:
-        """Say every so many seconds that the process lives, until cancelled."""
+        """Report at this interval that the process lives, until cancelled."""
         while True:
             if self.lives():
                 self._say("WATCHDOG=1")
@@ -86,7 +87,7 @@ class ServiceManager(ProcessObserver):
 async def service_manager(
     environment: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[ServiceManager]:
-    """Tell systemd meanwhile, if it listens, how far the process is and that it lives."""
+    """Report to systemd in the body, if it listens, the state of the process and that it lives."""
     if not environment.get("NOTIFY_SOCKET"):
         yield ServiceManager(lambda _words: None)
         return
@@ -111,7 +112,7 @@ async def service_manager(
 
 
 def watchdog(environment: Mapping[str, str]) -> float | None:
-    """Return within how many seconds this process has to say that it lives; None: nobody waits for that."""
+    """Return within how many seconds this process has to report that it lives; None: there is no watchdog."""
     time_limit = environment.get("WATCHDOG_USEC", "")
     process = environment.get("WATCHDOG_PID", str(os.getpid()))
     if process != str(os.getpid()) or not time_limit.isascii() or not time_limit.isdigit():

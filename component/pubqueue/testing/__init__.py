@@ -28,7 +28,7 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for; of the service, say which libraries are not there.
+    """Import the requested name; if libraries of the service are missing, name them.
 
     Raises:
         ImportError: a library of `pubqueue[server]` is not installed.

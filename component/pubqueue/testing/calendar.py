@@ -18,10 +18,10 @@ class Calendar:
         return self._now
 
     def advance(self, count: float) -> None:
-        """Let so many seconds have passed.
+        """Let this many seconds pass.
 
         Raises:
-            ValueError: they are less than none.
+            ValueError: the number is negative.
 
         """
         if count < 0:

@@ -39,10 +39,10 @@ DOMAIN: Final = "localhost"
 SERVICE: Final = f"queue.{DOMAIN}"
 PASSWORD: Final = "secret"  # noqa: S105  nothing outside this process can use it
 OPERATOR: Final = f"operator@{DOMAIN}"
-"""Who owns the nodes that a test creates; and by whom items are published that nobody else publishes."""
+"""The owner of the nodes that a test creates, and the publisher of items without another one."""
 
 OPEN: Final = {"pubsub#access_model": "open", "pubsub#publish_model": "open"}
-"""Any account may publish to a node and work on it, unless the test says otherwise."""
+"""Any account may publish to a node and work on it, unless the test sets other options."""
 
 Option = str | int | float | bool
 
@@ -102,7 +102,7 @@ class Engine:
         self._stop.set()
 
     def accept(self, client: asyncio.Protocol) -> None:
-        """Take the connection of a client, in whose loop, which may be another, this is called."""
+        """Accept the connection of a client; called in the client's loop, which may be another one."""
         connect(asyncio.get_running_loop(), client, self._loop, ClientStream(self._server))
 
     async def create(self, node: str, options: Mapping[str, Option]) -> None:
@@ -165,14 +165,14 @@ class Engine:
         return iq
 
     def give(self, stanza: bytes) -> None:
-        """Take what the service says to the operator."""
+        """Accept a stanza from the service to the operator."""
         (iq,) = ET.fromstring(b"<s xmlns='jabber:client'>%b</s>" % stanza)  # noqa: S314  our own service's
         answer = self._answers.pop(iq.get("id", ""), None)
         if answer is not None:
             answer.set_result(iq)
 
     async def advance(self, count: float) -> None:
-        """Let so many seconds pass, and all be done that is due then."""
+        """Let this many seconds pass, and complete all that is due then."""
         self.calendar.advance(count)
         await self._catch_up()
 

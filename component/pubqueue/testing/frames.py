@@ -60,7 +60,7 @@ class Frames:
             self._on_child(self._buffer[self._from - self._base : self._stop()].decode())
 
     def _stop(self) -> int:
-        """Return where the element ends: expat stands before `</a>`, but behind `<a/>`."""
+        """Return where the element ends: expat's position is before `</a>`, but after `<a/>`."""
         here = self._expat.CurrentByteIndex - self._base
         opening = _TAG.match(self._buffer, self._from - self._base)
         if opening and opening.end() == here and opening[0].endswith(b"/>"):

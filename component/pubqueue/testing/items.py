@@ -93,7 +93,7 @@ class NotedItem(Item):
 
     @property
     def follow_ups(self) -> list[FollowUp]:
-        """What was published by it, and replied to who asked for it."""
+        """The items and replies that were published by it."""
         return cast("_Notes", self._holder).published
 
     @property
@@ -113,15 +113,16 @@ def make_item(
     failures: int = 0,
     lock_timeout: Span = 300,
 ) -> NotedItem:
-    """Return an item that has been handed out, with or without an event loop at work.
+    """Return an item that has been delivered, with or without a running event loop.
 
-    An Element is the payload as it is, None is none, any other value goes as JSON (XEP-0335). `attempt` counts from 1,
-    `failures` is how many of those before have failed, `lock_timeout` is seconds, or a timedelta. `async with item:` settles
-    it as a worker does, and `await item.respond(await handler(item))` in it replies as one. To lose its lock, have it
+    An Element is used as the payload, None means no payload, any other value is sent as JSON
+    (XEP-0335). `attempt` counts from 1, `failures` is how many earlier attempts have failed,
+    `lock_timeout` is seconds, or a timedelta. `async with item:` settles it as a worker does, and
+    `await item.respond(await handler(item))` in it replies as one. To lose its lock, call
     `become("lost")`.
 
     Raises:
-        TypeError, ValueError: neither XML nor JSON has a form for the payload.
+        TypeError, ValueError: the payload has no form in XML or JSON.
 
     """
     now = datetime.now(UTC)

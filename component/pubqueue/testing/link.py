@@ -31,7 +31,7 @@ class End(asyncio.Transport):
         self._other, other._other = other, self
 
     def post(self, call: Callable[[], None]) -> None:
-        """Have this called in the loop of this end; where that loop is closed, nobody is there any more."""
+        """Have this called in the loop of this end; do nothing if that loop is closed."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
@@ -61,7 +61,7 @@ class End(asyncio.Transport):
         self.close()
 
     def lose(self) -> None:
-        """Be lost, and say so once."""
+        """Mark the end as lost, and report that once."""
         self._closing = True
         if not self._lost:
             self._lost = True

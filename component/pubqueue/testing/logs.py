@@ -1,7 +1,6 @@
-"""What the service under test logs: on the standard logger `pubqueue.service`, where pytest shows it beside a failure.
+"""The log of the service under test: on the standard logger `pubqueue.service`, where pytest shows it beside a failure.
 
-Without it structlog would print it, in the middle of whatever else is printed. What other threads log, and how, is left
-as it is.
+Otherwise structlog would print it between other output. Logging by other threads is not changed.
 """
 
 from __future__ import annotations

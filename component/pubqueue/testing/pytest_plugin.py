@@ -2,7 +2,7 @@
 
     pytest_plugins = ["pubqueue.testing.pytest_plugin"]         # in the conftest.py beside the tests' root
 
-It imports nothing but pytest before a test asks for the service.
+It imports only pytest before a test uses the service.
 """
 
 from __future__ import annotations

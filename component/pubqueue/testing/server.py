@@ -1,9 +1,10 @@
 """As much of an XMPP server as workers, publishers and the component need, in one event loop and without a socket.
 
-Clients log in with SASL PLAIN (RFC 6120 6) as any account of the domain with the one password, and bind a resource (7).
-The component comes in by XEP-0114. Stanzas go from each to the other as they came, with the sender's address; what
-nobody is there for is refused, as deliveries to who has left have to be. Whoever goes, however they go, is unavailable to
-whom they had sent presence (RFC 6121 4.5, 4.6). There is no roster, no storage, and nobody else's server.
+Clients log in with SASL PLAIN (RFC 6120 6) as any account of the domain with the one password, and
+bind a resource (7). The component connects by XEP-0114. Stanzas are passed on unchanged, with the
+sender's address; a stanza to an address that is not connected is refused, as deliveries to a former
+worker have to be. A client that disconnects, in any way, becomes unavailable to those to whom it
+had sent presence (RFC 6121 4.5, 4.6). There is no roster, no storage, and no federation.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _TEXT: Final = re.compile(r">([^<]*)<")
 
 
 class Station(Protocol):
-    """Who is at an address."""
+    """A connected address."""
 
     def give(self, stanza: bytes) -> None:
         """Take a stanza."""
@@ -77,7 +78,7 @@ class Server:
         self._on_stanza()
 
     def cut_off(self) -> None:
-        """End the streams of all who have logged in."""
+        """End the streams of all clients that have logged in."""
         for station in list(self.clients.values()):
             if isinstance(station, ClientStream):
                 station.cut_off("system-shutdown")
@@ -115,7 +116,7 @@ class _Stream(asyncio.Protocol):
             self._transport.close()
 
     def give(self, stanza: bytes) -> None:
-        """Say a stanza."""
+        """Send a stanza."""
         self._transport.write(stanza)
 
     def end(self, condition: str) -> None:
@@ -206,7 +207,7 @@ class ClientStream(_Stream):
             return
         self._account = f"{name.decode()}@{self._server.domain}"
         self._say(SUCCESS)
-        self._frames = Frames(self._open, self._take)  # the stream begins anew (RFC 6120 6.4.6)
+        self._frames = Frames(self._open, self._take)  # the stream restarts (RFC 6120 6.4.6)
 
     def _bind(self, stanza: Stanza) -> None:
         wanted = _RESOURCE.search(stanza.rest)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HOST: Final = "127.80.113.1"
-"""A loopback address that nobody uses: who connects after the end of the service is refused there."""
+"""A loopback address that is not in use: a client that connects after the end of the service is refused there."""
 
 TIMEOUT: Final = 10.0
 """Seconds of the machine's time that a test waits for what does not come."""
@@ -72,8 +72,9 @@ class Account(TypedDict):
 class Kept:
     """An item that is in a node.
 
-    `state` is queued, locked, delayed or dead. `attempts` is how often it was handed out, `failures` how often that ended
-    badly. `reason` is why it is dead. `due_in` is in how many seconds a delayed item may go out.
+    `state` is queued, locked, delayed or dead. `attempts` is how often it was delivered, `failures`
+    how many of these attempts failed. `reason` is why it is dead. `due_in` is the number of seconds
+    until a delayed item may be delivered.
     """
 
     id: str
@@ -142,7 +143,7 @@ class Service:
         return f"xmpp://{account}@{DOMAIN}/{SERVICE}?host={host}&port={port}&tls=off{worker}"
 
     def clear(self) -> None:
-        """Cut off who is connected, and forget every node; the time stays what it is."""
+        """Disconnect all clients, and forget every node; the time stays what it is."""
         self._call(lambda engine: engine.clear())
 
     def create(self, node: str, **options: Option) -> None:
@@ -187,7 +188,7 @@ class Service:
         return name
 
     def retract(self, node: str, id: str) -> Retracted:  # noqa: A002  the name of the attribute
-        """Take back an item, as its publisher or an owner would; says whether a worker had it.
+        """Retract an item, as its publisher or an owner would; return whether a worker had it.
 
         Raises:
             LookupError: there is no such item in the node, or no such node.
@@ -201,9 +202,9 @@ class Service:
         return Retracted(node, id, there=True, locked=retracting.locked(answer))
 
     def advance(self, seconds: Span) -> None:
-        """Let so many seconds, or a timedelta, pass at once: delays, backoff, locks and lives that end by then have ended.
+        """Let this many seconds, or a timedelta, pass at once: delays, backoff, locks and lifetimes that end by then have ended.
 
-        What workers are sent because of it, they take up when their event loop runs.
+        Workers process what they are sent because of it when their event loop runs.
 
         Raises:
             ValueError: it is less than 0.
@@ -215,12 +216,12 @@ class Service:
     async def settled(self, node: str | Sequence[str], *, within: Span = TIMEOUT) -> None:
         """Return when every item of the node, or of several, is done, dead, or moved to its dead-letter node.
 
-        The service's time passes as far as delayed items have to wait; `within` is seconds of the machine's time, or a
-        timedelta.
+        The service's time passes as far as delayed items have to wait; `within` is seconds of the
+        machine's time, or a timedelta.
 
         Raises:
             LookupError: there is no such node.
-            TimeoutError: it has come to no end within that time; the message says what there is.
+            TimeoutError: items are left after that time; the message lists them.
 
         """
         engine, nodes = self._at_work, [node] if isinstance(node, str) else list(node)
@@ -245,11 +246,11 @@ class Service:
         requests: int = 1,
         within: Span = TIMEOUT,
     ) -> None:
-        """Have one worker, with one handler or several by name, handle what is in the node, or in several, until that is `settled`.
+        """Let one worker, with one handler or several by name, handle the items of the node, or of several, until it is `settled`.
 
         Raises:
             LookupError: there is no such node.
-            TimeoutError: it has come to no end within so many seconds of the machine's time.
+            TimeoutError: items are left after `within` seconds of the machine's time.
 
         """
         worker = Worker(**self.account(), node=node, requests=requests, signals=())
@@ -305,7 +306,7 @@ class Service:
         return self._ids(node, EventKind.COMPLETED)
 
     def dead(self, node: str) -> list[str]:
-        """Return the ids of what is dead in the node, the oldest first; `items` tells why.
+        """Return the ids of the dead items in the node, the oldest first; `items` returns the reasons.
 
         Raises:
             LookupError: there is no such node.
@@ -314,7 +315,7 @@ class Service:
         return [item.id for item in self.items(node) if item.state == "dead"]
 
     def attempts(self, node: str, id: str) -> int:  # noqa: A002  the name of the attribute
-        """Return how often an item has been handed out by the node, also when it is gone.
+        """Return how often the node has delivered an item, also after it is gone.
 
         Raises:
             LookupError: there is no such node.

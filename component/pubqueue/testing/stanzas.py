@@ -1,4 +1,4 @@
-"""A stanza as it is passed on: its start tag written anew, the rest byte for byte as it came."""
+"""A stanza as it is passed on: its start tag is rewritten, the rest is unchanged byte for byte."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Stanza:
         return f"<{self.name}{tag}{self.rest}".encode()
 
     def refused(self) -> bytes:
-        """Return the error that says that its addressee is not there (RFC 6120 8.3)."""
+        """Return the error for an addressee that is not connected (RFC 6120 8.3)."""
         address = "".join(
             f" {name}={quoteattr(self.attributes[other])}"
             for name, other in (("id", "id"), ("from", "to"), ("to", "from"))

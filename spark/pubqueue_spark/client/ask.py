@@ -43,10 +43,10 @@ def ask(
     who: str = "the driver",
     application: str = "driver",
 ) -> list[Answer]:
-    """Send these and return their answers, in order; the latter two say who asks.
+    """Send these and return their answers, in order; the last two arguments identify the requester.
 
-    What is asked to wait is asked again, and so is what got no answer before the stream was lost, so
-    asking twice must do no harm. Raises ServiceError when there is no answer after all retries.
+    A request is repeated if the service asks to wait, or if the stream was lost before its answer,
+    so repeating it must do no harm. Raises ServiceError when there is no answer after all retries.
     """
     answers, _ = session.run(_ask(settings, questions, retries, who, application))
     return answers

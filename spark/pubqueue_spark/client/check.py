@@ -68,7 +68,7 @@ def _check_service(answer: Answer, settings: Connection) -> frozenset[str]:
             f"option service: {settings.service} does not answer as a service should: {explanation(answer)}."
         )
     found = disco.features(answer)
-    if ns.QUEUEING not in found:  # XEP-0254 3: a service that has queues says so
+    if ns.QUEUEING not in found:  # XEP-0254 3: a service with queues announces them
         raise OptionError(
             f"option service: {settings.service} has no work queues (feature {ns.QUEUEING});"
             " give the JID of a pubqueue service."
@@ -91,7 +91,7 @@ def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> N
 def _check_standing(
     answer: Answer, info: Answer, settings: Settings, option: str, node: str
 ) -> None:
-    """See that the account may publish, as far as the service tells; else its tasks will be told."""
+    """Check that the account may publish, as far as the service shows; if not, its tasks will get the refusal."""
     if isinstance(answer, Refusal) or isinstance(info, Refusal):
         return
     found = {
@@ -108,6 +108,6 @@ def _check_standing(
 
 
 def _publish_model(info: Element) -> str | None:
-    """Return who may publish to a node (XEP-0060 5.4), if it says so."""
+    """Return which accounts may publish to a node (XEP-0060 5.4), if it shows that."""
     value = info.find(f".//{{{ns.DATA}}}field[@var='pubsub#publish_model']/{{{ns.DATA}}}value")
     return None if value is None else value.text

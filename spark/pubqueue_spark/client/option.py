@@ -31,7 +31,7 @@ class Backoff(NamedTuple):
     most: float
 
     def after(self, failures: int) -> float:
-        """Return the pause after so many failures in a row, before jitter."""
+        """Return the pause after this many failures in a row, before jitter."""
         return float(min(self.most, self.least * 2 ** min(failures - 1, 30)))
 
 

@@ -1,7 +1,7 @@
 """What a refused publish means for the job: the error table of the sink.
 
-RFC 6120 section 8.3.2 gives each error a type that says what may help; a few conditions say more
-than their type does. A refusal is never swallowed: it is tried again, or it fails the job.
+RFC 6120 section 8.3.2 gives each error a type that suggests a reaction; a few conditions are more
+precise than their type. A refusal is never swallowed: it is retried, or it fails the job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Verdict(Enum):
     ROW = auto()
     """This row cannot be taken; others may."""
     FEWER = auto()
-    """So many rows cannot be taken at once; one that cannot be alone fails the job."""
+    """The service does not accept this many rows at once; a single row that it does not accept fails the job."""
     FATAL = auto()
     """No row will be taken."""
 

@@ -1,4 +1,4 @@
-"""What a stream carries to the service, and what the service may say to it."""
+"""The requests of a stream to the service, and the possible answers."""
 
 from __future__ import annotations
 

@@ -1,18 +1,20 @@
 """The requests of one task that are sent and not yet answered.
 
-Theory of operation. `put` sends requests until the window is full, then waits; `drain` waits for the
-rest. All waiting happens in `_step`, in the task's own coroutine, so nothing here runs by itself:
+Theory of operation. `put` sends requests until the window is full, then waits; `drain` waits for
+the rest. All waiting happens in `_step`, in the task's own coroutine, so nothing here runs by
+itself:
 
-- An answer frees a place, and goes to who handles answers. A refusal of type wait puts its request aside until
-  its time comes and halves the window; everything accepted opens it by one again, up to `size`. Of
-  any other refusal that one makes what it will: a failure, other requests, or nothing.
-- When the stream is lost, what is in flight may or may not have been taken. The line is restored and
-  all of it is sent again under the same request and item ids; the service absorbs what it has.
+- An answer frees a place, and goes to its handler. A refusal of type wait puts its request aside
+  until its time comes and halves the window; every accepted request opens it by one again, up to
+  `size`. The handler decides about any other refusal: a failure, other requests, or nothing.
+- When the stream is lost, what is in flight may or may not have been accepted. The stream is
+  restored and all of it is sent again under the same request and item ids; the service absorbs what
+  it has.
 - Slow is not dead: there is no clock per request (behind a rate limit the 256th publish waits long
   for its answer though all is well). Only when no answer at all comes for `progress_timeout` does
   the stream count as lost.
-- What is unanswered is bounded in bytes as well as in number; and since what waits in the socket's
-  send buffer is unanswered, that buffer is bounded too.
+- Unanswered requests are bounded in bytes as well as in number; and since what waits in the
+  socket's send buffer is unanswered, that buffer is bounded too.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class Stream(Protocol):
         """Give the stream up: nothing comes through it any more."""
 
     async def restore(self) -> None:
-        """Make the stream anew; raises ConnectionError with a sentence."""
+        """Restore the stream; raises ConnectionError with a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Limits:
     retries: int
     backoff: Backoff
     slow_after: float = 5.0
-    """Seconds of a slow, full window before a word is said about it."""
+    """Seconds of a slow, full window before a line is logged about it."""
 
 
 @dataclass(slots=True)
@@ -100,7 +102,7 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Who asks whom: the words of requests and messages."""
+    """The addresses and the form of requests and messages."""
 
     service: str
     who: str
@@ -246,7 +248,7 @@ class Window:
         self._watch_pace()
 
     def _release(self) -> None:
-        """Let requests whose pause is over fly again, as far as the window has shrunk to."""
+        """Send requests whose pause is over again, as far as the window has room."""
         now = self._clock()
         while self._aside and self._aside[0][0] <= now and len(self._in_flight) < self._allowed:
             self._fly(heapq.heappop(self._aside)[2])
@@ -272,7 +274,7 @@ class Window:
             self._stream.drop()
 
     async def _restore(self) -> None:
-        """Make the line anew and send everything in flight again, under the same ids."""
+        """Restore the stream and send everything in flight again, under the same ids."""
         why = "the stream was lost"
         while not self._stream.up:
             self._losses += 1

@@ -62,7 +62,7 @@ def _checked(settings: ReadSettings, schema: StructType) -> ReadSettings:
 
 
 def _warn_of_no_log(settings: ReadSettings) -> None:
-    """Say which of the nodes that are named keep no log: nothing of what happens in them can be read."""
+    """Name the nodes of the request that keep no log: their events cannot be read."""
     nodes = [name for name in settings.nodes if not options.patterned(name)]
     if not nodes:
         return

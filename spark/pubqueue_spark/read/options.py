@@ -1,6 +1,6 @@
-"""The options of a read: one table, what goes with which table of the service, and the frozen settings.
+"""The options of a read: one table, which option goes with which table of the service, and the frozen settings.
 
-An option that would do nothing is refused, for whoever gives it expects something.
+An option that would have no effect is refused, because its user expects one.
 """
 
 from __future__ import annotations

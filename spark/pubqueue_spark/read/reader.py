@@ -57,7 +57,7 @@ class PubqueueReader(DataSourceReader):
         self._settings = settings
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan, on the driver: an upper bound now, so that what comes later is in nobody's range."""
+        """Plan, on the driver: with an upper bound now, so that later entries are in no range."""
         settings = self._settings
         table = table_reads.of(ServicePages(settings))
         base, newest = table.ends()

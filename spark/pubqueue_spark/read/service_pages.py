@@ -1,6 +1,6 @@
-"""Pages of the service, asked for over the stream that this process keeps.
+"""Pages of the service, requested over the stream that this process keeps.
 
-`pubqueue_xeps.reading` says what they are. Here a refusal becomes the one sentence that Spark shows.
+`pubqueue_xeps.reading` describes them. Here a refusal becomes the one sentence that Spark shows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ServicePages:
     def events(
         self, node: str | None, after: int, until: int | None = None, most: int | None = None
     ) -> EventPage:
-        """Return events behind `after`."""
+        """Return events after `after`."""
         return pages.event_page(self._page(pages.event_question(node, after, until, most), node))
 
     def items(
@@ -45,7 +45,7 @@ class ServicePages:
         *,
         payload: bool = False,
     ) -> ItemPage:
-        """Return items behind `after`; of the dead letters, by the numbers of their dead letters."""
+        """Return items after `after`; of the dead letters, by the numbers of their dead letters."""
         state: State | None = "dead" if self.settings.table == "deadletters" else None
         asked = pages.item_question(node, after, until, most, state=state, payload=payload)
         return pages.item_page(self._page(asked, node), node)

@@ -43,10 +43,10 @@ class TableRead(Protocol):
     """One table of a service."""
 
     def ends(self) -> tuple[int, int]:
-        """Return behind which number it begins, and its newest; raises what is wrong with the nodes."""
+        """Return the number after which it begins, and its newest; raises what is wrong with the nodes."""
 
     def first(self, after: int) -> tuple[int, datetime] | None:
-        """Return number and time of the first entry behind a number."""
+        """Return number and time of the first entry after a number."""
 
     def check(self, read: int, newest: int) -> None:
         """See that what a stream has read of is still there."""

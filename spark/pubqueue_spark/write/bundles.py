@@ -1,8 +1,8 @@
 """Items of a task are gathered into publishes: one request, one answer and one write for many rows.
 
-A publish goes to one node, and what stands beside it (metadata, headers) is meant for all of its items;
-so rows go together that agree on these. The service takes all items of a publish or none: when it
-refuses one for the sake of a row, the publish is cut in two, and so on down to the very row.
+A publish goes to one node, and its metadata and headers apply to all of its items; so rows are
+gathered that agree on these. The service accepts all items of a publish or none: when it refuses
+one because of a row, the publish is cut in two, and so on down to the very row.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 
 def finished(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    """Return what tasks have said; for a task that failed, Spark has None."""
+    """Return the results of tasks; for a task that failed, Spark has None."""
     return [message for message in messages if isinstance(message, Written)]
 
 
 def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
-    """Make everything visible that the winning attempts have staged, and say so in one line.
+    """Make everything visible that the winning attempts have staged, and log it in one line.
 
     A batch that was committed before is not written again; `onReplay=fail` makes that an error. An
     empty batch is no transaction.
@@ -84,10 +84,10 @@ def _warn_of_taken(settings: Settings, mark: Mark, committed: Committed) -> None
 
 
 def abort(job: Job, mark: Mark, done: Sequence[Written]) -> None:
-    """Drop what these tasks have staged. What was committed stays: Spark also aborts after a commit it lost sight of.
+    """Drop what these tasks have staged. What was committed stays: Spark also aborts after a commit with an unknown result.
 
-    No more than that is dropped: a driver that was given up for lost, and fails, may have a successor by then,
-    whose tasks stage for the same version. A task that fails drops its own.
+    Nothing else is dropped: a driver that was given up for lost, and fails, may have a successor
+    already, whose tasks stage for the same version. A task that fails drops its own.
     """
     logs.make_audible()
     if not job.transactional:

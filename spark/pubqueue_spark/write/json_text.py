@@ -123,7 +123,7 @@ def _date(value: object) -> str:
 
 
 def _timestamp(value: object) -> str:
-    # Spark hands timestamps over in the time zone of the worker process, without saying so.
+    # Spark passes timestamps in the time zone of the worker process, without naming it.
     moment = cast("datetime", value).astimezone(UTC)
     return f'"{moment.replace(tzinfo=None).isoformat()}Z"'
 

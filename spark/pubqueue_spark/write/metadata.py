@@ -1,4 +1,4 @@
-"""What stands beside the item in a publish: when it may go out, which go first, and its headers."""
+"""The metadata of an item in a publish: its earliest delivery, its priority, and its headers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _until(moment: object) -> str | None:
     if moment is None:
         return None
     assert isinstance(moment, datetime)
-    # Spark hands timestamps over in the time zone of the worker process, without saying so.
+    # Spark passes timestamps in the time zone of the worker process, without naming it.
     left = (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()
     return _seconds("not_before", left) if left > 0 else None
 

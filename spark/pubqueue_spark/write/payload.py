@@ -26,8 +26,8 @@ DEEPEST: Final = 100
 def payload(text: str) -> bytes:
     """Return one XML element as it is sent; raises ValueError with the reason why it cannot be.
 
-    What has no namespace stays without one: unless the root names a default namespace, it says
-    xmlns='' in the stanza, or unprefixed elements would become elements of XEP-0060.
+    An element without namespace stays without one: unless the root declares a default namespace, it
+    gets xmlns='' in the stanza, or unprefixed elements would become elements of XEP-0060.
     """
     if not text.strip():
         raise ValueError("the payload is empty; it must be one XML element")
@@ -57,7 +57,7 @@ class _Element:
         self._root: int | None = None
         self._needs_namespace = True
         self._cuts: list[tuple[int, bytes]] = []
-        # As UTF-8, whatever the XML declaration says: this text was a string.
+        # as UTF-8, whatever the XML declaration names: this text was a string
         self._expat = expat.ParserCreate("utf-8", namespace_separator=" ")
         self._expat.StartDoctypeDeclHandler = self._refuse_dtd
         self._expat.StartNamespaceDeclHandler = self._namespace
@@ -92,7 +92,7 @@ class _Element:
 
     def _namespace(self, prefix: str | None, _uri: str | None) -> None:
         if self._root is None and prefix is None:
-            self._needs_namespace = False  # the root says what its default namespace is, or none
+            self._needs_namespace = False  # the root declares its default namespace, or has none
 
     def _start(self, _name: str, _attributes: dict[str, str]) -> None:
         if self._root is None:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class RowResults:
-    """Counts what the service took, and finds for each bad row what `onError` says."""
+    """Counts the rows that the service accepted, and handles each bad row by `onError`."""
 
     def __init__(self, rows: Rows, bundles: Bundles, settings: Settings) -> None:
         self.items = 0
@@ -58,9 +58,10 @@ class RowResults:
             self.bytes += item.size - (before or 0)
 
     def refused(self, request: Request, refusal: Refusal, retried: int) -> list[Publish]:
-        """Treat a publish that the service will not take: as a bad row, if the row is to blame.
+        """Treat a publish that the service refuses: as a bad row, if the row is the cause.
 
-        Of several rows it does not say which: they are sent again in two halves.
+        If there are several rows, the refusal does not name the cause: they are sent again in two
+        halves.
         """
         assert isinstance(request, Publish)
         verdict = refusals.judge(refusal)

@@ -40,7 +40,7 @@ class Item:
     xml: bytes
     """The element <item/>."""
     beside: str
-    """What stands beside the publish for it."""
+    """The elements beside the publish for it."""
     size: int
     """Bytes of the payload."""
     raw: object
@@ -53,7 +53,7 @@ class Item:
 
 @dataclass(slots=True)
 class Publish:
-    """Items of one node with the same beside them, ready to be sent; see Request."""
+    """Items of one node with the same elements beside them, ready to be sent; see Request."""
 
     items: Sequence[Item]
     body: bytes
@@ -86,7 +86,7 @@ class Rows:
     ids: str
     partition: int
     mark: str = ""
-    """What stands beside each publish: the transaction that it belongs to."""
+    """The element beside each publish: the transaction that it belongs to."""
 
     def item(self, number: int, row: Sequence[object]) -> Item:
         """Return the item of a row; raises Unfit."""

@@ -46,7 +46,7 @@ COLUMNS: Final[dict[str, tuple[Types, str]]] = {
     "priority":   (WHOLE,            "int"),
     "delay":      (SECONDS,          "double"),  # seconds until the first delivery
     "not_before": ((TimestampType,), "timestamp"),
-    "ttl":        (SECONDS,          "double"),  # seconds until nobody should do it any more
+    "ttl":        (SECONDS,          "double"),  # seconds after which it is not worth doing any more
     "headers":    ((MapType,),       "map<string,string>"),
 }
 # fmt: on

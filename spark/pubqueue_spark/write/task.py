@@ -70,7 +70,8 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
     """Publish the rows of the task that this is called in; returns when each of them is confirmed."""
     task = TaskContext.get()
     assert task is not None, "write() runs in a task of Spark"
-    # No number of Spark's: each driver begins with its own anew, and what one has staged that died may be there.
+    # not a number of Spark's: each driver restarts its own, and a dead one may have left staged
+    # items
     part, attempt = task.partitionId(), secrets.randbits(53)
     logs.make_audible()
     settings = job.settings
@@ -110,7 +111,7 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
 
 
 def _drop(settings: Settings, mark: Mark, own: transactions.Part, application: str) -> None:
-    """Drop what this attempt has staged: the driver is told of no attempt that failed."""
+    """Drop what this attempt has staged: the driver does not know attempts that failed."""
     with suppress(PubqueueSparkError):  # it goes in time; why the task has failed is what matters
         question = transactions.abort(mark, [own])
         ask(settings, question, retries=1, who=f"partition {own.number}", application=application)
@@ -164,7 +165,7 @@ def _items(rows: Rows, results: RowResults, chunk: Iterable[tuple[int, Row]]) ->
 
 
 class Pace:
-    """Keeps a task to so many rows a second; None: as fast as it goes."""
+    """Limits a task to this many rows a second; None: no limit."""
 
     def __init__(
         self,
@@ -180,7 +181,7 @@ class Pace:
         """Rows to be sent at once: a tenth of a second's."""
 
     def wait(self, rows: int) -> None:
-        """Wait as long as so many rows take; time that was lost is not made good by a burst."""
+        """Wait as long as this many rows take; lost time is not made up for by a burst."""
         if self._rate is None:
             return
         now = self._clock()
@@ -191,7 +192,7 @@ class Pace:
 def stream_mark(settings: Settings) -> tuple[str, int]:
     """Return query and batch of the streaming task that this is called in.
 
-    Spark tells a stream's writer neither; its tasks carry both. The query's id is kept in the
+    Spark passes neither to a stream's writer; its tasks have both. The query's id is kept in the
     checkpoint, unlike the id of a run.
     """
     task = TaskContext.get()

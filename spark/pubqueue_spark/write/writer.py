@@ -1,7 +1,7 @@
 """The two writers of Spark's interface, one for a batch and one for a stream.
 
-Spark pickles them. What they do is imported by name where it is done: a class that was pickled by value
-has globals of its own, made anew for each task, and in them no stream is kept.
+Spark pickles them. What they do is imported by name where it is done: a class that was pickled by
+value has globals of its own, created again for each task, and in them no stream is kept.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class PubqueueStreamWriter(DataSourceStreamWriter):
         return task.write(self.job, Mark(*task.stream_mark(self.job.settings)), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's
-        """Make the batch visible; its tasks say which query it belongs to."""
+        """Make the batch visible; its tasks name the query it belongs to."""
         from pubqueue_spark.write import finish  # noqa: PLC0415
 
         if done := finish.finished(messages):
             finish.commit(self.job, replace(done[0].mark, version=batchId), done)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Drop what the tasks have staged that lived to say so.
+        """Drop what the tasks have staged that lived to report it.
 
         The rest is dropped with the next commit of the same batch, or when it expires.
         """

@@ -38,7 +38,7 @@ EXAMPLE: Final = "xmpp://bot@example.org/queue.example.org"
 
 
 class Connect(TypedDict, total=False):
-    """How a worker or publisher connects, besides its `jid` and `password`: keyword arguments, all of them optional."""
+    """How a worker or publisher connects, in addition to its `jid` and `password`: keyword arguments, all of them optional."""
 
     service: str | None
     """The address of the service, such as `queue.example.org`."""

@@ -141,7 +141,7 @@ class ConnectionKeeper:
         except PubqueueError as error:
             log.error("publisher.failed", why=str(error))
             self._failure = error
-            self._online.set()  # those who wait are to see it
+            self._online.set()  # the tasks that wait have to see it
 
     async def _connect(self, passing: type[LoginFailed]) -> None:
         assert self._client is not None, "it is made before"

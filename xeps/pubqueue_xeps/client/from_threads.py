@@ -16,6 +16,6 @@ def wait_for(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
-    except BaseException:  # interrupted, above all: nobody waits for it any more
+    except BaseException:  # interrupted, above all: no thread waits for it any more
         future.cancel()
         raise

@@ -100,7 +100,7 @@ class Publications:
             ) from None
 
     async def retract(self, node: str, item: str, timeout: float | None) -> Retracted:  # noqa: ASYNC109 - a promise
-        """Return when the service has deleted the item, or has said that it is not there; `timeout` is in seconds.
+        """Return when the service has deleted the item, or has answered that it does not exist; `timeout` is in seconds.
 
         Raises NoSuchNode, Refused, ServiceUnavailable or NotConfirmed.
         """

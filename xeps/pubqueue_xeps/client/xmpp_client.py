@@ -1,4 +1,4 @@
-"""An XMPP client connection that says in one sentence why it could not be made.
+"""An XMPP client connection that reports in one sentence why it could not be made.
 
 slixmpp retries an unreachable server for ever and reports each failure as an event; `login` waits
 for the first event that decides, and turns it into a return or an exception.
@@ -43,7 +43,7 @@ MECHANISMS: Final = frozenset(
 )
 
 _NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts nobody, for clients without TLS: slixmpp would read the system's authorities for a tenth of a second."""
+"""Trusts no authority, for clients without TLS: slixmpp would read the system's authorities for a tenth of a second."""
 
 
 class Client(ClientXMPP):

@@ -1,12 +1,15 @@
-"""Ask for work and wait for its result: a node for the replies, and how each finds who asked.
+"""Ask for work and wait for its result: a node for the replies, and how each reply finds its asker.
 
-An asker has one node for replies, `replies/` and its bare JID, which it makes when it first asks: a plain node (no queue),
-where anybody may publish, and only its owner may read. An item that is asked carries two headers: `reply-to` names that
-node, `correlation-id` the reply. The worker publishes the reply under that very id, so a reply that is sent twice is
-one. The node keeps replies for a day, whether the asker is there or not: the asker subscribes to get them quickly, and
-looks for its own after each reconnect and now and then, for a notification may be lost where an item is not.
+An asker has one node for replies, `replies/` and its bare JID, which it makes when it first asks: a
+plain node (no queue), where any account may publish, and only its owner may read. An item that is
+asked carries two headers: `reply-to` names that node, `correlation-id` the reply. The worker
+publishes the reply under that very id, so a reply that is sent twice is one. The node keeps replies
+for a day, whether the asker is connected or not. The asker subscribes to get them quickly, and
+looks for its own after each reconnect and now and then, because a notification may be lost when an
+item is not.
 
-A service whose operator lets nobody create nodes has the node declared in its configuration.
+If the operator of a service lets no accounts create nodes, the node has to be declared in its
+configuration.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class Reply(Content):
 
 
 class _Wait:
-    """One who waits: `news` is set when there is a reply, or a reason to look for it."""
+    """A task that waits for a reply: `news` is set when there is a reply, or a reason to look for it."""
 
     __slots__ = ("news", "reply")
 
@@ -107,7 +110,7 @@ class Replies:
         try:
             async with asyncio.timeout(timeout):
                 await self._listen()
-                # one that has come while nobody was there
+                # a reply that came while the asker was disconnected
                 if new.id is not None and (reply := await self._look(wanted)) is not None:
                     return reply
                 asked = replace(new, id=name, headers=headers)
@@ -166,7 +169,7 @@ class Replies:
         return wait.reply
 
     def _doubt(self) -> None:
-        """Subscribe again, in case that we have been forgotten; not for each of many who wait."""
+        """Subscribe again, in case the service has lost the subscription; once for all tasks that wait."""
         if asyncio.get_running_loop().time() >= self._settled + self._timings.answer:
             self._session = 0
 
@@ -199,11 +202,11 @@ class Replies:
         try:
             await self._set(f"<create node={quote(self._node)}/>{form}")
         except PubqueueError as error:
-            return error  # it is there, or we may not: subscribing tells
+            return error  # it exists, or we may not: subscribing shows which
         return None
 
     async def _check_ownership(self) -> None:
-        """Raise Refused unless we own the node, and nobody reads it unasked: else replies would be another's to read."""
+        """Raise Refused unless we own the node and others cannot read it: else other accounts could read replies."""
         words = f"the settings of the node {self._node!r}"
         inner = f"<pubsub xmlns='{PUBSUB}#owner'><configure node={quote(self._node)}/></pubsub>"
         try:

@@ -1,7 +1,7 @@
-"""What an unlock says about the work, and the exceptions by which a handler says it.
+"""The outcomes of an unlock, and the exceptions by which a handler chooses one.
 
-An unlock may carry an outcome to a service that supports `urn:x-pubqueue:0`; any other service gets a plain unlock
-(XEP-0254 section 2.4), which is the same as a release.
+An unlock may carry an outcome to a service that supports `urn:x-pubqueue:0`; any other service gets
+a plain unlock (XEP-0254 section 2.4), which is the same as a release.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ MAX_REASON: Final = 1023
 
 @dataclass(frozen=True, slots=True, init=False)
 class Outcome:
-    """What an unlock says about the work.
+    """How the attempt ended, in an unlock.
 
-    release: not counted as a failure; the item is delivered again. failed: counts as a failure; an item that has
-    failed too often is dead. reject: the item is dead at once. `delay` is how long a released or failed item waits at
-    least, given as seconds, a timedelta or an aware datetime, and read as seconds. `reason` is stored with a dead
-    item, where the owners of the queue read it: do not put payload into it. The first 1023 characters of a reason are
-    sent, with U+FFFD in place of characters that XML forbids.
+    release: not counted as a failure; the item is delivered again. failed: counts as a failure; an
+    item that has failed too often is dead. reject: the item is dead at once. `delay` is the minimum
+    time that a released or failed item waits, given as seconds, a timedelta or an aware datetime,
+    and read as seconds. `reason` is stored with a dead item, where the owners of the queue read it:
+    do not put payload into it. The first 1023 characters of a reason are sent, with U+FFFD in place
+    of characters that XML forbids.
     """
 
     type: Literal["release", "failed", "reject"] = "release"

@@ -17,7 +17,7 @@ from pubqueue_xeps.wire.ns import STANZAS
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-# What a server says for a component that is away, or a service that is overloaded.
+# a server's answer for a component that is away, or a service that is overloaded
 TRANSIENT: Final = frozenset(
     {
         "recipient-unavailable",
@@ -36,14 +36,14 @@ class Refusal:
     type: str
     condition: str
     detail: str = ""
-    """XEP-0060's own condition, which says more: payload-too-big, node-full."""
+    """XEP-0060's own condition, which is more precise: payload-too-big, node-full."""
     text: str = ""
 
     @property
     def is_transient(self) -> bool:
-        """Whether to ask again: a server or service that is away or overloaded, or has a temporary fault.
+        """Whether a retry may help: the server or service is away or overloaded, or has a temporary fault.
 
-        A service whose error is of type cancel has a fault of its own, and would have it again.
+        An error of type cancel is a lasting fault of the service, and would occur again.
         """
         if self.condition == "internal-server-error":
             return self.type == "wait"

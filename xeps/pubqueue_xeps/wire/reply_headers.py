@@ -8,7 +8,7 @@ from typing import Final
 REPLY_TO: Final = "reply-to"
 CORRELATION: Final = "correlation-id"
 PLACE: Final = "replies/"
-"""What the name of each node for replies begins with: a worker replies nowhere else, whatever an asker says."""
+"""The prefix of the names of nodes for replies: a worker replies nowhere else, whatever an asker requests."""
 
 MAX_ID_BYTES: Final = 1023
 """Bytes of an id (XEP-0060 12.9 and RFC 7622 3.4)."""

@@ -80,7 +80,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             if task is None or task.cancelling():
                 raise
-            # something that the handler waited for was cancelled, and nobody wants this to end
+            # something that the handler waited for was cancelled, not this task
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the service refuses, and the next item must not suffer for it
             log.error(

@@ -1,11 +1,11 @@
 """The items that a worker holds: those that are locked to it, waiting or begun.
 
-An item is `waiting` from its delivery until it is taken, then `in hand` until it is retracted, unlocked or lost. A
-delivery of an id that is already here is never handed out twice: a copy of the same item only renews the lock, while
-another item under the old id makes the first one lost.
+An item is `waiting` from its delivery until it is taken, then `in hand` until it is retracted,
+unlocked or lost. A delivery of an id that is already here is never passed on twice: a copy of the
+same item only renews the lock, while another item under the old id makes the first one lost.
 
-Stanzas are read synchronously and in order, because the delivery after an answer may be of the very item that the
-answer has freed.
+Stanzas are read synchronously and in order, because the delivery after an answer may be of the very
+item that the answer has freed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MESSAGE: Final = f"{{{CLIENT}}}message"
 
 
 class HeldItems:
-    """The items of one worker: reads stanzas, hands out items and settles them."""
+    """The items of one worker: reads stanzas, passes items on and settles them."""
 
     def __init__(self, service: str, nodes: Sequence[str], timings: Timings) -> None:
         self.service, self.nodes = service, nodes
@@ -90,7 +90,7 @@ class HeldItems:
         """Return the next item, or the one that `wanted` picks, now in hand; None when no more items will come."""
         item = await (self._waiting.pick(wanted) if wanted else self._waiting.get())
         if item is None:
-            self._waiting.put_nowait(None)  # for the others who wait
+            self._waiting.put_nowait(None)  # for the other tasks that wait
             return None
         item.become("in hand")
         item.begun = asyncio.get_running_loop().time()
@@ -194,7 +194,7 @@ class HeldItems:
         token = item.token
         answer = await self._touches.ask(item.place, seconds)
         if item.token != token or item.lock is None:
-            return Answer.AGAIN  # it has come anew meanwhile: that was about the lock before
+            return Answer.AGAIN  # it has been delivered again: the notice was about the lock before
         if isinstance(answer, datetime):
             item.lock = replace(item.lock, deadline=answer)
             item.locked = asyncio.get_running_loop().time()
@@ -212,7 +212,7 @@ class HeldItems:
         """Return when no item is in hand."""
         await self._empty.wait()
 
-    # What the line tells
+    # What arrives on the stream
 
     def read(self, stanza: Element) -> bool:
         """Take an answer to one of our requests, or an event of our queues."""
@@ -240,8 +240,8 @@ class HeldItems:
     def before_subscribing(self) -> bool:
         """Release items that were waiting in an earlier session of our full JID; return whether to end that session altogether.
 
-        It ends if nothing is begun: items that were delivered while nobody was there would otherwise fill the window
-        until they time out.
+        It ends if nothing is begun: items that were delivered while we were disconnected would
+        otherwise fill the window until they time out.
         """
         self._put_aside()
         if self._begun:

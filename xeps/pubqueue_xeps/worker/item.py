@@ -261,7 +261,8 @@ class Item(Content):
             await self.reply(result)
 
     def _follow_up(self, number: int) -> str:
-        # an id may come back for new work, whose follow-ups are others: the time of the publish tells them apart
+        # an id may be used again for new work, whose follow-ups are others: the time of the publish
+        # distinguishes them
         when = "" if self.published is None else f"{self.published.timestamp() * 1000:.0f}/"
         return bounded(f"{self.node}/{self.id}/{when}{number}")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.xep_0254.event import Place
 
 SHORTEST: Final = 0.5
-"""Seconds between two touches of an item, whatever the clocks say: half of the shortest lock."""
+"""Seconds between two touches of an item, at least, whatever the clocks show: half of the shortest lock."""
 
 
 class TouchRequests:
@@ -111,7 +111,7 @@ class Locked(Protocol):
         """Ask once to extend the lock on an item, and take the answer."""
 
     def return_unbegun(self, item: Item) -> None:
-        """Give back an item that is waiting."""
+        """Release an item that is waiting."""
 
 
 class LockExtender:

@@ -62,7 +62,7 @@ class Listener(Protocol):
     def before_subscribing(self) -> bool:
         """Send what must reach the service, in a new session, before it delivers again.
 
-        Say whether all that the service may hold from an earlier session is to be freed.
+        Return whether all that the service may hold from an earlier session has to be freed.
         """
 
     def failed(self, error: PubqueueError) -> None:
@@ -70,10 +70,10 @@ class Listener(Protocol):
 
 
 class QueueSession:
-    """Connects, subscribes, and does both again whenever it has to, until closed.
+    """Connects, subscribes, and repeats both whenever needed, until closed.
 
-    `extended` says whether the service knows `urn:x-pubqueue:0`. It is asked with each
-    subscription, for the service may be another after a silence.
+    `extended` is whether the service supports `urn:x-pubqueue:0`. It is requested with each
+    subscription, because after an outage another service may be running.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class QueueSession:
         self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
 
     async def close(self) -> None:
-        """Tell the service that we leave, and close the stream; nothing is retried any more."""
+        """Send unavailable presence to the service, and close the stream; nothing is retried any more."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
@@ -207,8 +207,9 @@ class QueueSession:
     async def _end_earlier_session(self, plugin: XEP_0254) -> None:
         """Return when the service has freed what an earlier session of our full JID may have left.
 
-        Usually its server has reported that it is gone; if not, we do. Where several processes serve, each stanza may be
-        taken by another of them: what we say of the earlier session must have been taken before the new one begins.
+        Usually its server has reported that it is gone; if not, we do. If several processes serve,
+        each stanza may be processed by another of them: our report about the earlier session must
+        be complete before the new one begins.
         """
         with suppress(IqError):  # a service that lists none is notified in any case
             for look in range(LOOKS):

@@ -90,7 +90,7 @@ ANSWERS: Final[dict[str, Answer]] = {
 
 
 def answer_of(refusal: Refusal) -> Answer | None:
-    """Return what a refusal means for our hold on the item; None if it says nothing about that."""
+    """Return what a refusal means for our hold on the item; None if nothing."""
     return Answer.AGAIN if refusal.is_transient else ANSWERS.get(refusal.condition)
 
 
@@ -270,7 +270,7 @@ class Settlements:
         question.reply = loop.create_future()
         if question.token != question.item.token:
             self._turn_to_new_lock(question)
-        # kept until all is over: a late answer tells what became of an earlier question
+        # kept until all is over: a late answer shows the result of an earlier request
         self._pending[id] = question
         question.ids.append(id)
         # cheaper than asyncio.timeout, for each item

@@ -30,7 +30,7 @@ def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
             result, error = context.run(call), None
         except BaseException as raised:
             result, error = None, raised
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, and no task waits any more
             loop.call_soon_threadsafe(_finish, ended, result, error)
 
     threading.Thread(target=work, name=name, daemon=True).start()

@@ -20,7 +20,7 @@ class WaitingItems(asyncio.Queue["Item | None"]):
     def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's
         self._queue: dict[Item | None, None] = {}
         self._of_node: dict[str, dict[Item, None]] = {}
-        """The items of each node that has any, the node whose turn it is first."""
+        """The items of each node that has any, the next node first."""
         self._news = asyncio.Event()
 
     def _put(self, item: Item | None) -> None:

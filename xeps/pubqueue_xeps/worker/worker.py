@@ -334,7 +334,7 @@ async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
         except asyncio.CancelledError:
             if task is None or task.cancelling():
                 raise
-            # something that the handler waited for was cancelled, and nobody wants this to end
+            # something that the handler waited for was cancelled, not this task
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the handler's, and the next item must not suffer for it
             log.error(

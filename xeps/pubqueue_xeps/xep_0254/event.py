@@ -32,7 +32,7 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """An item is locked to us. A service that knows no `urn:x-pubqueue:0` tells nothing of `lock`.
+    """An item is locked to us. A service that does not know `urn:x-pubqueue:0` sends no `lock`.
 
     `headers` are the publisher's (XEP-0131); of those with the same name it has the last.
     """

@@ -93,12 +93,13 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     ) -> QueueSubscription:
         """Subscribe `jid`, by default our full JID, with a window of `queue_requests` items.
 
-        Our full JID also sends the service directed presence, so that it learns when we go away,
-        and frees what we have (section 4). Doing it again is harmless and sets the window anew. The options go along at once (XEP-0254
-        example 2); a service that answers with another form gets that one filled in (section 2.1).
-        Raises NoSuchNode, NotAQueue, ServiceUnavailable or Refused.
+        Our full JID also sends the service directed presence, so that the service notices when we
+        go away, and frees our items (section 4). Repeating it is harmless and sets the window
+        again. The options are sent with the request (XEP-0254 example 2); if a service answers with
+        another form, that one is filled in (section 2.1). Raises NoSuchNode, NotAQueue,
+        ServiceUnavailable or Refused.
         """
-        # before the answer is here: items come right behind it
+        # before the answer is here: items follow it at once
         self._queues.add((service, node))
         try:
             return await self._subscribe(service, node, jid, queue_requests)
@@ -118,9 +119,9 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         return subscribing.has(answer, self.xmpp.boundjid.full)
 
     async def ask_extended(self, service: str) -> bool:
-        """Ask a service whether it knows `urn:x-pubqueue:0` (XEP-0030 section 3.1).
+        """Ask a service whether it supports `urn:x-pubqueue:0` (XEP-0030 section 3.1).
 
-        One that refuses to say does not. Raises ServiceUnavailable when there is no answer.
+        A refusal counts as no. Raises ServiceUnavailable when there is no answer.
         """
         try:
             found = disco.features(await ask(self.xmpp, service, disco.request(service)))
@@ -132,7 +133,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     async def retract(self, service: str, node: str, item: str) -> None:
         """Delete an item that is done (XEP-0254 section 2.3); raise slixmpp's IqError if refused.
 
-        Returns with the answer. Nothing should be committed before `queue_retract` tells of it.
+        Returns with the answer. Do not commit anything before the event `queue_retract`.
         """
         await self._change(service, f"the retract of {item!r}", ItemRequests(node).retract(item))
 
@@ -225,7 +226,7 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 f"{service} left the subscription to {node!r} {state or 'unknown'}.", node=node
             )
         if jid is None:
-            # each time: nobody replays it to a service that was away
+            # each time: it is not replayed to a service that was away
             xmpp: Any = self.xmpp
             xmpp.send_presence(pto=service)
         return QueueSubscription(service, node, subscriber, subscription.get("subid", ""), requests)

@@ -1,6 +1,6 @@
-"""What is read of a store in pages: each kind says what one row of its page is.
+"""What is read of a store in pages: each kind defines one row of its page.
 
-A page is read of what is written by then, so the rows of a batch are written before it is asked for.
+A page includes what is written by then, so the rows of a batch are written before it is read.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ UNBOUNDED: Final = 1 << 62
 
 
 class Listing(Struct, Generic[R], frozen=True, gc=False):
-    """A question whose answer is rows of one kind, in one order. `after` and `limit` come with it."""
+    """A query whose result is rows of one kind, in one order. `after` and `limit` are passed with it."""
 
 
 class Total(Listing[int], frozen=True, gc=False):
-    """One row: how many rows a listing has in all; of nodes, of people, of subscriptions and of what somebody holds."""
+    """One row: how many rows a listing has in all; of nodes, of accounts, of subscriptions and of held items."""
 
     of: Listing[Any]
 
@@ -54,7 +54,8 @@ class Backward(Listing[R], frozen=True, gc=False):
 class Nodes(Listing[Node], frozen=True, gc=False):
     """Every node, or those with this access model, by name; `after` is a name.
 
-    Of those with an access model: only those whose payloads are of `type`, or of none of the types `but`.
+    Of those with an access model: only those whose payloads are of `type`, or of none of the types
+    `but`.
     """
 
     access: AccessModel | None = None
@@ -67,7 +68,7 @@ Place = int | str
 
 
 class Look(Struct, frozen=True, gc=False):
-    """A place that was looked at for something to hand out; `node` if there is a queue that may have it."""
+    """A place that was examined for items to deliver; `node` if there is a queue that may have some."""
 
     place: Place
     node: NodeName | None
@@ -91,17 +92,17 @@ class FreeSubscriptions(Listing[Subscription], frozen=True, gc=False):
 
 
 class AffiliationsOf(Listing[AffiliationRow], frozen=True, gc=False):
-    """Everybody who is something to the node, or one of these things, by JID; `after` is a JID."""
+    """Every account with an affiliation to the node, or with one of these, by JID; `after` is a JID."""
 
     node: NodeName
     roles: tuple[Affiliation, ...] | None = None
 
 
 class NodesOfAccount(Listing[tuple[Node, Affiliation]], frozen=True, gc=False):
-    """Every node that the account is something to, or one of these things, by name; `after` is a name.
+    """Every node to which the account has an affiliation, or one of these, by name; `after` is a name.
 
-    `access`: only those with one of these access models. `types`: only those whose payloads are of one of these types;
-    `but`: of none of these.
+    `access`: only those with one of these access models. `types`: only those whose payloads are of
+    one of these types; `but`: of none of these.
     """
 
     account: Jid
@@ -119,7 +120,7 @@ class SubscriptionsOfAccount(Listing[Subscription], frozen=True, gc=False):
 
 
 class Subscribers(Listing[Jid], frozen=True, gc=False):
-    """Who subscribes to the node and wants to be told, by JID; `after` is a JID."""
+    """The subscribers of the node that can be notified, by JID; `after` is a JID."""
 
     node: NodeName
 
@@ -132,20 +133,20 @@ class SubscriptionsOf(Listing[Subscription], frozen=True, gc=False):
 
 
 class SeveralOf(Listing[Subscription], frozen=True, gc=False):
-    """Of those who subscribe to the node those who do so several times, by JID up to `through`; `after` is a JID."""
+    """The subscribers of the node that subscribe several times, by JID up to `through`; `after` is a JID."""
 
     node: NodeName
     through: Jid
 
 
 class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], frozen=True, gc=False):
-    """All who subscribe to the node, by JID, or wait to: what the account is to the node, and how the subscription stands."""
+    """All subscribers of the node, by JID, also those that wait: the account's affiliation, and the state of the subscription."""
 
     node: NodeName
 
 
 class Reviews(Listing[NodeName], frozen=True, gc=False):
-    """Nodes whose subscribers are to be looked through, by name; `after` is a name."""
+    """Nodes whose subscribers are to be reviewed, by name; `after` is a name."""
 
 
 class NodeSums(Listing[tuple[int, Holding]], frozen=True, gc=False):
@@ -185,16 +186,17 @@ class MovedTo(Listing[str], frozen=True, gc=False):
 
 
 class FormerSubscribers(Listing[Jid], frozen=True, gc=False):
-    """Who subscribed to the node, which is deleted, wanted to be told and has not been, by JID; `after` is a JID.
+    """Former subscribers of the deleted node that are still to be notified, by JID; `after` is a JID.
 
-    Of several deleted nodes of that name it is the first of which not everybody has been told.
+    If several deleted nodes had that name, this is about the first that still has subscribers to
+    notify.
     """
 
     node: NodeName
 
 
 class UnnotifiedNodes(Listing[tuple[int, NodeName]], frozen=True, gc=False):
-    """Deleted nodes of whose end not everybody has been told, the first one first; `after` is a number."""
+    """Deleted nodes that still have subscribers to notify, the first one first; `after` is a number."""
 
 
 class ItemIds(Listing[ItemId], frozen=True, gc=False):
@@ -224,9 +226,10 @@ class PlaceOf(Listing[int], frozen=True, gc=False):
 class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
     """A node's items with payloads, oldest first; `after` is a sequence number.
 
-    `holders`: only what is locked to one of these. `numbers`: only the items of these numbers, in their order.
-    `newest`: the last so many, still oldest first, and `after` is the number that they are in front of. Of the payloads no
-    more than `room` bytes are returned, then the page ends, but one item at least is.
+    `holders`: only items that are locked to one of these. `numbers`: only the items of these
+    numbers, in their order. `newest`: the last n, still oldest first, and `after` is the number
+    that they are before. The payloads are limited to `room` bytes, at which the page ends, but it
+    has at least one item.
     """
 
     node: NodeName
@@ -272,7 +275,7 @@ class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
 
 
 class Stride(Listing[int], frozen=True, gc=False):
-    """At most one row: the number of the node's item that is `limit` behind `after`; none if there are fewer."""
+    """At most one row: the number of the item `limit` places after `after` in the node; none if there are fewer."""
 
     node: NodeName
 
@@ -295,9 +298,9 @@ class NodeEntries(Listing[NodeEntry], frozen=True, gc=False):
 
 
 class Counted(Listing[tuple[int, Any]], frozen=True, gc=False):
-    """One row: how many of a node's items in this state, queued or dead, stand at the next `limit` places of their order.
+    """One row: how many of a node's items in this state, queued or dead, are at the next `limit` places of their order.
 
-    And the last of these places, None if there are none behind it; `after` is such a place.
+    And the last of these places, None if there are none after it; `after` is such a place.
     """
 
     node: NodeName
@@ -404,9 +407,9 @@ class Winners(Listing[NodeWinners], frozen=True, gc=False):
 
 
 class Conflicts(Listing[Conflict], frozen=True, gc=False):
-    """Winners of a node of which it is open whether they mean the same as what is there; no `after`.
+    """Winners of a node that are not yet compared with the items that have their ids; no `after`.
 
-    With `absorbing`, finished work that still absorbs at that moment is there too.
+    With `absorbing`, finished work that still absorbs at that moment is included.
     """
 
     node: NodeName
@@ -414,7 +417,7 @@ class Conflicts(Listing[Conflict], frozen=True, gc=False):
 
 
 class WinnerClass(Struct, frozen=True, gc=False):
-    """So many winners met an item in this state (or `finished` work); whether with their payload."""
+    """How many winners met an item in this state (or `finished` work), with their payload or another."""
 
     state: str
     same: bool

@@ -50,7 +50,7 @@ class FencedError(StoreError):
 
 
 class UnfitError(StoreError):
-    """The store cannot keep or read a value; nothing of the batch has happened, and trying again is in vain."""
+    """The store cannot keep or read a value; nothing of the batch has happened, and a retry would fail again."""
 
 
 class ForeignStoreError(StoreError):
@@ -58,19 +58,19 @@ class ForeignStoreError(StoreError):
 
 
 class UnreachableStoreError(ForeignStoreError):
-    """The store is kept by somebody who does not answer, or has no place for us at present."""
+    """The server of the store does not answer, or has no room for us at present."""
 
 
 class Transaction(Protocol):
-    """One transaction: rows as they are by now, and what is written to them.
+    """One transaction: rows as they are now, and what is written to them.
 
-    Whatever goes wrong in it is a StoreError. A transaction in which anything has gone wrong does nothing more and
-    is never committed, also if whoever asked has caught the error.
+    Every error in it is a StoreError. A transaction in which an error has occurred does nothing
+    more and is never committed, even if the caller has caught the error.
     """
 
     @property
     def foreign(self) -> bool:
-        """Whether somebody else has written since the last transaction that this store began."""
+        """Whether another process has written since the last transaction that this store began."""
 
     def load(self, needs: Needs) -> Rows:
         """Return the rows that are there, in a handful of statements whatever their number."""
@@ -78,27 +78,27 @@ class Transaction(Protocol):
     def ready(
         self, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach = FAR
     ) -> Ready:
-        """Return for each node so many items that are queued, the first by priority and then by age.
+        """Return queued items of each node, as many as `rooms` has for it, the first by priority and then by age.
 
-        Of a group these are the items whose turn it is, by the number of the turn instead of their own. Items that are put
-        aside come besides, as many again at most, in the same order. None whose time to live has ended is among them; of
-        these no more are passed over than `reach` says, in all nodes together. No more come when the payloads are so many
-        bytes.
+        Of a group these are the items that have its turn, by the number of the turn instead of
+        their own. Items that are put aside come in addition, up to as many again, in the same
+        order. Expired items are left out; the number of those that are skipped is bounded by
+        `reach`, in all nodes together. The result ends when the payloads have `byte_count` bytes.
         """
 
     def due(self, now: Millis, limit: int) -> Due:
-        """Return what has run out by now, of each kind so many at most."""
+        """Return what has expired by now, up to `limit` of each kind."""
 
     def next_due(self) -> Millis | None:
         """Return when the next lock, pause, life or wait for a commit ends, or a schedule is due; the past if there is litter."""
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
-        """Return rows of a listing behind `after` (None: from its beginning), so many at most."""
+        """Return up to `limit` rows of a listing after `after` (None: from its beginning)."""
 
     def number(self, sequence: str, count: int) -> int:
-        """Reserve so many numbers of a sequence, which begins with 1, and return the first.
+        """Reserve `count` numbers of a sequence, which begins with 1, and return the first.
 
-        They are higher than any before, also after the newest item has gone.
+        They are higher than any before, even after the newest item has been removed.
         """
 
     def write(self, writes: Writes) -> None:
@@ -130,28 +130,28 @@ class Instances(Protocol):
         """
 
     async def renew(self) -> None:
-        """Say that this process lives; to be called about once a second.
+        """Report that this process lives; to be called about once a second.
 
         Raises:
-            FencedError: its number is another's: batches come to nothing, and it has to enter again.
-            StoreError: it could not be said.
+            FencedError: another process has its number: batches have no effect, and it has to enter again.
+            StoreError: it could not be reported.
 
         """
 
     async def abandoned(self) -> list[int]:
         """Return the numbers of processes that have ended without leaving; they are ours now, until we `leave` them.
 
-        Those that have not said for long that they live count as ended, and are fenced.
+        Those that have not reported for long count as ended, and are fenced.
 
         Raises:
-            StoreError: the store cannot say.
+            StoreError: the store does not answer.
 
         """
 
     async def hear(self, patience: float) -> None:
-        """Return when another process has said that it changed the store, or may have, or so many seconds later.
+        """Wait until another process reports a change, or until `patience` seconds have passed.
 
-        A store whose processes cannot speak to each other returns when that time is over.
+        If the processes of a store cannot notify each other, it returns after that time.
         """
 
     async def leave(self, number: int) -> None:
@@ -166,11 +166,11 @@ class Store(Protocol):
         """The processes that serve from it."""
 
     async def open(self) -> None:
-        """Make ready, on the newest schema. Opening twice does no harm.
+        """Prepare the store, with the newest schema. Opening twice does no harm.
 
         Raises:
-            ForeignStoreError: what is there is not ours, is newer than this program, or is unusable.
-            UnreachableStoreError: that may pass.
+            ForeignStoreError: the database is not ours, is newer than this program, or is unusable.
+            UnreachableStoreError: it is not reachable now; that may be temporary.
 
         """
 
@@ -200,6 +200,6 @@ class Store(Protocol):
         """Return whether another process has changed the store since the last call.
 
         Raises:
-            StoreError: the store cannot say.
+            StoreError: the store does not answer.
 
         """

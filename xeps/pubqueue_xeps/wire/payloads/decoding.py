@@ -63,9 +63,9 @@ EXPECTED: Final = re.compile(r"Expected `[^`]*`( (>|<|>=|<=) [-+.e\d]+)?")
 
 
 class DecodeError(Reject):
-    """The payload is not what the type says; names the field, never its value.
+    """The payload does not match the type; names the field, never its value.
 
-    No other worker could read it either, so a handler from which it comes rejects the item.
+    No other worker could read it either, so a handler that lets it through rejects the item.
     """
 
 
@@ -200,7 +200,7 @@ def _local(name: str) -> str:
 
 
 def _sentence(message: str, struct: str) -> str:
-    """Say what is wrong without the value, which some of msgspec's messages hold."""
+    """Return what is wrong without the value, which some of msgspec's messages contain."""
     place = PLACE.search(message)
     path = place[1] if place else ""
     if missing := MISSING.match(message):

@@ -54,5 +54,5 @@ def _xml(payload: object) -> str:
     assert isinstance(payload, Element) or iselement(payload), "an element"
     try:
         return xml_text(payload, PUBSUB)
-    except (TypeError, AttributeError):  # of a number, say, where an element has its text
+    except (TypeError, AttributeError):  # a number, for example, in place of an element's text
         raise TypeError("has a name, text or attribute that is no str") from None

@@ -44,14 +44,14 @@ class Content(ABC):
     def decode(self, wanted: Any) -> Any: ...  # noqa: ANN401 - a union, say, which is no class
 
     def decode(self, wanted: Any) -> Any:
-        """Read the payload as a value of type `wanted`; `pubqueue_xeps.wire.payloads.decoding` says how.
+        """Read the payload as a value of type `wanted`; `pubqueue_xeps.wire.payloads.decoding` describes how.
 
-        JSON is read as anything that msgspec knows: structs, dataclasses, `dict[str, int]`, `list[Flight]`, str,
-        bytes, datetime, `int | None`. XML is read as a msgspec struct.
+        JSON is read as anything that msgspec knows: structs, dataclasses, `dict[str, int]`,
+        `list[Flight]`, str, bytes, datetime, `int | None`. XML is read as a msgspec struct.
 
-        Raises DecodeError, which names the field and never its value. It is a Reject: left to itself,
-        it makes an item dead at once, for no other worker could read it either. Raises TypeError for a type
-        that no payload of this kind could be read as.
+        Raises DecodeError, which names the field and never its value. It is a Reject: a handler
+        that does not catch it makes the item dead at once, because no other worker could read it
+        either. Raises TypeError for a type that no payload of this kind could be read as.
         """
         return decoding.decode(self._there(), wanted)
 

@@ -53,7 +53,8 @@ class Event:
 class EventPage:
     """All events up to `through` that the asker may read; the log goes from `oldest` to `newest`.
 
-    Both are 0 before the first event. Who has read up to `n` has lost events if `oldest` is above n + 1.
+    Both are 0 before the first event. A reader that has read up to `n` has missed events if
+    `oldest` is above n + 1.
     """
 
     entries: tuple[Event, ...]
@@ -78,7 +79,7 @@ class DeadLetter:
 class ReadItem:
     """An item as it was when it was read. `size` is that of its payload in bytes.
 
-    `error` is why it failed or was given back last, where that is not the reason of its death.
+    `error` is the reason of its last failure or release, if that is not the reason of its death.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""From page to page through what a service lists, whoever asks and however.
+"""Walks through the pages of a list, for any caller and any kind of request.
 
 walk = Walk(after=0)
 while walk.more:

@@ -1,9 +1,9 @@
-"""Transactions of the service, as publishers speak of them (urn:x-pubqueue:0#transactions).
+"""Transactions of the service, in the publisher's requests (urn:x-pubqueue:0#transactions).
 
-Items are staged under (app, version, part, attempt) and seen by nobody, until a commit names the
+Items are staged under (app, version, part, attempt) and stay invisible, until a commit names the
 attempts that won; then all of them appear at once, in every node, and the service remembers the
-version of the app. What is staged or committed for a version at or below it is skipped. So it does not
-matter how often a task ran, nor how often a batch did.
+version of the app. What is staged or committed for a version at or below it is skipped. So it does
+not matter how often a task ran, nor how often a batch did.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Mark:
         attempt: int,
         visibility: Literal["commit", "immediate"] = "commit",
     ) -> str:
-        """Return what stands beside the publishes of one attempt of a part."""
+        """Return the element beside the publishes of one attempt of a part."""
         seen = None if visibility == "commit" else visibility
         return self.words("txn", part=part, attempt=attempt, visibility=seen)
 
@@ -72,7 +72,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the record of a transaction keeps beside its items."""
+    """The figures in the record of a transaction, in addition to its items."""
 
     skipped: int
     dead_lettered: int
@@ -90,11 +90,11 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class OnTaken:
-    """What becomes of staged items whose ids are taken when they are committed.
+    """What happens to staged items whose ids are taken when they are committed.
 
-    Taken is an id whose item is locked, or dead with another payload. fail: the commit is refused, and
-    names them. skip: they are left out. dead-letter: they go to `dead_letter_node`, a queue, under ids that
-    begin with their node and id.
+    Taken is an id whose item is locked, or dead with another payload. fail: the commit is refused,
+    and names them. skip: they are left out. dead-letter: they go to `dead_letter_node`, a queue,
+    under ids that begin with their node and id.
     """
 
     do: Literal["fail", "skip", "dead-letter"] = "fail"
@@ -157,7 +157,7 @@ def abort(mark: Mark, parts: Sequence[Part] | None = None) -> IqRequest:
 
 
 def aborts(mark: Mark, parts: Sequence[Part]) -> list[IqRequest]:
-    """Ask to drop what these attempts have staged, so many in a question as a stanza has room for."""
+    """Ask to drop what these attempts have staged, as many in a request as a stanza has room for."""
     return [abort(mark, parts[at : at + COMPACT]) for at in range(0, len(parts), COMPACT)]
 
 
@@ -175,7 +175,7 @@ def read_last(answer: Element) -> int | None:
 
 
 def read_committed(answer: Element) -> Committed:
-    """Return what an answer to `commit` says; raises ValueError if it is none."""
+    """Return the contents of an answer to `commit`; raises ValueError if it is not one."""
     found = answer.find(f"{{{ns.PUBQUEUE}}}committed")
     if found is None:
         raise ValueError("the result of a commit does not say what it did")

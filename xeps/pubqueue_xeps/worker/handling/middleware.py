@@ -159,7 +159,7 @@ def facts_of(item: Item) -> Facts:
 def _call_report(report: Callable[..., object], *words: object) -> None:
     try:
         report(*words)
-    except Exception as error:  # the report's, from which no item shall suffer
+    except Exception as error:  # a fault of the report, which must not affect the item
         log.error("middleware.report_failed", error=type(error).__name__, exc_info=trimmed(error))
 
 
