@@ -157,10 +157,14 @@ class Rig:
         return int(version)
 
     def notes_something(self) -> bool:
-        """Whether the next batch may write even if it is refused: a sign of life, or which deliveries have left."""
+        """Whether the next batch may write even if it is refused.
+
+        It may note a sign of life and which deliveries have left, and put an item aside for other workers than its last.
+        """
         noted = self.broker.undelivered._mark._at
         silent = self._look.execute("SELECT 1 FROM subscription WHERE unanswered").fetchone()
-        return bool(silent) or noted is None or self._clock + STEP - noted >= LAG
+        avoided = self._look.execute("SELECT 1 FROM item WHERE avoid IS NOT NULL").fetchone()
+        return bool(silent or avoided) or noted is None or self._clock + STEP - noted >= LAG
 
     def complaints(self) -> list[str]:
         """Return what has been logged since the last call above the level of a mere message."""
