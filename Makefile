@@ -27,7 +27,7 @@ help: ## show this help
 setup: ## install what is missing: system packages, then .venv from the lock file
 	@tools/setup
 
-demo: ## run the main job end to end (ITEMS=500 WORKERS=4 for a smaller run; STORE=postgres INSTANCES=2)
+demo: ## run a complete example (ITEMS=500 WORKERS=4 for a smaller run; STORE=postgres INSTANCES=2)
 	@SETUP_FOR=demo SETUP_STORE=$(STORE) tools/setup
 	@exec .venv/bin/pubqueue demo $(if $(ITEMS),--items $(ITEMS)) $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))

@@ -40,7 +40,7 @@ async def test_it_makes_no_store(tmp_path):
     store = tmp_path / "pubqueue.db"
     assert out.splitlines() == [
         "configuration: good, 1 declared nodes",
-        f"store: {store} is not there yet; the start of the service makes it",
+        f"store: {store} does not exist yet; the service creates it when it starts",
         f"server: {server.host}:{server.port} accepts {server.domain}",
     ]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["pubqueue.toml"]
@@ -53,7 +53,7 @@ async def test_it_makes_no_schema(tmp_path):
             for _ in range(2):  # the first has made nothing for the second to find
                 code, out, err = await checked(config)
                 assert (code, err) == (0, "")
-                assert "store: the schema pubqueue is not there yet; the start" in out
+                assert "store: the schema pubqueue does not exist yet; the service" in out
             code, out, err = await checked(config, "--prepare")
             assert (code, err) == (0, "")
             assert "store: good, 0 nodes" in out

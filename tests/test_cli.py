@@ -103,7 +103,7 @@ async def test_check_says_what_is_good(tmp_path):
         assert (code, err) == (0, "")
     assert out.splitlines() == [
         "configuration: good, 0 declared nodes",
-        f"store: {tmp_path}/store.db is not there yet; the start of the service makes it",
+        f"store: {tmp_path}/store.db does not exist yet; the service creates it when it starts",
         f"server: {server.host}:{server.port} accepts {server.domain}",
     ]
 
@@ -115,7 +115,7 @@ async def test_check_tells_what_a_database_may_lose(tmp_path):
             code, out, err = await said("check", *arguments)
     assert (code, err) == (0, "")
     assert out.splitlines()[1:3] == [
-        "store: the schema pubqueue is not there yet; the start of the service makes it",
+        "store: the schema pubqueue does not exist yet; the service creates it when it starts",
         "store: the server has fsync off: a loss of power may destroy everything",
     ]
 
@@ -132,7 +132,7 @@ async def check(server, folder, **changed):
 async def test_check_with_a_wrong_secret(tmp_path):
     async with StubServer(secret="another") as server:
         sentence = await check(server, tmp_path)
-    assert "refuses queue.localhost (not-authorized): is the secret" in sentence
+    assert "refuses queue.localhost (not-authorized): does the secret" in sentence
 
 
 async def test_check_with_nobody_at_the_port(tmp_path):
@@ -350,7 +350,7 @@ async def test_a_name_that_the_server_does_not_know_is_told_with_its_port(tmp_pa
     ("kind", "sentence"),
     [
         (Prosody, "(host-unknown): the server has no component other.localhost on port {port}\n"),
-        (Ejabberd, " ejabberd says the same of a name that it does not know\n"),
+        (Ejabberd, " ejabberd sends the same error for an unknown name\n"),
     ],
 )
 async def test_a_real_server_that_does_not_know_the_name(tmp_path, kind, sentence):
@@ -381,7 +381,7 @@ async def test_a_server_that_refuses_or_has_another_is_told_in_one_sentence(tmp_
             code, out, err = await said(command, *arguments, f"--secret-file={tmp_path}/wrong")
             (sentence,) = [line for line in err.splitlines() if line.startswith("pubqueue: ")]
             assert (code, SECRET in err) == (1, False)
-            assert "refuses queue.localhost (not-authorized): is the secret" in sentence
+            assert "refuses queue.localhost (not-authorized): does the secret" in sentence
             assert "ready" not in out
         right = {"PUBQUEUE_SECRET": server.secret}
         code, out, err = await said("check", *arguments, **right)

@@ -299,10 +299,10 @@ async def test_a_change_of_the_program_begins_it_anew(server, program, folder):
         await publish("i1")
         await running.line("done i1")
         (folder / "app.py").write_text("def (")
-        assert await running.line("starting again") == "pubqueue: app.py changed, starting again"
+        assert await running.line("restarting") == "pubqueue: app.py changed, restarting"
         await running.line("the module app cannot be imported")
         (folder / "app.py").write_text(APP.replace("{said}", "done anew"))
-        await running.line("starting again")
+        await running.line("restarting")
         await running.line("connected")
         await publish("i2")
         await running.line("done anew i2")

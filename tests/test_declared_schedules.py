@@ -91,7 +91,7 @@ UNFIT = [
     ({"zone": "Mars/Olympus"}, "zone 'Mars/Olympus' is no time zone that is known here"),
     ({"json": None}, "either payload or json is needed, not both"),
     ({"payload": "<job xmlns='urn:x'/>"}, "either payload or json is needed, not both"),
-    ({"json": None, "payload": "<job>"}, "the payload is no XML element"),
+    ({"json": None, "payload": "<job>"}, "the payload is not an XML element"),
     ({"json": None, "payload": "<job/>"}, "the payload's element needs a namespace"),
     (
         {"json": None, "payload": "<!DOCTYPE a><a xmlns='urn:x'/>"},

@@ -38,7 +38,7 @@ def test_man_shows_each_without_a_warning(written):
 
 def test_a_page_says_what_help_says():
     page = manpages.pages()["pubqueue-redrive.1"]
-    assert "Give dead items another life." in page
+    assert "Requeue dead items." in page
     assert "\\-\\-to NODE" in page
     assert "PUBQUEUE_URL" in page
     assert ".nf\nbash: eval" in manpages.pages()["pubqueue-completion.1"]

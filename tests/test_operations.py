@@ -74,7 +74,7 @@ def test_json_is_one_line_whatever_stands_in_it(capsys):
 def test_who_is_no_terminal_has_to_say_yes(name):
     result = CliRunner().invoke(main, [name, "jobs"], env={"PUBQUEUE_URL": ""})
     assert result.exit_code == 2
-    assert result.output.endswith("Nothing is done without --yes.\n")
+    assert result.output.endswith("Pass --yes to confirm.\n")
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_a_variable_that_nobody_reads_is_told():
     result = CliRunner().invoke(main, ["completion", "bash"], env=variables)
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "pubqueue: PUBQUEUE_FROB in the environment is no setting of pubqueue",
-        "pubqueue: PUBQUEUE_PASWORD in the environment is no setting of pubqueue; did you mean PUBQUEUE_PASSWORD?",
-        "pubqueue: PUBQUEUE_STORRE in the environment is no setting of pubqueue; did you mean PUBQUEUE_STORE?",
+        "pubqueue: PUBQUEUE_FROB in the environment is not a setting of pubqueue",
+        "pubqueue: PUBQUEUE_PASWORD in the environment is not a setting of pubqueue; did you mean PUBQUEUE_PASSWORD?",
+        "pubqueue: PUBQUEUE_STORRE in the environment is not a setting of pubqueue; did you mean PUBQUEUE_STORE?",
     ]
 
 
@@ -115,5 +115,5 @@ def test_where_the_service_is_not_installed_only_clients_variables_are_known(mon
     monkeypatch.setitem(sys.modules, "pubqueue.config.settings", None)
     variables = {"PUBQUEUE_PASWORD": "x", "PUBQUEUE_LOG_LEVEL": "info"}
     assert list(unread(variables)) == [
-        "PUBQUEUE_PASWORD in the environment is no setting of pubqueue; did you mean PUBQUEUE_PASSWORD?"
+        "PUBQUEUE_PASWORD in the environment is not a setting of pubqueue; did you mean PUBQUEUE_PASSWORD?"
     ]

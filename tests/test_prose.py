@@ -1,7 +1,9 @@
 """The texts for users pass the prose linter, which refuses what it should."""
 
+import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,11 @@ def test_strings_and_docstrings_of_modules_are_read(tmp_path):
     )
     code, printed = read(module)
     assert (code, printed) == (1, f"{module}:3: 'shall': write will, must\n")
+
+
+def test_modules_with_texts_for_users_are_read_as_well():
+    places = tomllib.loads((ROOT / "tools" / "prose.toml").read_text())["sources"]["places"]
+    assert "component/pubqueue/cli" in places
+    assert [place for place in places if not (ROOT / place).exists()] == []
+    found = runpy.run_path(str(ROOT / "tools" / "prose"))["pages"]()
+    assert ROOT / "component/pubqueue/cli/management/actions.py" in found

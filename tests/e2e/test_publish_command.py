@@ -80,7 +80,7 @@ async def test_lines_can_be_published_again_and_nothing_doubles(operator):
     assert err.endswith(". 2 items of jobs confirmed.\n")
     mended = text.replace("no json", '"now it is"')
     assert await piped(operator, mended, *words) == (
-        *(0, "4 items of jobs confirmed, 2 of them were there already.\n", ""),
+        *(0, "4 items of jobs confirmed, 2 of them already existed.\n", ""),
     )
     ids = [row["id"] for row in await operator.rows("items", "jobs")]
     assert sorted(ids) == ["night-1", "night-3", "night-4", "night-5"]
@@ -98,11 +98,11 @@ async def test_more_lines_than_are_read_at_once(operator):
     [
         (("nowhere", "{}"), 1, "nowhere"),
         (("jobs", "{"), 2, "the payload is neither JSON nor an XML element"),
-        (("jobs", "<a"), 2, "the payload is no XML element"),
+        (("jobs", "<a"), 2, "the payload is not an XML element"),
         (("jobs", "@/none/there"), 2, "/none/there cannot be read: No such file or directory"),
         (("jobs", "{}", "--header", "kind"), 2, "--header takes 'NAME: VALUE'"),
-        (("jobs", "{}", "--lines", "--id", "a"), 2, "with --lines it is --id-prefix"),
-        (("jobs", "{}", "--id-prefix", "a"), 2, "the id of one item is --id"),
+        (("jobs", "{}", "--lines", "--id", "a"), 2, "with --lines, use --id-prefix"),
+        (("jobs", "{}", "--id-prefix", "a"), 2, "for one item, use --id"),
         (("jobs", "{}", "--id", ""), 2, "--id is empty"),
     ],
 )

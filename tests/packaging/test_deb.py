@@ -163,7 +163,7 @@ async def test_it_is_installed_served_from_upgraded_removed_and_purged(package, 
         # the secret is root's, as the page has it; root checks, and makes nothing
         machine.does("install", "-m", "0600", "/run/of-pubqueue/secret", "/etc/pubqueue/secret")
         said = await asyncio.to_thread(machine.does, "sh", "-c", CHECK)
-        assert "is not there yet; the start of the service makes it" in said
+        assert "does not exist yet; the service creates it when it starts" in said
         assert items_there(machine) == ""
         async with serving(machine, systemd):
             await publish(server, "a")

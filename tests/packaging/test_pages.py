@@ -123,7 +123,7 @@ async def test_the_debian_package(built, tmp_path, machine):
     pages.write("/etc/pubqueue/pubqueue.toml.to-write", CONFIG)
     said = await asyncio.to_thread(pages.type, SERVICE, 1)
     assert "queue.example.org" in said
-    assert "is not there yet; the start of the service makes it" in said
+    assert "does not exist yet; the service creates it when it starts" in said
     await asyncio.to_thread(pages.publish, "a", "b")
     found = await asyncio.to_thread(
         machine.does, "sh", "-c", f"{bot()} pubqueue doctor --config /etc/pubqueue/pubqueue.toml; :"

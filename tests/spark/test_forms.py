@@ -72,7 +72,7 @@ def test_text_travels_in_a_container_of_ours_to_the_character():
 
 def test_auto_does_not_guess():
     assert reason("job") == (
-        "the payload does not begin with '<', and so is no XML element; payloadFormat=json or"
+        "the payload does not begin with '<', so it is not an XML element; payloadFormat=json or"
         " payloadFormat=text sends it as what it is"
     )
     assert "empty" in reason(" ")

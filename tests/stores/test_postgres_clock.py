@@ -139,9 +139,9 @@ async def test_nothing_is_said_of_clocks_that_agree(postgres):
 @pytest.mark.parametrize(
     ("wrong", "level", "says"),
     [
-        (0, Level.GOOD, "the service's machine has the store's time to"),
-        (HOUR * 3 // 2, Level.LOOK, "the service's machine is 1 h (29|30) min ahead of its store"),
-        (-HOUR * 3 // 2, Level.LOOK, "the service's machine is 1 h (29|30) min behind its store"),
+        (0, Level.GOOD, "the clocks of service and store differ by up to"),
+        (HOUR * 3 // 2, Level.LOOK, "the service's clock is 1 h (29|30) min ahead of the store's"),
+        (-HOUR * 3 // 2, Level.LOOK, "the service's clock is 1 h (29|30) min behind the store's"),
     ],
 )
 async def test_a_doctor_tells_how_far_the_clock_of_an_instance_is_from_the_store_s(

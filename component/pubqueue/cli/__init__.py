@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Exit codes: 0 done, 1 it failed, 2 it was asked wrongly."""
+"""The command line: parse, call, print. Exit codes: 0 done, 1 failed, 2 usage error."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ COMMANDS: Final = {
     "worker": ("pubqueue.cli.worker.worker", ""),
     "workers": ("pubqueue.cli.management.lists", ""),
 }
-"""Of each command the module that has a function of its name, and the extra with what that imports, if it needs one."""
+"""For each command the module with a function of its name, and the extra that the module's imports need, if any."""
 
 
 class Commands(Suggesting):
-    """Commands that are imported when they are asked for, so that each needs its own libraries alone."""
+    """Commands that are imported when they are used, so that each needs only its own libraries."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """Name all commands, also those whose libraries are not installed."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import a command; of one that cannot be imported, return what says how to install it."""
+        """Import a command; if it cannot be imported, return one that prints how to install it."""
         if cmd_name not in COMMANDS:
             return None
         module, extra = COMMANDS[cmd_name]
@@ -64,14 +64,14 @@ class Commands(Suggesting):
             command = getattr(import_module(module), cmd_name.replace("-", "_"))
         except ModuleNotFoundError as problem:
             if (problem.name or "").split(".")[0].startswith("pubqueue"):
-                raise  # a fault of ours, and no library that is not there
+                raise  # a fault of ours, not a missing library
             return _not_installed(cmd_name, extra, problem)
         assert isinstance(command, click.Command)
         return command
 
 
 def _not_installed(name: str, extra: str, problem: ModuleNotFoundError) -> click.Command:
-    """Return the command for its line in the help; run, it says what to install."""
+    """Return a command for its line in the help; when it runs, it prints what to install."""
     wanted = f"'pubqueue[{extra}]'" if extra else "--force-reinstall pubqueue"
 
     def say() -> None:
@@ -90,7 +90,7 @@ def _not_installed(name: str, extra: str, problem: ModuleNotFoundError) -> click
 @click.version_option(__version__, prog_name="pubqueue")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Serve a durable work queue in an XMPP network, and run it."""
+    """Run and manage durable work queues in an XMPP network."""
     if ctx.invoked_subcommand == "serve":
         return  # which logs them
     from pubqueue.cli.service.unread import unread  # noqa: PLC0415  # it imports what clients need

@@ -10,33 +10,33 @@ from pubqueue.cli.exit_codes import ASKED_WRONGLY, stop
 
 
 @click.command()
-@click.option("--items", type=int, help="How many flights become work; all of them by default.")
-@click.option("--workers", type=int, default=4, show_default=True, help="How many bots work.")
+@click.option("--items", type=int, help="Number of delayed flights to publish (default: all).")
+@click.option("--workers", type=int, default=4, show_default=True, help="Number of bots.")
 @click.option(
     "--kill-component",
     type=int,
-    help="How often to kill the component at random moments; once if there are more instances.",
+    help="How many times to kill the component at random moments (default: once with several instances).",
 )
 @click.option(
     "--store",
     type=click.Choice(["sqlite", "postgres"]),
     default="sqlite",
     show_default=True,
-    help="Where items are kept; the demo starts a PostgreSQL of its own.",
+    help="The kind of store; the demo starts its own PostgreSQL.",
 )
 @click.option(
     "--instances",
     type=int,
     default=1,
     show_default=True,
-    help="How many instances of the component there are; one is at work, the others wait.",
+    help="Number of instances of the component; one serves, the others stand by.",
 )
 def demo(
     items: int | None, workers: int, kill_component: int | None, store: str, instances: int
 ) -> None:
-    """Play the main job end to end.
+    """Run a complete example.
 
-    Spark writes delayed flights into a queue, bots rebook them, and some of the bots fail.
+    Spark publishes delayed flights to a queue, bots rebook them, and some of the bots fail.
     """
     try:
         from pubqueue_demo.run import run_demo  # noqa: PLC0415  # its libraries are an extra

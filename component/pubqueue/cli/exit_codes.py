@@ -1,4 +1,4 @@
-"""How a command ends that cannot do what it was asked: one sentence, and an exit code."""
+"""How a command that fails ends: one sentence on standard error, and an exit code."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ ASKED_WRONGLY: Final = 2
 
 
 def stop(code: int, sentence: object) -> NoReturn:
-    """Say the sentence on standard error, and exit with the code."""
+    """Print the sentence on standard error, and exit with the code."""
     click.echo(f"pubqueue: {sentence}", err=True)
     sys.exit(code)

@@ -1,8 +1,8 @@
-"""Pages of the manual, made of the commands themselves: `make man` writes one for each of them.
+"""Pages of the manual, generated from the commands: `make man` writes one for each of them.
 
     python -m pubqueue.cli.manpages FOLDER
 
-What `--help` says is what stands there, in the sections that a page of the manual has.
+A page has the text of `--help`, in the sections of a manual page.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENVIRONMENT: Final = (
-    ("PUBQUEUE_URL", "Who you are and where the service is, where there is no --url."),
+    ("PUBQUEUE_URL", "Your account and the service, if --url is not given."),
     ("PUBQUEUE_PASSWORD", "The password of that account."),
-    ("PUBQUEUE_PASSWORD_FILE", "Or a file that has it in its first line."),
+    ("PUBQUEUE_PASSWORD_FILE", "A file with the password in its first line."),
 )
 
-STATUS: Final = (("0", "It is done."), ("1", "It failed."), ("2", "It was asked wrongly."))
+STATUS: Final = (("0", "Success."), ("1", "Failure."), ("2", "Usage error."))
 
 KEPT: Final = "\b\n"
-"""How click is told to leave the lines of a paragraph as they are."""
+"""Click's mark for a paragraph whose lines stay as they are."""
 
 
 def pages() -> dict[str, str]:
@@ -121,7 +121,7 @@ def _joined(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text as roff reads it: none of it is an instruction, and a hyphen is one that can be typed."""
+    """Return text escaped for roff: none of it is an instruction, and a hyphen is one that can be typed."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
 

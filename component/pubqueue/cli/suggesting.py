@@ -1,4 +1,4 @@
-"""Groups of commands that say what somebody may have meant who mistyped one."""
+"""Groups of commands that suggest a similar name for a mistyped command."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pubqueue.core.suggestion import suggestion
 
 
 class Suggesting(click.Group):
-    """A group of commands; an unknown one is an error that names the command that is most like it."""
+    """A group of commands; the error for an unknown command names the most similar one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is asked for."""
+        """Find a command by its name."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             meant = suggestion(name, self.list_commands(ctx))

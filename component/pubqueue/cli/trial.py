@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option(
-    "--page", is_flag=True, help="With the page in the browser; it says where, and how to log in."
+    "--page", is_flag=True, help="Serve the web page too, and print its address and token."
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def trial(command: tuple[str, ...], *, page: bool) -> None:
-    """Open a shell beside a throw-away server and queue.
+    """Open a shell with a temporary server and queue.
 
-    A Prosody and the service, with a queue jobs, run on this machine alone for as long as the shell does. In it
-    PUBQUEUE_URL and PUBQUEUE_PASSWORD say where they are, so that workers and publishers need
-    no settings; its prompt shows (trial). With a COMMAND that is run in place of the shell. When it ends all is gone, items too. Exit
-    codes are those of the shell or the command; 1 if nothing could be started, 2 if there is no Prosody.
+    Prosody and the service, with a queue named jobs, run until the shell ends; only this machine can reach them. The shell sets
+    PUBQUEUE_URL and PUBQUEUE_PASSWORD, so workers and publishers need no settings; its prompt shows (trial). If you give a COMMAND,
+    it runs instead of the shell. At the end everything is deleted, including items. The exit code is that of the shell or the
+    command; 1 if something could not be started, 2 if Prosody is not installed.
     """
     from pubqueue_demo.process import ChildError  # noqa: PLC0415  # a program of its own
     from pubqueue_demo.prosody import NotInstalledError  # noqa: PLC0415

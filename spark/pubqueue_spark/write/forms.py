@@ -71,7 +71,7 @@ def _text(value: object) -> str:
 def _auto(text: str) -> bytes:
     if text.strip() and not text.lstrip().startswith("<"):
         raise ValueError(
-            "the payload does not begin with '<', and so is no XML element; payloadFormat=json or"
+            "the payload does not begin with '<', so it is not an XML element; payloadFormat=json or"
             " payloadFormat=text sends it as what it is"
         )
     return payload(text)

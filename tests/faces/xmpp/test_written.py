@@ -40,8 +40,8 @@ def test_what_is_no_element_is_json():
     [
         ("", "the payload is neither an XML element nor JSON"),
         ("cleanup", "the payload is neither an XML element nor JSON"),
-        ("<job", "the payload is no XML element"),
-        ("<a xmlns='urn:x'/><b xmlns='urn:x'/>", "the payload is no XML element"),
+        ("<job", "the payload is not an XML element"),
+        ("<a xmlns='urn:x'/><b xmlns='urn:x'/>", "the payload is not an XML element"),
         ("<job/>", "the payload's element needs a namespace"),
         (
             "<!DOCTYPE a [<!ENTITY b 'c'>]><a xmlns='urn:x'>&b;</a>",

@@ -32,7 +32,7 @@ def do(
     *,
     for_programs: bool,
 ) -> None:
-    """Have it done, and say so."""
+    """Perform an operation, and print its result."""
 
     async def work(link: Link) -> None:
         page = await link.perform(operation, given)
@@ -55,15 +55,15 @@ def _switching(name: str, about: str) -> click.Command:
 
 # fmt: off
 pause: Final = _switching("pause", """\
-    Hand out nothing more from a queue.
+    Stop delivering items of a queue.
 
-    What workers hold they may finish, and publishers go on.""")
-resume: Final = _switching("resume", "Hand out again from a queue that is paused.")
+    Workers may finish the items that they hold, and publishers may continue.""")
+resume: Final = _switching("resume", "Deliver items of a paused queue again.")
 pause_publishing: Final = _switching("pause-publishing", """\
-    Take nothing more in to a queue.
+    Stop accepting publishes to a queue.
 
-    Publishes are refused for now, and publishers try again later. Workers continue with the existing items.""")
-resume_publishing: Final = _switching("resume-publishing", "Take in again to a queue.")
+    Publishes are refused for now, and publishers retry later. Workers continue with the existing items.""")
+resume_publishing: Final = _switching("resume-publishing", "Accept publishes to a queue again.")
 # fmt: on
 
 
@@ -74,7 +74,7 @@ resume_publishing: Final = _switching("resume-publishing", "Take in again to a q
 def purge(url: str | None, node: str, *, yes: bool, as_json: bool) -> None:
     """Delete all items of a node.
 
-    Those that workers hold go too. You are asked once more, unless you say --yes.
+    This includes items that workers hold. You have to confirm, unless you pass --yes.
     """
     confirm(PURGE.sure.format(node), yes=yes)
     do(url, PURGE, words(node=node), for_programs=as_json)
@@ -82,7 +82,7 @@ def purge(url: str | None, node: str, *, yes: bool, as_json: bool) -> None:
 
 REASON: Final = click.option(
     "--reason",
-    help="Only those that died of this, as `pubqueue dead --reasons` has it; * stands for any text.",
+    help="Only items that died for this reason, as `pubqueue dead --reasons` shows it; * stands for any text.",
 )
 
 
@@ -90,7 +90,7 @@ REASON: Final = click.option(
 @click.argument("node", type=NODE)
 @click.argument("items", nargs=-1, metavar="[ITEM]...")
 @REASON
-@click.option("--to", type=NODE, help="To this node, instead of where they came from.")
+@click.option("--to", type=NODE, help="Requeue them to this node, not to the node where they died.")
 @sure
 @answering
 def redrive(
@@ -103,13 +103,14 @@ def redrive(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Give dead items another life.
+    """Requeue dead items.
 
-    All of a node, those that died of a reason, or those you name: they go back to where they died, and
-    count as never having failed. Of named items all go or none; else those go that can.
+    Requeues all dead items of a node, those that died for a reason, or those you name. They return to the
+    node where they died, and their count of failures starts at zero. Named items are requeued all or none; without names,
+    each item that can be requeued is.
     """
     if not items:
-        confirm(f"All dead items of {node}{_of(reason)} will requeued.", yes=yes)
+        confirm(f"All dead items of {node}{_of(reason)} will be requeued.", yes=yes)
     given = words(node=node, item=items, reason=reason, to=to)
 
     async def work(link: Link) -> None:
@@ -140,8 +141,8 @@ def discard(
 ) -> None:
     """Delete dead items.
 
-    All of a node, those that died of a reason, or those you name; you are asked once more, unless you say --yes.
-    Exits with 1 if one that you name is not among the dead.
+    Deletes all dead items of a node, those that died for a reason, or those you name. You have to confirm, unless you pass --yes.
+    Exits with 1 if an item that you name is not dead.
     """
     which = f"{len(items)} named dead items" if items else "All dead items"
     confirm(f"{which} of {node}{_of(reason)} will be deleted.", yes=yes)
@@ -153,10 +154,10 @@ def discard(
 @click.argument("items", nargs=-1, required=True, metavar="ITEM...")
 @answering
 def cancel(url: str | None, node: str, items: tuple[str, ...], *, as_json: bool) -> None:
-    """Take items out of a queue before they are done.
+    """Remove items from a queue before they are done.
 
-    In whatever state: waiting, delayed, dead, or in flight, and then the worker is told. A publisher may
-    cancel its own items, an owner all. Exits with 1 if one was not there, which may be done already.
+    An item may be waiting, delayed, dead or in flight; the worker of an item in flight is notified. A publisher may
+    cancel its own items, an owner all items. Exits with 1 if an item was not found; it may be done already.
     """
     _take_out(url, CANCEL, node, items, None, as_json=as_json)
 
@@ -174,7 +175,7 @@ def _take_out(
     *,
     as_json: bool,
 ) -> None:
-    """Have items taken out, any number, and say how many went and which were not there."""
+    """Remove any number of items; print how many were removed, and which were not found."""
     parts = [items[at : at + MAX_NAMED] for at in range(0, len(items), MAX_NAMED)] or [()]
     missing: list[str] = []
 
@@ -203,7 +204,7 @@ def _take_out(
 async def _to_the_end(
     link: Link, operation: Operation, given: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
-    """Have an operation done part by part, and return its row with all that was counted."""
+    """Perform an operation part by part, and return its row with the sums of all parts."""
     words_now = dict(given)
     found: dict[str, Any] = {"count": 0, "in_flight": 0, "missing": ()}
     while True:
@@ -221,9 +222,9 @@ async def _to_the_end(
 @click.argument("items", nargs=-1, required=True, metavar="ITEM...")
 @answering
 def release(url: str | None, node: str, items: tuple[str, ...], *, as_json: bool) -> None:
-    """Take items away from those that hold them.
+    """Take items away from the workers that hold them.
 
-    All that you name or none. Others get them at once, and it counts as nobody's failure.
+    Releases all items that you name, or none. Other workers can get them at once, and no failure is counted.
     """
     do(url, RELEASE, words(node=node, item=items), for_programs=as_json)
 
@@ -231,14 +232,14 @@ def release(url: str | None, node: str, items: tuple[str, ...], *, as_json: bool
 @click.command("end-subscription")
 @click.argument("node", type=NODE)
 @click.argument("worker", metavar="JID")
-@click.option("--keep-locks", is_flag=True, help="Let it finish what it holds.")
+@click.option("--keep-locks", is_flag=True, help="Let the worker finish the items that it holds.")
 @answering
 def end_subscription(
     url: str | None, node: str, worker: str, *, keep_locks: bool, as_json: bool
 ) -> None:
     """End the subscription of a worker.
 
-    What it holds is taken away, unless you say --keep-locks. It may subscribe again, unless it is made an outcast (`pubqueue node members`).
+    The items that it holds are released, unless you pass --keep-locks. The worker may subscribe again, unless you make it an outcast (`pubqueue node members`).
     """
     given = words(node=node, worker=worker, release=not keep_locks)
     do(url, END_SUBSCRIPTION, given, for_programs=as_json)

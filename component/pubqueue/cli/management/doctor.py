@@ -1,4 +1,4 @@
-"""`pubqueue doctor`: look at the running service, and say what is good, what to look at, and what is bad."""
+"""`pubqueue doctor`: check the running service, and print what is good, what to look at, and what is bad."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOURS: Final = {Level.GOOD: "green", Level.LOOK: "yellow", Level.BAD: "red"}
 
 
 class Visit:
-    """Says findings as they come, and knows whether one was bad."""
+    """Prints findings as they come, and records whether one was bad."""
 
     def __init__(self, *, for_programs: bool) -> None:
         self._for_programs = for_programs
@@ -43,14 +43,14 @@ class Visit:
 @click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The service's own file, on its host: looks at its store and disk as well.",
+    help="The service's configuration file, on its host; checks its store and disk as well.",
 )
 @answering
 def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
-    """Look at the running service, and say what is wrong.
+    """Check the health of the running service.
 
-    From anywhere: the way to it, server limits, TLS, clocks, queues without workers, dead items,
-    dead-letter nodes that do not exist, the event log. With --config, on its host: configuration, store
+    Checks from any machine: the connection, server limits, TLS, clocks, queues without workers, dead items,
+    dead-letter nodes that do not exist, the event log. With --config, on the service's host, it also checks configuration, store
     and disk. Exits with 1 if anything is bad.
     """
     visit = Visit(for_programs=as_json)
@@ -79,6 +79,6 @@ def _look_inside(config: Path, visit: Visit) -> None:
 
 async def _look_outside(url: str | None, visit: Visit) -> None:
     async with linked(url) as link:
-        visit.say(good("login", f"{link.about.account} is let in"))
+        visit.say(good("login", f"{link.about.account} can log in"))
         async for finding in remote_checks.findings(link):
             visit.say(finding)

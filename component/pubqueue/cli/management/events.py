@@ -1,7 +1,7 @@
 """`pubqueue events`: the event log, up to now or as it grows.
 
-Nobody is told of an event, for the log is read by number: so `--follow` asks again. It asks at once as long as there is more,
-and else after a second, up to every five while nothing happens; a question that finds nothing reads an index alone.
+The service sends no events; the log is read by number, so `--follow` polls. It reads the next page at once as long as there are
+more, and otherwise polls after one second, up to every five while nothing happens. A poll that finds nothing reads only an index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHORTEST: Final = 1.0
 POLL_INTERVAL: Final = 5.0
-"""Seconds between two questions."""
+"""Seconds between two polls."""
 
 OFF: Final = "{0} keeps no event log. Turn it on with: pubqueue node set {0} event_log=1"
 NONE: Final = (
@@ -30,7 +30,7 @@ NONE: Final = (
 )
 
 LAST: Final = 20
-"""Events that are shown where nobody says from where."""
+"""Numbers of the log that are read without `--after`."""
 
 
 @click.command()
@@ -50,7 +50,7 @@ def events(
 ) -> None:
     """Read the event log.
 
-    Of one node, or of all that you may read. Only nodes whose event_log is on keep one. Without --after the last 20 numbers of the log are read.
+    Prints the events of one node, or of all nodes that you may read. Only nodes with event_log turned on keep a log. Without --after, the last 20 numbers of the log are read.
     """
 
     async def work(link: Link) -> None:
@@ -70,7 +70,7 @@ def events(
 
 
 async def _say_if_it_is_off(link: Link, node: str | None, shown: int, *, aside: bool) -> None:
-    """Say how the log of a node is switched on, or that there is nothing; aside where programs read the rest."""
+    """Print how to turn the log of a node on, or that it has no events; on standard error if programs read the rest."""
     if node is not None and await _is_off(link, node):
         click.echo(OFF.format(output.plain(node)), err=aside)
         return
@@ -79,7 +79,7 @@ async def _say_if_it_is_off(link: Link, node: str | None, shown: int, *, aside: 
 
 
 async def _is_off(link: Link, node: str) -> bool:
-    """Ask for the setting; publishers may read the log of a node and not its settings, and are not told."""
+    """Read the setting; publishers may read the log of a node but not its settings, and get no hint."""
     try:
         page = await link.perform(SETTINGS, words(node=node))
     except RefusedError:
@@ -90,7 +90,7 @@ async def _is_off(link: Link, node: str) -> bool:
 async def _read(
     link: Link, node: str | None, after: int, most: int | None, *, for_programs: bool
 ) -> tuple[int, int]:
-    """Write what there is by now; return up to which number, and how many events that are."""
+    """Write the events that exist; return the last number, and how many events were written."""
     shown = 0
     async for page in link.pages(EVENTS, words(node=node, after=after), most):
         _write(page, for_programs=for_programs)

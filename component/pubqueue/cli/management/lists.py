@@ -1,4 +1,4 @@
-"""`pubqueue queues`, `items`, `dead`, `workers`, `peek` and `service`: look, and change nothing."""
+"""`pubqueue queues`, `items`, `dead`, `workers`, `peek` and `service`: commands that only read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pubqueue.cli.management.session import Link
 
 FOR_PEOPLE: Final = 100
-"""Rows that people are shown where they do not say how many."""
+"""Rows that people get without `--max`."""
 
 
 def paging(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that long lists have."""
+    """Give a command the options of long lists."""
     most = click.option(
         *("--max", "most"),
         type=click.IntRange(1),
@@ -44,7 +44,7 @@ def write_list(
     for_programs: bool,
     head: bool = False,
 ) -> None:
-    """Write a list page by page, and how to go on if that was not all; with `head` the sentence about it goes first."""
+    """Write a list page by page, and how to continue if there are more rows; with `head` its summary comes first."""
     limit = most if for_programs or most is not None else FOR_PEOPLE
 
     async def work(link: Link) -> None:
@@ -72,10 +72,10 @@ def write_list(
     metavar="COLUMN",
     default="problems",
     show_default=True,
-    help=f"The order: {', '.join(value for value, _ in SORTS)}.",
+    help=f"Sort order: {', '.join(value for value, _ in SORTS)}.",
 )
 @click.option("--plain", is_flag=True, help="Plain nodes instead of queues.")
-@click.option("--containing", help="Only names that contain this.")
+@click.option("--containing", help="Only names that contain this text.")
 @paging
 @answering
 def overview(
@@ -88,10 +88,10 @@ def overview(
     plain: bool,
     as_json: bool,
 ) -> None:
-    """Look at all queues, problems first.
+    """Show all queues, problems first.
 
-    What there is in all; then the queues, those first that somebody should look at: without workers, failing,
-    with an item that waits for more than a quarter of an hour, with dead items, paused.
+    Prints the totals, then the queues. Queues with a problem come first: without workers, failing,
+    with an item that has waited for more than 15 minutes, with dead items, or paused.
     """
     given = words(sort=sort, plain=plain, containing=containing, after=after)
     write_list(url, OVERVIEW, given, most=most, for_programs=as_json, head=True)
@@ -103,8 +103,8 @@ def overview(
 def queues(url: str | None, after: str | None, most: int | None, *, as_json: bool) -> None:
     """List the nodes that you manage.
 
-    Each with what waits, is delayed, in flight and dead, for how long the oldest waits, and how many
-    items were done in a minute of late.
+    Shows for each how many items are waiting, delayed, in flight and dead, how long the oldest has waited, and
+    the recent completion rate per minute.
     """
     write_list(url, QUEUES, words(after=after), most=most, for_programs=as_json)
 
@@ -125,7 +125,7 @@ def items(
 ) -> None:
     """List the items of a node.
 
-    They come in the order of their publish; of dead ones, in the order of their deaths.
+    Items are in the order in which they were published; dead items, in the order of their deaths.
     """
     write_list(
         url, ITEMS, words(node=node, state=state, after=after), most=most, for_programs=as_json
@@ -135,7 +135,7 @@ def items(
 @click.command()
 @click.argument("node", type=NODE)
 @click.option("--reason", help="Only items that died for this reason; * stands for any text.")
-@click.option("--reasons", is_flag=True, help="Count them by reason instead.")
+@click.option("--reasons", is_flag=True, help="Count the dead items by reason instead.")
 @paging
 @answering
 def dead(
@@ -150,9 +150,9 @@ def dead(
 ) -> None:
     """List the dead items of a node.
 
-    Those that died here and those that came here dead, in the order of their deaths, each with its
-    last error; or with --reasons why they died, the commonest reason first. `pubqueue redrive` and
-    `pubqueue discard` take a reason too.
+    Lists items that died here and items that arrived here dead, in the order of their deaths, each with its
+    last error. With --reasons, lists the reasons instead, the most frequent first. `pubqueue redrive` and
+    `pubqueue discard` accept a reason too.
     """
     operation = REASONS if reasons else DEAD
     given = words(node=node, after=after, reason=None if reasons else reason)
@@ -166,7 +166,7 @@ def dead(
 def workers(
     url: str | None, node: str, after: str | None, most: int | None, *, as_json: bool
 ) -> None:
-    """List the workers of a queue, and what each holds."""
+    """List the workers of a queue and their items."""
     write_list(url, WORKERS, words(node=node, after=after), most=most, for_programs=as_json)
 
 
@@ -175,9 +175,9 @@ def workers(
 @click.argument("item")
 @answering
 def peek(url: str | None, node: str, item: str, *, as_json: bool) -> None:
-    """Look at an item, its last error and its payload.
+    """Show an item, its last error and its payload.
 
-    Looking takes nothing from anybody. Of a payload the first 48 KiB are shown.
+    This does not lock or change the item. Up to 48 KiB of the payload are shown.
     """
 
     async def work(link: Link) -> None:
@@ -190,9 +190,9 @@ def peek(url: str | None, node: str, item: str, *, as_json: bool) -> None:
 @click.command()
 @answering
 def service(url: str | None, *, as_json: bool) -> None:
-    """Say what runs there.
+    """Show version, uptime, store and limits.
 
-    Its version, since when it runs, and where it keeps items; for administrators.
+    Only administrators may use this command.
     """
 
     async def work(link: Link) -> None:

@@ -1,6 +1,6 @@
-"""What `pubqueue doctor --config` sees on the host of the service: its configuration, its store, its disk.
+"""What `pubqueue doctor --config` checks on the host of the service: its configuration, its store, its disk.
 
-The store is only read, beside the service that uses it.
+The store is only read, while the service uses it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOO_LITTLE: Final = 100 << 20
 
 
 def findings(config: Path) -> Iterator[Finding]:
-    """Look at everything, and say each as it is found."""
+    """Check everything, and yield each finding as it comes."""
     try:
         settings = load(config, {}, with_secret=False)
     except ConfigError as problem:
@@ -49,14 +49,12 @@ def findings(config: Path) -> Iterator[Finding]:
         yield from _file(Path(unquote(address.path).replace("//", "/", 1)))
     elif address.scheme == "postgresql":
         yield from _database(settings.store)
-    kept = (
-        f"events are kept for {settings.event_log_days:g} days, {settings.event_log_size} at most"
-    )
+    kept = f"events are kept for {settings.event_log_days:g} days, up to {settings.event_log_size}"
     yield good("event log", kept)
 
 
 def _declared(settings: Settings) -> Iterator[Finding]:
-    """Say which declared queues send their dead to a node that nobody declares; it may have been made otherwise."""
+    """Yield declared queues whose dead-letter node the file does not declare; it may have been created otherwise."""
     names = {node.name for node in settings.node}
     for node in settings.node:
         target = node.options.get("x-queueing#dead_letter_node")
@@ -75,18 +73,18 @@ def _port(settings: Settings) -> Iterator[Finding]:
 
 
 def _file(path: Path) -> Iterator[Finding]:
-    """Look at a store of SQLite: its disk, and its pages."""
+    """Check a store of SQLite: its disk, and its pages."""
     if not os.path.exists(path):  # false as well where this user may not look
         why = in_the_way(path)
         yield bad(
             "store",
             f"{path} cannot be seen{why}"
             if why
-            else f"{path} is not there; `pubqueue serve` makes it",
+            else f"{path} does not exist; `pubqueue serve` creates it",
         )
         return
     free = shutil.disk_usage(path.parent).free
-    says = f"{free >> 20} MiB are free where {path} is"
+    says = f"{free >> 20} MiB are free on the disk of {path}"
     if free < TOO_LITTLE:
         yield bad("disk", says)
     else:
@@ -99,13 +97,13 @@ def _file(path: Path) -> Iterator[Finding]:
         return
     size = path.stat().st_size
     if result == "ok":
-        yield good("store", f"{path} is sound, {size >> 10} KiB")
+        yield good("store", f"{path} is intact, {size >> 10} KiB")
     else:
         yield bad("store", f"{path} is damaged: {result}")
 
 
 def _database(address: str) -> Iterator[Finding]:
-    """Look at a store of PostgreSQL: whether it answers, and what its settings may lose."""
+    """Check a store of PostgreSQL: whether it answers, and what its settings may lose."""
     try:
         import psycopg  # noqa: PLC0415  # an extra
 

@@ -1,4 +1,4 @@
-"""`pubqueue node`: make nodes, change them, delete them, and say who is what to them."""
+"""`pubqueue node`: create, change and delete nodes, and manage their affiliations."""
 
 from __future__ import annotations
 
@@ -32,20 +32,24 @@ if TYPE_CHECKING:
 
 @click.group(cls=Suggesting)
 def node() -> None:
-    """Make, change and delete nodes, and say who is what."""
+    """Manage nodes, their settings and affiliations."""
 
 
 @node.command()
 @click.argument("name", metavar="NODE")
 @click.argument("settings", nargs=-1, metavar="[SETTING=VALUE]...")
-@click.option("--plain", is_flag=True, help="A node that tells its subscribers, and no queue.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Create a plain node, which notifies its subscribers, instead of a queue.",
+)
 @answering
 def create(
     url: str | None, name: str, settings: tuple[str, ...], *, plain: bool, as_json: bool
 ) -> None:
-    """Make a node, which you own then.
+    """Create a node that you own.
 
-    It is a queue, unless you say --plain. Settings are those of the node configuration form, with or without what stands before their #:
+    The node is a queue, unless you pass --plain. Settings are the fields of the node configuration form, with or without the part before the #:
     lock_timeout=60 max_failures=5. `pubqueue node settings` shows them all.
     """
     kind = (f"queueing={0 if plain else 1}",)
@@ -59,7 +63,7 @@ def create(
 def set_(url: str | None, node: str, settings: tuple[str, ...], *, as_json: bool) -> None:
     """Change settings of a node.
 
-    Those that you do not name stay as they are.
+    Settings that you do not name stay as they are.
     """
     do(url, CONFIGURE, words(node=node, settings=settings), for_programs=as_json)
 
@@ -81,9 +85,9 @@ def settings(url: str | None, node: str, *, as_json: bool) -> None:
 
 
 def _typed(row: Mapping[str, Value]) -> object:
-    """Return the value of a setting as what it is: a number, a truth value, null for none, and else text.
+    """Return the value of a setting by its type: a number, a truth value, null for none, otherwise text.
 
-    What a later version of the service has is text.
+    Settings of a later version of the service are text.
     """
     name, text = str(row["setting"]), str(row["value"] or "")
     known = OF_NODES.get(name)
@@ -97,7 +101,7 @@ def _typed(row: Mapping[str, Value]) -> object:
 @sure
 @answering
 def delete(url: str | None, node: str, *, yes: bool, as_json: bool) -> None:
-    """Delete a node with all that is in it."""
+    """Delete a node and everything in it."""
     confirm(DELETE.sure.format(node), yes=yes)
     do(url, DELETE, words(node=node), for_programs=as_json)
 
@@ -108,7 +112,7 @@ def delete(url: str | None, node: str, *, yes: bool, as_json: bool) -> None:
     *("--set", "changes"),
     multiple=True,
     metavar="JID=AFFILIATION",
-    help=f"Say what an account is to the node: {', '.join(dict(ROLES))}; repeatable.",
+    help=f"Set the affiliation of an account: {', '.join(dict(ROLES))}; repeatable.",
 )
 @paging
 @answering
@@ -121,7 +125,7 @@ def members(
     *,
     as_json: bool,
 ) -> None:
-    """List who is what to a node, or change it.
+    """List or change the affiliations of a node.
 
     An owner manages the node, a publisher may publish, a member may subscribe, an outcast may do nothing.
     """

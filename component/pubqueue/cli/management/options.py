@@ -1,4 +1,4 @@
-"""What all commands that run queues have in common: where the service is, how they say what it answers, and how they end."""
+"""What all commands that manage queues have in common: connection options, output format and exit codes."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ Work = "Callable[[Link], Coroutine[Any, Any, None]]"
 
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the option that says where the service is."""
+    """Give a command the option with the account and the service."""
     return click.option(
         "--url",
         metavar="URL",
-        help="Who you are and where the service is: xmpp://admin@example.org/queue.example.org. Else it is"
-        " in PUBQUEUE_URL; the password is in PUBQUEUE_PASSWORD, or in the file of PUBQUEUE_PASSWORD_FILE.",
+        help="Your account and the service: xmpp://admin@example.org/queue.example.org (default: PUBQUEUE_URL)."
+        " The password is in PUBQUEUE_PASSWORD, or in the file that PUBQUEUE_PASSWORD_FILE names.",
     )(command)
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that option, and the one for programs."""
-    json = click.option("--json", "as_json", is_flag=True, help="Write JSON, an object a line.")
+    """Give a command the options for the connection and for JSON."""
+    json = click.option("--json", "as_json", is_flag=True, help="Write JSON, one object per line.")
     return json(connecting(command))
 
 
 def run(url: str | None, work: Callable[[Link], Coroutine[Any, Any, None]]) -> None:
-    """Do the work over a link; what fails is one sentence on standard error, and an exit code."""
+    """Do the work over a link; a failure is one sentence on standard error, and an exit code."""
 
     async def linking() -> None:
         async with linked(url) as link:
@@ -62,22 +62,22 @@ def run(url: str | None, work: Callable[[Link], Coroutine[Any, Any, None]]) -> N
 
 
 def confirm(sentence: str, *, yes: bool) -> None:
-    """Ask before what cannot be undone; who is no terminal has to say --yes."""
+    """Ask for confirmation on a terminal; without a terminal, --yes is required."""
     if yes:
         return
     if not sys.stdin.isatty():
-        stop(ASKED_WRONGLY, f"{sentence} Nothing is done without --yes.")
-    if not click.confirm(f"{sentence} Go on?", err=True):
-        stop(FAILED, "nothing was done, for it was not confirmed")
+        stop(ASKED_WRONGLY, f"{sentence} Pass --yes to confirm.")
+    if not click.confirm(f"{sentence} Continue?", err=True):
+        stop(FAILED, "not confirmed; nothing was done")
 
 
 def sure(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the option that answers the question before it is asked."""
-    return click.option("--yes", "-y", is_flag=True, help="Ask nothing: for scripts.")(command)
+    """Give a command the option that confirms in advance."""
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(command)
 
 
 class NodeName(click.ParamType[str]):
-    """The name of a node; completed where the service answers quickly."""
+    """The name of a node; completed if the service answers quickly."""
 
     name = "node"
 
@@ -87,7 +87,7 @@ class NodeName(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002  # click's signature
         incomplete: str,
     ) -> list[click.shell_completion.CompletionItem]:
-        """Return the first nodes that begin so; none if anything is in the way, for nobody reads errors there."""
+        """Return the first nodes that begin like this; none after any error, because completion cannot show errors."""
         url = ctx.params.get("url")
 
         async def names() -> list[str]:

@@ -1,7 +1,7 @@
-"""What operations answer, for people and for programs.
+"""The output of operations, for people and for programs.
 
-For people a list is a table, page by page, so that none of it waits for its end. For programs it is JSON, an object a line, whose
-keys are the columns of the operation: moments as XEP-0082 writes them, names as lists, null where there is nothing to say.
+For people a list is a table, written page by page. For programs it is JSON, one object per line, whose
+keys are the columns of the operation: moments in the format of XEP-0082, names as lists, null for an empty cell.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from pubqueue.cli.management.session import Page
 
 UNBOUNDED: Final = 10_000
-"""Columns of output that goes to no terminal: whoever reads it there wants every line whole."""
+"""The width of output that does not go to a terminal: lines are never wrapped there."""
 
 RIGHT: Final = frozenset({Cell.COUNT, Cell.RATE})
 
 
 def console() -> Console:
-    """Return where tables go."""
+    """Return the console for tables."""
     if sys.stdout.isatty():
         return Console(highlight=False)
     return Console(file=sys.stdout, width=UNBOUNDED, highlight=False, color_system=None)
 
 
 def plain(text: str) -> str:
-    """Return text as a terminal may be shown it: what controls the terminal is written out."""
+    """Return text that is safe for a terminal: control characters are escaped."""
     return "".join(
         sign if sign.isprintable() or sign == "\n" else repr(sign)[1:-1] for sign in text
     )
 
 
 def as_json(row: Mapping[str, Value], columns: Sequence[Column]) -> dict[str, Any]:
-    """Return a row as JSON has it."""
+    """Return a row for JSON."""
     kinds = {column.name: column.cell for column in columns}
     return {
         name: stamp(value) if kinds[name] in MOMENTS and isinstance(value, int) else value
@@ -76,9 +76,9 @@ def table(
     now: int | None,
     room: int = UNBOUNDED,
 ) -> Table:
-    """Return rows as a table that is no wider than there is room.
+    """Return rows as a table that is no wider than `room`.
 
-    Where names are so long that they do not fit beside each other, each row becomes lines of its own.
+    If names are too long to fit side by side, each row becomes several lines, one for each cell.
     """
     shown = [column for column in columns if not column.more]
     cells = [[plain(cell_text(one.cell, row[one.name], now)) for one in shown] for row in found]
@@ -120,7 +120,7 @@ def facts(operation: Operation, page: Page, *, for_programs: bool) -> None:
 
 
 def done(operation: Operation, page: Page, *, for_programs: bool) -> None:
-    """Write what was done."""
+    """Write the result of an operation."""
     if for_programs:
         row = as_json(page.rows[0], operation.columns) if page.rows else {}
         write_json({"done": operation.name, **row, "note": page.note})

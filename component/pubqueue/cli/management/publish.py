@@ -1,4 +1,4 @@
-"""`pubqueue publish`: items from a shell, each confirmed by the service before the command ends."""
+"""`pubqueue publish`: publish items from a shell; the service confirms each before the command ends."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_ONCE: Final = 500
-"""Lines that are published before the next are read: so much is in memory, and so much more may have come at most than is
+"""Lines that are published before the next are read. This bounds the memory, and how many more items may be stored than are
 reported."""
 
 INTERRUPTED: Final = 130
 
 
 class BadPayloadError(ValueError):
-    """A text is no payload; the message is a sentence."""
+    """A text is not a payload; the message is a sentence."""
 
 
 def payload_of(text: str) -> object:
-    """Return what a text means: an XML element, or a JSON value.
+    """Return the payload in a text: an XML element, or a JSON value.
 
     Raises:
         BadPayloadError: it is neither.
@@ -50,10 +50,10 @@ def payload_of(text: str) -> object:
             return ET.fromstring(text)  # noqa: S314  # of who publishes it
         return msgspec.json.decode(text)
     except ET.ParseError as problem:
-        raise BadPayloadError(f"no XML element: {problem}") from None
+        raise BadPayloadError(f"not an XML element: {problem}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise BadPayloadError(
-            f"""neither JSON nor an XML element ({problem}); a text has quotes: '"text"'"""
+            f"""neither JSON nor an XML element ({problem}); put a text in quotes: '"text"'"""
         ) from None
 
 
@@ -77,32 +77,34 @@ def headers_of(lines: Iterable[str]) -> dict[str, str] | None:
 @click.argument("node", type=NODE)
 @click.argument("payload", metavar="JSON|XML|@FILE|-")
 @click.option(
-    "--lines", is_flag=True, help="Each line of the payload is an item; empty ones are left out."
+    "--lines", is_flag=True, help="Each line of the payload is an item; empty lines are skipped."
 )
 @click.option(
-    "--id", "name", metavar="ID", help="The item's id; published again under it, it is there once."
+    "--id", "name", metavar="ID", help="The item's id; publishing the same id again adds no item."
 )
 @click.option(
-    "--id-prefix", metavar="PREFIX", help="With --lines: ids are this and the number of the line."
+    "--id-prefix",
+    metavar="PREFIX",
+    help="With --lines: each id is this prefix and the line's number.",
 )
-@click.option("--priority", type=int, help="The higher goes first.")
+@click.option("--priority", type=int, help="Items of a higher priority are delivered first.")
 @click.option(
-    "--delay", type=click.FloatRange(0), metavar="SECONDS", help="Not to be handed out before."
+    "--delay", type=click.FloatRange(0), metavar="SECONDS", help="Time before the first delivery."
 )
 @click.option(
     "--ttl",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="How long it may wait; it is dead then.",
+    help="How long the item may wait before it is dead.",
 )
 @click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="'NAME: VALUE'",
-    help="What workers get beside the payload; repeatable.",
+    help="A header, delivered with the payload; repeatable.",
 )
-@click.option("--group", help="The group that it is of.")
+@click.option("--group", help="The item's group.")
 @answering
 def publish(
     url: str | None,
@@ -119,18 +121,18 @@ def publish(
     group: str | None,
     as_json: bool,
 ) -> None:
-    """Publish to a node, as any publisher does.
+    """Publish to a node.
 
-    The payload is JSON or an XML element, from the command, from a @FILE or from standard input (-). The command
-    ends when the service has it on disk. With --lines and --id-prefix a file may be published again after whatever went
-    wrong: what is there stays as it is.
+    The payload is JSON or an XML element: an argument, the contents of a @FILE, or standard input (-). The command
+    ends once the service has it on disk. With --lines and --id-prefix you can publish a file again after any
+    error: existing items stay as they are.
     """
     if lines and name is not None:
-        stop(ASKED_WRONGLY, "--id names one item; with --lines it is --id-prefix")
+        stop(ASKED_WRONGLY, "--id names one item; with --lines, use --id-prefix")
     if name == "":
-        stop(ASKED_WRONGLY, "--id is empty; without it the item gets one")
+        stop(ASKED_WRONGLY, "--id is empty; without --id, an id is generated")
     if id_prefix is not None and not lines:
-        stop(ASKED_WRONGLY, "--id-prefix is for --lines; the id of one item is --id")
+        stop(ASKED_WRONGLY, "--id-prefix needs --lines; for one item, use --id")
     try:
         beside = headers_of(headers)
     except ValueError as problem:
@@ -163,7 +165,7 @@ def publish(
 
 @contextmanager
 def _source(payload: str) -> Iterator[Iterable[str]]:
-    """Have the lines of what is published; a file that cannot be read is one sentence."""
+    """Yield the lines of the payload; a file that cannot be read is one sentence."""
     if payload == "-":
         yield sys.stdin
     elif payload.startswith("@"):
@@ -193,26 +195,26 @@ def _publish_one(url: str | None, node: str, new: NewItem, *, as_json: bool) -> 
         known = {"node": one.node, "id": one.id, "duplicate": one.duplicate}
         output.write_json({"done": "publish", **known})
     else:
-        where = f"was in {one.node} already" if one.duplicate else f"is in {one.node}"
+        where = f"was already in {one.node}" if one.duplicate else f"is in {one.node}"
         click.echo(output.plain(f"{one.id} {where}."))
 
 
 class Tally:
-    """How many items are confirmed by now, and how many of them were there before."""
+    """How many items have been confirmed, and how many of them already existed."""
 
     def __init__(self, node: str) -> None:
         self.node = node
         self.confirmed = self.known = 0
 
     def add(self, results: Iterable[object]) -> None:
-        """Take note of what became of some items."""
+        """Count the results of some items."""
         for one in results:
             if isinstance(one, Published):
                 self.confirmed += 1
                 self.known += bool(one.duplicate)
 
     def __str__(self) -> str:
-        known = f", {self.known} of them were there already" if self.known else ""
+        known = f", {self.known} of them already existed" if self.known else ""
         return f"{count(self.confirmed, 'item')} of {self.node} confirmed{known}"
 
 
@@ -246,7 +248,7 @@ async def _publish_some(
     item: Callable[[int, str], NewItem],
     tally: Tally,
 ) -> None:
-    """Publish these lines, up to the first that is none; raises BadLineError for that and for what was refused."""
+    """Publish these lines, up to the first bad one; raises BadLineError for that one or for a refused item."""
     new: list[NewItem] = []
     bad = None
     for number, line in some:
@@ -280,7 +282,7 @@ def _code(why: object) -> int:
 
 
 def _run(work: Coroutine[Any, Any, T], tally: Tally) -> T:
-    """Do it; what fails is one sentence, with how many items are confirmed where that matters."""
+    """Do the work; a failure is one sentence, with the number of confirmed items if that matters."""
     logging.getLogger("slixmpp").setLevel(
         logging.CRITICAL
     )  # what it warns of, we say in a sentence

@@ -1,4 +1,4 @@
-"""What `pubqueue doctor` sees over XMPP: the way to the service, its clock, its queues, its log."""
+"""What `pubqueue doctor` checks over XMPP: the connection to the service, its clock, its queues, its log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BURST: Final = 40
 PADDING: Final = 2_048
-"""So many pings of so many bytes at once: more than a server lets through in a second that limits a session to 10 KB/s."""
+"""Pings at once, and bytes of each: together more than a server that limits a session to 10 KB/s passes in a second."""
 
 THROTTLED: Final = 4.0
 """Seconds; a burst that takes longer is being held back."""
@@ -38,15 +38,15 @@ TIMEOUT: Final = 60.0
 """Seconds for which an answer is waited for."""
 
 LARGE: Final = 230_000
-"""Bytes of a stanza that a service of this kind may have to send: servers relay 256 KiB unless they are told otherwise."""
+"""Bytes of a stanza that the service may have to send: servers relay 256 KiB by default."""
 
 SKEW: Final = 2_000
-"""Milliseconds of difference between clocks that nobody need care about."""
+"""Milliseconds of difference between clocks that do not matter."""
 
 WRONG_CLOCK: Final = 60_000
-"""And above which leases and deadlines are not what they seem."""
+"""Milliseconds of difference above which locks and deadlines are wrong."""
 
-STANDS_STILL: Final = "should have come round since; its log says what it waits for"
+STALLED: Final = "made no progress in time; the log of the service names what they wait for"
 
 NAMED: Final = 5
 """Queues that are named in one sentence."""
@@ -56,7 +56,7 @@ MAX_NODES: Final = 10_000
 
 
 async def findings(link: Link) -> AsyncIterator[Finding]:
-    """Look at everything, and say each as it is found."""
+    """Check everything, and yield each finding as it comes."""
     yield _tls(link)
     async for finding in _service(link):
         yield finding
@@ -75,7 +75,9 @@ def _tls(link: Link) -> Finding:
     transport = link.client.transport
     secured = transport.get_extra_info("ssl_object") if transport else None
     if secured is None:
-        return look("TLS", "the connection is not encrypted, which only a loopback address allows")
+        return look(
+            "TLS", "the connection is not encrypted; this is allowed only for a loopback address"
+        )
     name, _, bits = secured.cipher()
     return good("TLS", f"{secured.version()}, {name} with {bits} bits")
 
@@ -84,14 +86,15 @@ async def _service(link: Link) -> AsyncIterator[Finding]:
     try:
         page = await link.perform(SERVICE, {})
     except RefusedError as problem:
-        yield look("service", f"{problem} So not everything can be looked at.")
+        yield look("service", f"{problem} Some checks are skipped.")
         return
     (row,) = page.rows
     since = row["uptime"]
     runs = span(page.now - since) if isinstance(since, int) and page.now else "an unknown time"
     nodes = row["nodes"] if isinstance(row["nodes"], int) else 0
     yield _alive(row.get("late")) or good(
-        "service", f"pubqueue {row['version']} for {runs}, {count(nodes, 'node')} in {row['store']}"
+        "service",
+        f"pubqueue {row['version']}, up for {runs}, {count(nodes, 'node')} in {row['store']}",
     )
     yield store_clock(row["clock_ahead"])
     limits = row["limits"]
@@ -101,34 +104,36 @@ async def _service(link: Link) -> AsyncIterator[Finding]:
 
 
 def _alive(late: Value) -> Finding | None:
-    """Say which tasks of the service stand still, if any do; an older service does not tell."""
+    """Return which tasks of the service have stalled, if any; an older service does not report it."""
     if not late:
         return None
     names = ", ".join(late) if isinstance(late, tuple) else late
-    return bad("service", f"stands still: {names} {STANDS_STILL}")
+    return bad("service", f"stalled: {names} {STALLED}")
 
 
 def store_clock(ahead: Value) -> Finding:
-    """Compare the clock of the store with that of the instance that has answered; deadlines go by the store's."""
+    """Compare the clock of the store, which decides deadlines, with that of the instance that has answered."""
     about = "store clock"
     if not isinstance(ahead, int):
-        return good(about, "the store goes by the clock of the service's machine")
+        return good(about, "the store uses the clock of the service's machine")
     if abs(ahead) <= SKEW:
-        return good(about, f"the service's machine has the store's time to {max(1, abs(ahead))} ms")
+        return good(
+            about, f"the clocks of service and store differ by up to {max(1, abs(ahead))} ms"
+        )
     side = "behind" if ahead > 0 else "ahead of"
-    says = f"the service's machine is {span(abs(ahead))} {side} its store, whose clock deadlines go by; its log has other times"
+    says = f"the service's clock is {span(abs(ahead))} {side} the store's, which decides deadlines; times in the service's log differ"
     return look(about, says)
 
 
 def kept(row: dict[str, Value]) -> Finding:
-    """Return what an account may keep, and who is near to it."""
+    """Return the quotas of an account, and the accounts that are near theirs."""
     bounds = [
         f"{row[f'{what}_limit'] or 'any number of'} {what}" for what in ("nodes", "items", "bytes")
     ]
     says = f"an account may have {', '.join(bounds)}"
     nearest = row["nearest"]
     names = [str(name) for name in nearest] if isinstance(nearest, (list, tuple)) else []
-    says += f"; nearest to that: {', '.join(names)}" if names else ""
+    says += f"; nearest to a limit: {', '.join(names)}" if names else ""
     return look("quotas", says) if row["near"] else good("quotas", says)
 
 
@@ -142,13 +147,13 @@ async def _clock(link: Link, who: str, about: str) -> Finding:
         utc = answer.findtext(f"{{{TIME}}}time/{{{TIME}}}utc") or ""
         theirs = moment(utc.strip())
     except IqError:
-        return good(about, f"{who} does not tell its time (XEP-0202)")
+        return good(about, f"{who} does not report its time (XEP-0202)")
     except (ValueError, ServiceUnavailable):
-        return look(about, f"{who} does not answer what time it is")
+        return look(about, f"{who} does not answer a request for its time")
     skew = round(theirs - (asked + time.time()) * 500)
     if abs(skew) <= SKEW:
-        return good(about, f"{who} has our time to {max(1, abs(skew))} ms")
-    says = f"{who} is {span(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine"
+        return good(about, f"the clock of {who} differs from ours by up to {max(1, abs(skew))} ms")
+    says = f"the clock of {who} is {span(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
     return bad(about, says) if abs(skew) > WRONG_CLOCK else look(about, says)
 
 
@@ -173,26 +178,26 @@ async def _queues(link: Link) -> AsyncIterator[Finding]:
         if (name := row["dead_letter_node"]) and name not in nodes and not more
     }
     if missing:
-        yield bad("dead-letter nodes", f"not there: {_named(sorted(missing))}")
+        yield bad("dead-letter nodes", f"missing: {_named(sorted(missing))}")
     yield _about(
-        "dead items", queues, "dead", "nothing is dead", "dead items wait for somebody to look"
+        "dead items", queues, "dead", "there are no dead items", "these queues have dead items"
     )
     alone = [row for row in queues if row["depth"] and not row["workers"]]
     yield _about(
         "workers",
         alone,
         "depth",
-        "every queue with work has one",
-        "work waits and nobody subscribes",
+        "every queue with waiting items has a worker",
+        "items wait in queues without workers",
     )
     if paused := [str(row["node"]) for row in queues if row["state"] != "running"]:
-        yield look(PAUSED, f"these are paused: {_named(paused)}")
+        yield look(PAUSED, f"paused or closed to publishers: {_named(paused)}")
 
 
 def _about(
     about: str, rows: list[dict[str, Value]], counted: str, fine: str, otherwise: str
 ) -> Finding:
-    """Return a finding about the rows in which something is counted, those with most of it first."""
+    """Return a finding about the rows whose count is not zero, the highest counts first."""
     found = [(n, str(row["node"])) for row in rows if isinstance(n := row[counted], int) and n]
     if not found:
         return good(about, fine)
@@ -214,15 +219,15 @@ async def _log(link: Link) -> Finding:
         return good("event log", "no event has been logged; a node keeps a log if event_log is on")
     kept = count(page.newest - page.oldest + 1, "event")
     at = page.rows[0]["at"] if page.rows else None
-    since = f", the oldest of {stamp(at)}" if isinstance(at, int) else ""
+    since = f", the oldest from {stamp(at)}" if isinstance(at, int) else ""
     return good("event log", f"{kept} kept{since}")
 
 
-# --- the way ------------------------------------------------------------------------------------
+# --- the connection ------------------------------------------------------------------------------------
 
 
 async def _burst(link: Link) -> Finding:
-    """Send pings that together are more than a throttled session may say at once (XEP-0199)."""
+    """Send pings that together are more than a throttled session may send at once (XEP-0199)."""
     begun = time.monotonic()
     pings = [
         _ping(link, PADDING, TIMEOUT) for _ in range(BURST)
@@ -236,13 +241,13 @@ async def _burst(link: Link) -> Finding:
     if took > THROTTLED:
         return look(
             "rate",
-            f"about {rate:.0f} KB/s reach the service: the server holds this account back (its rate limits)",
+            f"only about {rate:.0f} KB/s reach the service: the server's rate limits slow this account down",
         )
     return good("rate", f"{BURST} pings of 2 KB took {took * 1000:.0f} ms")
 
 
 async def _large(link: Link) -> Finding:
-    """Send a stanza about as large as they come; last of all, for a server that minds ends the stream."""
+    """Send a stanza of nearly the largest size; this is last, because a server that refuses it ends the stream."""
     try:
         await _ping(link, LARGE, TIMEOUT)
     except IqError:

@@ -1,4 +1,4 @@
-"""What `pubqueue doctor` finds: a line about each thing that it has looked at."""
+"""The findings of `pubqueue doctor`: a line about each thing that it has checked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum, unique
 
 @unique
 class Level(StrEnum):
-    """How it is."""
+    """How serious a finding is."""
 
     GOOD = "good"
     LOOK = "look at this"
@@ -25,15 +25,15 @@ class Finding:
 
 
 def good(about: str, says: str) -> Finding:
-    """Return that it is as it should be."""
+    """Return a finding that all is well."""
     return Finding(Level.GOOD, about, says)
 
 
 def look(about: str, says: str) -> Finding:
-    """Return what somebody should look at; the service works."""
+    """Return a warning; the service works."""
     return Finding(Level.LOOK, about, says)
 
 
 def bad(about: str, says: str) -> Finding:
-    """Return what does not work, or will not for long."""
+    """Return a finding about what does not work, or soon will not."""
     return Finding(Level.BAD, about, says)

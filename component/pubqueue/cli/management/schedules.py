@@ -1,4 +1,4 @@
-"""`pubqueue schedule`: see what is published at set times, make, change and end it, stop it for a while, and have it published."""
+"""`pubqueue schedule`: list, show, add, change, remove, pause, resume and fire schedules."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 
 @click.group(cls=Suggesting)
 def schedule() -> None:
-    """Publish at set times; for administrators."""
+    """Publish items at set times; for administrators."""
 
 
 def _defining(*, required: bool) -> Callable[[Command], Command]:
-    """Give a command the options of what a schedule is made of."""
+    """Give a command the options that define a schedule."""
     # fmt: off
     options: tuple[Callable[[Command], Command], ...] = (
         click.option("--cron", required=required, metavar="LINE", help="Minute, hour, day of the month, month, day of the week."),
-        click.option("--node", type=NODE, required=required, help="Where to publish."),
+        click.option("--node", type=NODE, required=required, help="The node to publish to."),
         click.option("--payload", required=required, help="An XML element in a namespace, or JSON; - reads standard input."),
-        click.option("--zone", help="The time zone of the times, as in Europe/Berlin; UTC unless said."),
-        click.option("--missed", type=click.Choice([value for value, _ in MISSED]), help="What becomes of missed times; once unless said."),
-        click.option("--priority", type=int, help="The priority of its items."),
+        click.option("--zone", help="The time zone of the times, such as Europe/Berlin (default: UTC)."),
+        click.option("--missed", type=click.Choice([value for value, _ in MISSED]), help="What happens to missed times (default: once)."),
+        click.option("--priority", type=int, help="The priority of the items."),
         click.option("--ttl", metavar="SECONDS", help="How long an item may wait."),
-        click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="What workers are told beside the payload; repeatable."),
-        click.option("--group", help="The group that its items are of."),
+        click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header, delivered with the payload; repeatable."),
+        click.option("--group", help="The group of the items."),
     )
     # fmt: on
 
@@ -67,7 +67,7 @@ def _defining(*, required: bool) -> Callable[[Command], Command]:
 def _given(
     payload: str | None, **given: str | int | tuple[str, ...] | None
 ) -> dict[str, tuple[str, ...]]:
-    """Return what was given as an operation takes it, the payload from standard input if that is meant."""
+    """Return the options as an operation takes them; a payload of - is read from standard input."""
     text = sys.stdin.read() if payload == "-" else payload
     return words(payload=text, **given)
 
@@ -78,8 +78,8 @@ def _given(
 def list_(url: str | None, after: str | None, most: int | None, *, as_json: bool) -> None:
     """List the schedules.
 
-    Each with its next and its last time, why its node refused it last, and whether the
-    configuration file or a command declares it.
+    Shows for each its next and its last time, why its node last refused an item, and whether the
+    configuration file or a command defines it.
     """
     write_list(url, SCHEDULES, words(after=after), most=most, for_programs=as_json)
 
@@ -90,7 +90,7 @@ def list_(url: str | None, after: str | None, most: int | None, *, as_json: bool
 def show_(url: str | None, name: str, *, as_json: bool) -> None:
     """Show a schedule, and what it publishes.
 
-    Of a payload the first 48 KiB are shown.
+    Up to 48 KiB of the payload are shown.
     """
 
     async def work(link: Link) -> None:
@@ -112,10 +112,10 @@ def add(
     as_json: bool,
     **given: str | int | tuple[str, ...] | None,
 ) -> None:
-    """Make a schedule.
+    """Create a schedule.
 
-    At each of its times the service publishes one item, with the name and the time as its id. It
-    stays until it is removed.
+    At each of its times the service publishes one item, whose id is the schedule's name and the time. The schedule
+    stays until you remove it.
     """
     do(url, ADD, _given(payload, name=name, **given), for_programs=as_json)
 
@@ -132,10 +132,10 @@ def change(
     as_json: bool,
     **given: str | int | tuple[str, ...] | None,
 ) -> None:
-    """Change a schedule that a command has made.
+    """Change a schedule that a command has created.
 
-    What you do not name stays as it is; an empty word takes it away: --ttl '', --group '',
-    --header ''. Another cron line or zone counts from now on. Those of the configuration file are
+    Options that you leave out stay as they are; an empty value removes them: --ttl '', --group '',
+    --header ''. A new cron line or zone applies from now on. Schedules of the configuration file are
     changed there.
     """
     wanted = _given(payload, **given)
@@ -151,7 +151,7 @@ def change(
 
 
 def _to_one(name: str, operation: Operation, about: str) -> None:
-    """Make a command that is given the name of a schedule alone."""
+    """Make a command that takes only the name of a schedule."""
 
     @schedule.command(name, help=about)
     @click.argument("name")
@@ -162,16 +162,16 @@ def _to_one(name: str, operation: Operation, about: str) -> None:
 
 # fmt: off
 _to_one("remove", REMOVE, """\
-    End a schedule that a command has made.
+    Remove a schedule that a command has created.
 
-    What it has published stays. Those of the configuration file end when they leave it.""")
+    The items that it has published stay. To remove a schedule of the configuration file, delete it there.""")
 _to_one("pause", PAUSE, """\
-    Let a schedule publish nothing until it is resumed.
+    Pause a schedule until you resume it.
 
-    Those of the configuration file too; nothing is missed meanwhile.""")
-_to_one("resume", RESUME, "Let a schedule publish again, from its next time on.")
+    This works for schedules of the configuration file too. Times during the pause do not count as missed.""")
+_to_one("resume", RESUME, "Resume a paused schedule, from its next time on.")
 _to_one("fire", FIRE, """\
-    Publish what a schedule says, now.
+    Publish a schedule's item now.
 
-    It is one item, beside the schedule's times, of which none is settled by it.""")
+    This is one additional item; the schedule's own times do not change.""")
 # fmt: on

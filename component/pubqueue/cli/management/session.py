@@ -1,4 +1,4 @@
-"""The way to the service: log in, have operations done, read what they answer."""
+"""A session with the service: log in, perform operations, read their answers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 FORM_TYPE: Final = f"{PUBQUEUE}#operation"
 
 WRONG: Final = frozenset({"bad-request", "jid-malformed", "not-acceptable"})
-"""Conditions of what was asked wrongly."""
+"""Conditions of usage errors."""
 
 
 class RefusedError(Exception):
     """The service refuses an operation; the message is a sentence.
 
-    Facts: the name of the `operation`, the `node` that it was about, and the stanza error's `condition`; empty where there is none.
+    Facts: the name of the `operation`, its `node`, and the stanza error's `condition`; empty if there is none.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class RefusedError(Exception):
 
     @property
     def wrongly(self) -> bool:
-        """Whether it was asked wrongly."""
+        """Whether this is a usage error."""
         return self.condition in WRONG
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What an operation has answered: rows by the names of their columns, and where to go on."""
+    """A page of an operation's answer: rows by the names of their columns, and where the next page begins."""
 
     note: str
     rows: tuple[dict[str, Value], ...]
@@ -76,10 +76,10 @@ class Link:
         self._timeout = timeout
 
     async def perform(self, operation: Operation, words: Mapping[str, tuple[str, ...]]) -> Page:
-        """Have an operation done, or its next page read.
+        """Perform an operation, or read its next page.
 
         Raises:
-            RefusedError: the service does not do it.
+            RefusedError: the service refuses.
             ServiceUnavailable: no answer can come.
 
         """
@@ -93,7 +93,7 @@ class Link:
     async def pages(
         self, operation: Operation, words: Mapping[str, tuple[str, ...]], most: int | None = None
     ) -> AsyncIterator[Page]:
-        """Go through an answer page by page; of more than `most` rows only these."""
+        """Yield an answer page by page, up to `most` rows."""
         given = dict(words)
         left = most
         while True:
@@ -112,7 +112,7 @@ class Link:
         known = {} if form is None else _fields(form)
         if command is None or form is None or known.get("FORM_TYPE") != (FORM_TYPE,):
             raise RefusedError(
-                f"{self.about.service} is of a version that knows nothing of {operation.name} for programs.",
+                f"{self.about.service} runs a version that does not support {operation.name} for programs.",
                 operation.name,
             )
         note = command.find(f"{{{COMMANDS}}}note")
@@ -143,22 +143,22 @@ class Link:
         said = refusal.text.strip().rstrip(".")
         match refusal.condition:
             case "forbidden":
-                who = f"{self.about.account} is no administrator of {service}"
+                who = f"{self.about.account} is not an administrator of {service}"
                 owners_may = node and operation.power is not Power.SERVICE
                 who += f", and does not own {node}" if owners_may else ""
                 return f"{who} ({said})." if said else f"{who}."
             case "item-not-found":
-                where = f"{service} has no node {node}" if node else f"{service} has no such thing"
+                where = f"{service} has no node {node}" if node else f"{service} did not find it"
                 where += ", or not all of these items" if of_items else ""
                 return f"{said or where}."
             case "service-unavailable" | "remote-server-not-found" | "remote-server-timeout":
-                return f"{service} is not there: {refusal.summary}."
+                return f"{service} is unavailable: {refusal.summary}."
             case _:
                 return f"{service} refuses: {said or refusal.name}."
 
 
 def _command(operation: Operation, words: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the command that has it done in one step."""
+    """Return the command that performs the operation in one step."""
     fields = _field("FORM_TYPE", (FORM_TYPE,)) + "".join(_field(*each) for each in words.items())
     node = quote(f"{PUBQUEUE}#{operation.name}")
     x = f"<x xmlns='{DATA}' type='submit'>{fields}</x>"
@@ -180,7 +180,7 @@ def _fields(element: Element) -> dict[str, tuple[str, ...]]:
 
 
 def _row(operation: Operation, item: Element) -> dict[str, Value]:
-    """Return the cells of the columns that we know; a later version may have others."""
+    """Return the cells of the known columns; a later version may have others."""
     values = _fields(item)
     return {
         column.name: value_of(column.cell, values.get(column.name, ()))
@@ -190,11 +190,11 @@ def _row(operation: Operation, item: Element) -> dict[str, Value]:
 
 @asynccontextmanager
 async def linked(url: str | None, *, timeout: float = 30.0) -> AsyncIterator[Link]:  # noqa: ASYNC109  # a promise
-    """Log in as the URL, or the environment, says, and out again at the end.
+    """Log in with the URL or the environment's settings, and log out at the end.
 
     Raises:
-        ConfigurationError: it is not said who and where, or without a password.
-        LoginFailed: the server does not let us in.
+        ConfigurationError: the account, the service or the password is not set.
+        LoginFailed: the server refuses the login.
 
     """
     logging.getLogger("slixmpp").setLevel(

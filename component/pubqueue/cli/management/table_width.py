@@ -1,4 +1,4 @@
-"""Makes a table as narrow as its terminal: names stay whole, prose is wrapped, and what matters least is left out."""
+"""Makes a table as narrow as its terminal: names stay whole, prose is wrapped, and the least important columns are left out."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PROSE: Final = frozenset({"error", "detail", "state", "times", "value", "reason"
 """Columns whose text may be wrapped: sentences, not names."""
 
 NARROWEST: Final = 16
-"""Characters that a column of prose keeps, if it has so many."""
+"""Characters that a column of prose keeps, if it has that many."""
 
 SPARE: Final = (
     *("size", "seq", "workers", "unanswered", "rate", "priority", "acquired", "delayed", "origin"),
     *("last_holder", "failed", "published", "last", "source", "oldest", "holder", "in_flight"),
 )
-"""What a narrow table does without, in this order; `--json` has all of it."""
+"""Columns that a narrow table leaves out, in this order; `--json` has them all."""
 
 
 class Width(NamedTuple):
-    """What a column takes: the least that keeps its names whole, and what it would need for one line."""
+    """The width of a column: the least that keeps its names whole, and the most that it needs for one line."""
 
     least: int
     most: int
@@ -39,7 +39,7 @@ class Width(NamedTuple):
 def fitted(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
 ) -> list[tuple[int, int]] | None:
-    """Return the columns that have room, by their numbers, each with its width. `cells` are rows of texts.
+    """Return the columns that fit, by their numbers, each with its width. `cells` are rows of texts.
 
     None: the names are too wide to stand side by side.
     """

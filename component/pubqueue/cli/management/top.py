@@ -1,4 +1,4 @@
-"""`pubqueue top`: the busiest queues, on a screen that is kept up to date."""
+"""`pubqueue top`: the busiest queues, on a screen that updates itself."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from pubqueue.cli.management.session import Link
 
 MAX_NODES: Final = 1_000
-"""Nodes that are looked at for one screen."""
+"""Nodes that are read for one screen."""
 
 KEYS: Final = {"q", "Q", "\x03", "\x1b"}
-"""What ends it: q, Ctrl-C, Esc."""
+"""Keys that quit: q, Ctrl-C, Esc."""
 
 AROUND: Final = 4
-"""Lines of the screen that are no queues."""
+"""Lines of the screen that are not queues."""
 
 Rows = "list[dict[str, Value]]"
 
@@ -45,16 +45,16 @@ Rows = "list[dict[str, Value]]"
     type=click.FloatRange(0.2, 3600),
     default=2.0,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between updates.",
 )
 @click.option(
-    "--once", is_flag=True, help="Look once, and end; so it is where there is no terminal."
+    "--once", is_flag=True, help="Print once and exit; this is the default without a terminal."
 )
 @answering
 def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
     """Watch the busiest queues.
 
-    Those with most work come first; q ends it.
+    Queues with the most work come first. Press q to quit.
     """
     live = sys.stdout.isatty() and sys.stdin.isatty() and not once and not as_json
 
@@ -75,7 +75,7 @@ def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
 
 
 async def _look(link: Link) -> tuple[list[dict[str, Value]], int | None, bool]:
-    """Return the queues, those with most work first; whether there are more than were looked at."""
+    """Return the queues, those with the most work first, and whether there are more than were read."""
     found: list[dict[str, Value]] = []
     now, more = None, False
     async for page in link.pages(QUEUES, {}, MAX_NODES):
@@ -118,7 +118,7 @@ async def _watch(link: Link, every: float) -> None:
             parts: list[RenderableType] = [
                 Text(_head(link, found, more=more), style="bold", overflow="ellipsis"),
                 output.table(QUEUES.columns, found[:room], now, console.width),
-                Text("q ends it", style="dim"),
+                Text("press q to quit", style="dim"),
             ]
             live.update(Group(*parts), refresh=True)
             lost = asyncio.ensure_future(ended.wait())
@@ -128,7 +128,7 @@ async def _watch(link: Link, every: float) -> None:
 
 @contextmanager
 def _keys(ended: asyncio.Event) -> Iterator[None]:
-    """Hear keys as they are pressed."""
+    """Read keys as they are pressed."""
     loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
 

@@ -1,1 +1,1 @@
-"""The commands that are the service, or take its place: serve, check, backup, restore, migrate."""
+"""The commands that use the service's configuration or store: serve, check, backup, restore, migrate."""

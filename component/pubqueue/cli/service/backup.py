@@ -1,4 +1,4 @@
-"""`pubqueue backup`, and what it has in common with `pubqueue restore`: whose store it is."""
+"""`pubqueue backup`, and the options that it shares with `pubqueue restore`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ R = TypeVar("R")
 
 
 def store_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Give a command the flags that say whose store it is, and the file of the backup."""
+    """Give a command the flags for the store, and the file of the backup."""
     file = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
     config = click.option(
         "--config", type=click.Path(path_type=Path), help="The service's TOML file."
     )
-    store = click.option("--store", help=f"Where items are kept: {WANTED}.")
+    store = click.option("--store", help=f"The address of the store: {WANTED}.")
     return file(config(store(command)))
 
 
 def run_and_print(work: Callable[[str], list[str]], config: Path | None, store: str | None) -> None:
-    """Do this with the store's address, and print what there is to say; a refusal is one sentence."""
+    """Do this with the store's address, and print the result; a refusal is one sentence."""
     try:
         for line in work(store_address(config, store)):
             click.echo(line)
@@ -47,8 +47,8 @@ def run_and_print(work: Callable[[str], list[str]], config: Path | None, store: 
 def backup(file: Path, config: Path | None, store: str | None) -> None:
     """Write a backup of the store, while the service runs.
 
-    FILE is made, and must not be there yet. It holds all of the store as it was at one moment, whether
-    that is a file or in PostgreSQL; each table is read back and compared. Nobody waits for it. FILE appears
-    once it is complete and on the disk; if the backup ends before, nothing is there. Only its owner can read it.
+    FILE must not exist yet. It contains the whole store, SQLite or PostgreSQL, as it was at one moment;
+    each table is read back and compared. The backup does not delay the service. FILE appears once it is complete
+    and on disk; a backup that is interrupted leaves no FILE. Only its owner can read it.
     """
     run_and_print(lambda address: progress.backup(address, file), config, store)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 @click.option(
     "--offline",
     is_flag=True,
-    help="Only the configuration; beside a running service, and before it is reloaded or upgraded.",
+    help="Check only the configuration; possible while the service runs, before you reload or upgrade it.",
 )
 @click.option(
     "--prepare",
     is_flag=True,
-    help="Make the store first, or bring it to the schema of this version: for a role that owns it, while nobody serves.",
+    help="Create the store first, or migrate it to the schema of this version: as a role that owns it, while no service runs.",
 )
 @settings_options
 @click.pass_context
@@ -42,9 +42,9 @@ def check(
 ) -> None:
     """Check configuration, store and server.
 
-    Says of each whether it is good, or in one sentence what is wrong. It makes and changes nothing: a store
-    that is not there yet is made by the start of the service. It connects as the component, so
-    it is for before `serve`, not beside it; with --offline it touches neither the store nor a port.
+    Reports for each that it is good, or in one sentence what is wrong. It creates and changes nothing: the service creates
+    a missing store when it starts. It connects as the component, so run it
+    before `serve`, not while the service runs; with --offline it uses neither the store nor a port.
     """
     if offline and prepare:
         stop(ASKED_WRONGLY, "--offline and --prepare contradict each other")
@@ -76,7 +76,7 @@ def _online(settings: Settings, _again: Callable[[], Settings]) -> None:
 
 
 def _say(settings: Settings, lines: Coroutine[Any, Any, list[str]]) -> None:
-    """Write what is found, line by line."""
+    """Print the findings line by line."""
     logs.configure("error")
     click.echo(f"configuration: good, {len(settings.node)} declared nodes")
     try:

@@ -16,10 +16,10 @@ from pubqueue.stores.copying import RefusedError
 def migrate(source: str, target: str) -> None:
     """Copy a stopped service's store into another one.
 
-    FROM and TO are addresses as --store takes them: sqlite:///path/to/file or
-    postgresql://role@host/database. Everything is copied, whatever its state; each
-    table is read back and compared. TO has to be empty. A copy that was interrupted
-    is begun again by the same command; until it is complete nobody serves from TO.
+    FROM and TO are addresses as in --store: sqlite:///path/to/file or
+    postgresql://role@host/database. Everything is copied, in any state; each
+    table is read back and compared. TO must be empty. To restart an interrupted copy,
+    run the same command again; until it is complete, no service can use TO.
     """
     try:
         for line in progress.migrate(source, target):

@@ -1,4 +1,4 @@
-"""Migrates a service to another store, backs one up and restores it, and shows on a terminal how far that is."""
+"""Migrates, backs up and restores a store, and shows the progress on a terminal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def migrate(source: str, target: str) -> list[str]:
-    """Copy the store at one address into that at another, and return what there is to say of it.
+    """Copy the store at one address to another, and return lines that sum it up.
 
     Raises:
-        RefusedError: nothing was done, for there is no store, or the target is another one's.
-        StoreError: a store is in use, cannot be reached, or the copy is not what it should be.
+        RefusedError: nothing was done, because there is no store, or the target belongs to another service.
+        StoreError: a store is in use, cannot be reached, or the copy differs.
 
     """
     with _Bar() as bar:
@@ -31,11 +31,11 @@ def migrate(source: str, target: str) -> list[str]:
 
 
 def backup(store: str, file: Path) -> list[str]:
-    """Write a backup of the store at an address, which may be served from, and return what there is to say of it.
+    """Write a backup of the store at an address, which may be in use, and return lines that sum it up.
 
     Raises:
-        RefusedError: nothing was done, for there is no store, or the file is there already.
-        StoreError: the store or the file cannot be used, or the backup is not what it should be.
+        RefusedError: nothing was done, because there is no store, or the file exists already.
+        StoreError: the store or the file cannot be used, or the backup differs.
 
     """
     with _Bar() as bar:
@@ -43,11 +43,11 @@ def backup(store: str, file: Path) -> list[str]:
 
 
 def restore(file: Path, store: str) -> list[str]:
-    """Fill the store at an address from a backup, and return what there is to say of it.
+    """Fill the store at an address from a backup, and return lines that sum it up.
 
     Raises:
-        RefusedError: nothing was done, for it is no backup, or the store is not empty.
-        StoreError: the backup is damaged, or the store is served from or cannot be reached.
+        RefusedError: nothing was done, because the file is not a backup, or the store is not empty.
+        StoreError: the backup is damaged, or the store is in use or cannot be reached.
 
     """
     with _Bar() as bar:
@@ -65,7 +65,7 @@ def _summary(copied: Sequence[Copied], done: str) -> list[str]:
 
 
 class _Bar:
-    """Draws how far a copy is to stderr; nothing where that is no terminal."""
+    """Draws the progress of a copy on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         columns = (
@@ -92,9 +92,9 @@ class _Bar:
         self._progress.stop()
 
     def begin(self, rows: int) -> None:
-        """Take note of how many rows there are to read."""
+        """Set the number of rows to read."""
         self._progress.update(self._task, total=rows)
 
     def step(self, what: str, rows: int) -> None:
-        """Take note of what is being done, and how many rows have been read for it since."""
+        """Set the current step, and add the rows that it has read."""
         self._progress.update(self._task, description=what, advance=rows)

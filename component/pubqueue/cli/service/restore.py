@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def restore(file: Path, config: Path | None, store: str | None) -> None:
     """Fill an empty store from a backup.
 
-    FILE is what `pubqueue backup` has written. The store may be of the other kind; it has to be empty, and
-    nobody may serve from it. The backup is checked before anything is written, and each table is read back and
-    compared. A restore that was interrupted is begun again by the same command; until it is complete nobody
-    serves from the store.
+    FILE was written by `pubqueue backup`. The store may be of the other kind; it must be empty and not in use.
+    The backup is checked before anything is written, and each table is read back and compared.
+    To restart an interrupted restore, run the same command again; until it is complete, no service can
+    use the store.
     """
     run_and_print(lambda address: progress.restore(file, address), config, store)

@@ -31,12 +31,12 @@ log = structlog.get_logger(__name__)
 @settings_options
 @with_settings
 def serve(settings: Settings, again: Callable[[], Settings]) -> None:
-    """Serve until SIGTERM or SIGINT.
+    """Run the service until SIGTERM or SIGINT.
 
-    Prints one line when the server has accepted the component, and logs to standard error. While another
-    instance has its place, on a server that admits one, it says so and waits until that is gone. At the end
-    it hands out nothing more, answers what was asked, and exits with 0. SIGHUP has it read its
-    configuration again, and log what it took over.
+    Prints one line when the server has accepted the component, and logs to standard error. If the server admits one
+    instance only and another is connected, the service prints a line and waits until the other disconnects. On exit
+    it stops deliveries, answers the requests that it has received, and exits with 0. On SIGHUP it reloads its
+    configuration, and logs what it has applied.
     """
     logs.configure(settings.log_level, settings.log_format)
     for sentence in unread():
@@ -68,7 +68,7 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
     def waiting() -> None:
         said.clear()
         click.echo(
-            f"waiting: another instance is {settings.jid} on {settings.server}; this one takes over when it is gone"
+            f"waiting: another instance is {settings.jid} on {settings.server}; this one takes over when it disconnects"
         )
 
     await wiring.serve(

@@ -1,4 +1,4 @@
-"""What the commands that are the service have in common: its settings as flags, and its event loop."""
+"""What `serve` and `check` have in common: the service's settings as flags, and its event loop."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def settings_options(command: Callable[P, R]) -> Callable[P, R]:
         click.option("--jid", help="The component's address: queue.example.org."),
         click.option("--secret-file", help="A file with the secret in its first line."),
         click.option("--server", help="The server's component port: 127.0.0.1:5347."),
-        click.option("--store", help=f"Where items are kept: {WANTED}."),
+        click.option("--store", help=f"The address of the store: {WANTED}."),
         click.option(
             "--admin",
             "admins",
             multiple=True,
-            help="A bare JID that may do everything; repeatable.",
+            help="A bare JID with all rights; repeatable.",
         ),
         click.option("--node-creation", help="Who may create nodes: anyone, local, admins."),
-        click.option("--http", help="Where to tell metrics and health: 127.0.0.1:9254."),
+        click.option("--http", help="Where to serve metrics and health: 127.0.0.1:9254."),
         click.option("--log-level", help="debug, info, warning or error."),
         click.option("--log-format", help="logfmt (key=value) or json."),
     ]
@@ -49,9 +49,9 @@ def settings_options(command: Callable[P, R]) -> Callable[P, R]:
 def with_settings(
     command: Callable[[Settings, Callable[[], Settings]], None],
 ) -> Callable[..., None]:
-    """Read the settings for a command; what is wrong with them is said in one sentence.
+    """Read the settings for a command; an error in them is one sentence.
 
-    The command also has what reads them once more.
+    The command also gets a function that reads them again.
     """
 
     @wraps(command)
@@ -69,7 +69,7 @@ def with_settings(
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """Make uvloop's loop where it is installed: it costs less than half of asyncio's."""
+    """Make uvloop's loop if it is installed: it costs less than half of asyncio's."""
     try:
         import uvloop  # noqa: PLC0415  # not there on every platform
     except ImportError:
@@ -84,14 +84,14 @@ def run(work: Coroutine[Any, Any, R]) -> R:
 
 
 def refused(settings: Settings, problem: RefusedByServerError) -> str:
-    """Say what the server refuses; what that may come from is said only where its condition tells."""
+    """Return a sentence about the server's refusal, with the likely cause if its condition shows one."""
     who = f"{settings.server} refuses {settings.jid} ({problem})"
     _, port = settings.address()
     match str(problem):
         case "host-unknown":
             return f"{who}: the server has no component {settings.jid} on port {port}"
         case "not-authorized":
-            words = "is the secret the one that the server has for this component?"
-            return f"{who}: {words} ejabberd says the same of a name that it does not know"
+            words = "does the secret match the server's for this component?"
+            return f"{who}: {words} ejabberd sends the same error for an unknown name"
         case _:
-            return f"{who}: is port {port} one for components (XEP-0114)?"
+            return f"{who}: is port {port} a component port (XEP-0114)?"

@@ -1,4 +1,4 @@
-"""Variables of the environment that look like ours and that nobody reads: mistyped, most likely."""
+"""Environment variables that look like settings of pubqueue but are not: most likely mistyped."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 PREFIX: Final = "PUBQUEUE_"
 
 CLIENTS: Final = frozenset({URL, PASSWORD, PASSWORD_FILE, QUIET})
-"""What workers, publishers and the commands that run queues read."""
+"""The variables of workers, publishers and the commands that manage queues."""
 
 OF_CONTAINERS: Final = re.compile(
     r"PUBQUEUE_(?:\w+_)?(?:SERVICE_(?:HOST|PORT)(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP)(?:_\w+)?)?)"
 )
-"""What container managers set on their own account for a service whose name begins so."""
+"""Variables that container managers set for a service whose name begins like this."""
 
 
 def unread(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Yield a sentence about each of these variables.
 
-    Where the service is not installed, nobody knows what it reads: then those alone are reported that are like a
+    If the service is not installed, its own variables are not known: then only those are reported that are similar to a
     variable of clients.
     """
     odd = sorted(
@@ -46,10 +46,10 @@ def unread(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     for name in odd:
         meant = _meant(name, sorted(CLIENTS | of_service))
         if name not in of_service and (meant or of_service):
-            yield f"{name} in the environment is no setting of pubqueue{meant}"
+            yield f"{name} in the environment is not a setting of pubqueue{meant}"
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    """Compare what is behind the prefix, which all of them have."""
+    """Compare the parts after the prefix, which all of them have."""
     found = suggestion(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known])
     return found.replace("mean ", f"mean {PREFIX}")

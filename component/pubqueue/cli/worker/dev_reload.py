@@ -1,7 +1,7 @@
-"""`python -m pubqueue.cli.worker.dev_reload FD ...`: the program `pubqueue` as a child of a supervisor, which does not outlive it.
+"""`python -m pubqueue.cli.worker.dev_reload FD ...`: the program `pubqueue` as a child that does not outlive its supervisor.
 
-`FD` is the reading end of a pipe whose other end the supervisor alone holds. However it ends, kill -9 included, the kernel closes
-that end: then the child is sent SIGTERM by itself, so that it finishes what it has in hand, as when the supervisor stops it.
+`FD` is the reading end of a pipe whose other end only the supervisor holds. When the supervisor ends, even by kill -9, the kernel closes
+that end; the child then sends itself SIGTERM, so that it finishes its items, as when the supervisor stops it.
 """
 
 from __future__ import annotations

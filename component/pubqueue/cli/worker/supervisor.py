@@ -1,4 +1,4 @@
-"""Several worker processes as one, and workers that begin anew when the program changes."""
+"""Several worker processes as one, and workers that restart when the program changes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 async def supervise(words: Sequence[str], number: int, folder: Path | None) -> int:
-    """Run `pubqueue` with these words so many times, until SIGTERM or SIGINT, or one of them ends; return the exit code for all.
+    """Run `number` processes of `pubqueue` with these words until SIGTERM, SIGINT or the end of one; return the exit code for all.
 
-    Then all are sent SIGTERM and waited for. When Python files in `folder` change they are stopped in the same
-    way, and begin anew; so do those that have ended before. A second signal kills them. If we are killed ourselves
-    they stop as at SIGTERM (`pubqueue.cli.worker.dev_reload`).
+    Then all processes get SIGTERM and are awaited. When Python files in `folder` change, they are stopped in the same
+    way and restarted, including those that have ended before. A second signal kills them. If the supervisor itself is killed,
+    they stop as after SIGTERM (`pubqueue.cli.worker.dev_reload`).
     """
     with _lifeline() as pipe:
         command = (sys.executable, "-m", "pubqueue.cli.worker.dev_reload", str(pipe), *words)
@@ -32,7 +32,7 @@ async def supervise(words: Sequence[str], number: int, folder: Path | None) -> i
 
 @contextmanager
 def _lifeline() -> Iterator[int]:
-    """Yield the reading end of a pipe that is closed when this process is no more, by whatever end."""
+    """Yield the reading end of a pipe that is closed when this process ends, in whatever way."""
     reading, writing = os.pipe()
     try:
         yield reading
@@ -69,7 +69,7 @@ async def _supervise(command: Sequence[str], pipe: int, number: int, folder: Pat
                 children.clear()
             if changed is None or asked.is_set():
                 return _code(codes)
-            click.echo(f"pubqueue: {await changed}, starting again", err=True)
+            click.echo(f"pubqueue: {await changed}, restarting", err=True)
     finally:
         stop.cancel()
 
@@ -79,7 +79,7 @@ async def _over(
     stop: asyncio.Task[bool],
     changed: asyncio.Task[str] | None,
 ) -> None:
-    """Return when we are asked to stop, when files have changed, or else when a child has ended."""
+    """Return at a request to stop, when files have changed, or, if files are not watched, when a child has ended."""
     if changed is not None:
         await asyncio.wait({stop, changed}, return_when=asyncio.FIRST_COMPLETED)
         if not changed.done():
@@ -99,7 +99,7 @@ def _signal(children: Sequence[asyncio.subprocess.Process], number: signal.Signa
 
 
 def _code(codes: Sequence[int]) -> int:
-    """Return the worst of the exit codes; one that a signal has ended has failed."""
+    """Return the worst of the exit codes; a process that a signal has ended has failed."""
     return max(FAILED if code < 0 else code for code in codes)
 
 

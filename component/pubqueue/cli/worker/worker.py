@@ -23,32 +23,32 @@ from pubqueue_xeps.worker.worker import REQUESTS, Worker
 @click.command()
 @click.argument("target", metavar="MODULE:NAME")
 @click.option("--url", help="Account and service: xmpp://bot@example.org/queue.example.org.")
-@click.option("--node", multiple=True, help="The queue to work for; several times for several.")
+@click.option("--node", multiple=True, help="The queue to work for; repeatable.")
 @click.option(
     "--requests",
     type=click.IntRange(1),
     default=REQUESTS,
     show_default=True,
-    help="How many items of each queue a process takes at a time.",
+    help="Number of items of each queue that a process takes at a time.",
 )
 @click.option(
     "--processes",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="How many processes work.",
+    help="Number of processes.",
 )
 @click.option(
     "--grace",
     type=click.FloatRange(0),
     default=30,
     show_default=True,
-    help="Seconds that items in hand have at the end.",
+    help="Seconds for the current items to finish on exit.",
 )
 @click.option(
-    "--reload", is_flag=True, help="Begin anew when a Python file of this directory changes."
+    "--reload", is_flag=True, help="Restart when a Python file of this directory changes."
 )
-@click.option("--quiet", is_flag=True, help="Say nothing but warnings.")
+@click.option("--quiet", is_flag=True, help="Print only warnings.")
 def worker(
     *,
     target: str,
@@ -60,12 +60,12 @@ def worker(
     reload: bool,
     quiet: bool,
 ) -> None:
-    """Work for queues, until SIGTERM or SIGINT.
+    """Run a worker until SIGTERM or SIGINT.
 
-    MODULE:NAME is a function that takes an item, or Handlers; the current directory is looked at
-    first. PUBQUEUE_URL is the URL if --url is not given; the password is in PUBQUEUE_PASSWORD, or
-    in the file that PUBQUEUE_PASSWORD_FILE names. At the end what is in hand is finished, and the
-    program exits with 0.
+    MODULE:NAME is a function that takes an item, or Handlers; modules are searched in the current directory
+    first. PUBQUEUE_URL is the default of --url; the password is in PUBQUEUE_PASSWORD, or
+    in the file that PUBQUEUE_PASSWORD_FILE names. On exit the worker finishes its current items, and exits
+    with 0.
     """
     if reload and find_spec("watchfiles") is None:
         stop(ASKED_WRONGLY, "--reload needs pip install 'pubqueue[reload]'")
@@ -91,11 +91,13 @@ def worker(
 
 def _check_processes(processes: int, url: str) -> None:
     if processes > 1 and JID(read_url(url).jid).resource:
-        raise ValueError("Of several processes each chooses its resource: the URL has none then.")
+        raise ValueError(
+            "Each of several processes chooses its own resource: remove the resource from the URL."
+        )
 
 
 def _uncapitalized(problem: Exception) -> str:
-    """Return a sentence as it goes on behind the program's name."""
+    """Return a sentence as it continues after the program's name."""
     sentence = str(problem).rstrip(".")
     first, _, rest = sentence.partition(" ")
     return f"{first.lower()} {rest}" if first.istitle() and rest else sentence

@@ -1,4 +1,4 @@
-"""What `pubqueue worker MODULE:NAME` names: handlers, or a function that is one."""
+"""The target of `pubqueue worker MODULE:NAME`: handlers, or a function that is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pubqueue_xeps.worker.handling.handlers import Handlers
 
 
 class TargetError(Exception):
-    """What was named cannot be run, in one sentence. Fact: `target` is what was named, or its module."""
+    """The target cannot be run; the message is one sentence. Fact: `target`, or its module."""
 
     def __init__(self, message: str, target: str) -> None:
         super().__init__(message)
@@ -20,9 +20,9 @@ class TargetError(Exception):
 
 
 def load(target: str) -> Handlers:
-    """Import what is named, from the current directory too, as Python's own tools do.
+    """Import the target, from the current directory too, as Python's own tools do.
 
-    A function becomes the handler of all items. Raises TargetError; of a module that is broken, the traceback is
+    A function becomes the handler of all items. Raises TargetError; for a broken module, the traceback is
     printed as well.
     """
     module_name, _, name = target.partition(":")

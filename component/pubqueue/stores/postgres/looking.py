@@ -48,7 +48,7 @@ def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
     if done is None:
         _see_that_it_can_be_made(connection)
         return Looked(
-            None, [f"the schema {SCHEMA} is not there yet; the start of the service makes it"]
+            None, [f"the schema {SCHEMA} does not exist yet; the service creates it when it starts"]
         )
     if (source := copied_from(connection)) is not None:
         raise ForeignStoreError(unfinished_copy(source))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ABSENT = "is not there yet; the start of the service makes it"
+ABSENT = "does not exist yet; the service creates it when it starts"
 
 
 def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:

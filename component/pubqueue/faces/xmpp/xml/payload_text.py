@@ -24,7 +24,7 @@ def from_xml(text: str) -> tuple[bytes, str]:
     try:
         root = tree(text.strip().encode())
     except (etree.XMLSyntaxError, UnicodeEncodeError) as problem:
-        raise UnfitPayloadError(f"the payload is no XML element: {problem}") from None
+        raise UnfitPayloadError(f"the payload is not an XML element: {problem}") from None
     if root.getroottree().docinfo.internalDTD is not None:
         raise UnfitPayloadError("the payload has a document type, which XMPP forbids")
     space = etree.QName(root).namespace
