@@ -186,7 +186,7 @@ def test_an_address_without_a_secret_is_enough_in_the_file(store, file, tmp_path
     assert run("backup", tmp_path / "more", PUBQUEUE_STORE=store)[0] == 0
     config.write_text("store = 7\n")
     code, _, err = run("backup", "--config", config, tmp_path / "x")
-    assert (code, "store has to be sqlite:///" in err) == (2, True)
+    assert (code, "store must be sqlite:///" in err) == (2, True)
 
 
 # --- how it ends -----------------------------------------------------------------------------------

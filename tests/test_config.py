@@ -145,7 +145,9 @@ def test_every_key_can_be_an_environment_variable(name):
         return
     if name.startswith("PUBQUEUE_HTTP_"):
         key = name.removeprefix("PUBQUEUE_").lower()
-        with pytest.raises(ConfigError, match=f"{key} /dev/null needs a token of 20 characters"):
+        with pytest.raises(
+            ConfigError, match=f"{key} /dev/null needs a token of at least 20 characters"
+        ):
             load(None, {"jid": "q.example", "secret": "s"}, {name: text})
         return
     settings = load(None, {}, {"PUBQUEUE_JID": "q.example", "PUBQUEUE_SECRET": "s"} | {name: text})
@@ -239,28 +241,28 @@ def test_names_are_normalised_as_the_server_will():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "jid is needed"),
-        ("jid = ", "is no TOML"),
-        ("jid = 'q.example'", "a secret is needed"),
-        ("jid = 'q.example'\nsecret = ''", "a secret is needed"),
-        ("jid = 'q.example'\nsecret = 'a'\nsecret_file = 'b'", "one of them has to go"),
+        ("", "jid is not set"),
+        ("jid = ", "is not valid TOML"),
+        ("jid = 'q.example'", "the secret is not set"),
+        ("jid = 'q.example'\nsecret = ''", "the secret is not set"),
+        ("jid = 'q.example'\nsecret = 'a'\nsecret_file = 'b'", "remove one of them"),
         ("jid = 'q.example'\nsecret_file = '/none'", "/none cannot be read"),
         ("jid = 'q.example'\nsecret_file = '/dev/null'", "no secret in its first line"),
         ("jid = 7", "Expected `str`, got `int` - at `$.jid`"),
         *(
-            (f"jid = {jid!r}\nsecret = 'a'", "jid has to be a domain")
+            (f"jid = {jid!r}\nsecret = 'a'", "jid must be a domain")
             for jid in ("", " ", "a@b", "a/b", "a b", "." * 300)
         ),
         *(
-            (f"jid = 'q'\nsecret = 'a'\nserver = {server!r}", "server has to be host:port")
+            (f"jid = 'q'\nsecret = 'a'\nserver = {server!r}", "server must be host:port")
             for server in ("", "host", ":5347", "host:", "host:0", "host:65536", "host:x", "h:٣")
         ),
         *(
-            (f"jid = 'q'\nsecret = 'a'\nstore = {store!r}", "store has to be sqlite:///")
+            (f"jid = 'q'\nsecret = 'a'\nstore = {store!r}", "store must be sqlite:///")
             for store in ("", "a.db", "sqlite:", "sqlite://h/a", "postgres://h/a", "sqlite:/a?b=c")
         ),
         *(
-            (f"jid = 'q'\nsecret = 'a'\nadmins = [{admin!r}]", "has to be a bare JID")
+            (f"jid = 'q'\nsecret = 'a'\nadmins = [{admin!r}]", "must be a bare JID")
             for admin in ("", "a@b/c", "@b", "a b@c")
         ),
         ("jid = 'q'\nsecret = 'a'\nadmins = 'a@b'", "Expected `array`, got `str` - at `$.admins`"),
@@ -268,8 +270,8 @@ def test_names_are_normalised_as_the_server_will():
             "jid = 'q'\nsecret = 'a'\nnode_creation = 'me'",
             "`$.node_creation`; one of anyone, local, admins",
         ),
-        ("jid = 'q'\nsecret = 'a'\nlog_level = 'loud'", "log_level has to be debug, info"),
-        ("jid = 'q'\nsecret = 'a'\nlog_format = 'xml'", "log_format has to be logfmt or json"),
+        ("jid = 'q'\nsecret = 'a'\nlog_level = 'loud'", "log_level must be debug, info"),
+        ("jid = 'q'\nsecret = 'a'\nlog_format = 'xml'", "log_format must be logfmt or json"),
         ("jid = 'q'\nsecret = 'a'\ncolour = 'red'", "unknown field `colour`"),
         ("jid = 'q'\nsecret = 'a'\nstorre = 'red'", "unknown field `storre`; did you mean store?"),
         (
@@ -288,9 +290,12 @@ def test_names_are_normalised_as_the_server_will():
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nmembers = ['@']", "a bare JID"),
         (
             "jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\nmembers = ['a@b']\noutcasts = ['A@b']",
-            "node 'n': 'A@b' is an outcast and something else",
+            "node 'n': 'A@b' is an outcast, so it cannot have another affiliation",
         ),
-        ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\n[[node]]\nname = 'n'", "is there twice"),
+        (
+            "jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\n[[node]]\nname = 'n'",
+            "is declared twice",
+        ),
         ("jid = 'q'\nsecret = 'a'\n[[node]]\nname = 'n'\noptions = { a = [] }", "got `array`"),
     ],
 )
@@ -310,7 +315,7 @@ def test_what_does_not_fit_is_one_sentence_and_exit_code_2(tmp_path, text, sente
 
 @pytest.mark.parametrize(
     ("path", "sentence"),
-    [("/none.toml", "No such file"), ("/", "Is a directory"), ("binary", "is no TOML")],
+    [("/none.toml", "No such file"), ("/", "Is a directory"), ("binary", "is not valid TOML")],
 )
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, path, sentence):
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
@@ -515,9 +520,9 @@ def test_tokens_come_from_the_first_lines_of_their_files(tmp_path):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"look": "l" * 19}, "http_token_file .* needs a token of 20 characters at least"),
-        ({"look": "x" * 20, "change": "x" * 20}, "have to hold different tokens"),
-        ({"look": "l" * 20, "http": ""}, "need http, which says where"),
+        ({"look": "l" * 19}, "http_token_file .* needs a token of at least 20 characters"),
+        ({"look": "x" * 20, "change": "x" * 20}, "must contain different tokens"),
+        ({"look": "l" * 20, "http": ""}, "need http, the address of the page"),
     ],
 )
 def test_tokens_that_protect_nothing_are_refused(tmp_path, given, why):

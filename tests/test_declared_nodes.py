@@ -180,7 +180,7 @@ async def test_a_queue_that_is_open_without_the_file_saying_so_is_a_warning(tmp_
 async def test_a_dead_letter_node_that_is_not_there_is_told_and_can_be_declared(tmp_path):
     lonely = settings(tmp_path, jobs(set={"dead_letter_node": "graves"}))
     assert await compared(lonely) == [
-        "node 'jobs': will be made",
+        "node 'jobs': will be created",
         "node 'jobs': its dead-letter node 'graves' does not exist; dead items stay where they are",
     ]
     reported, _ = await started(lonely)
@@ -193,7 +193,7 @@ async def test_a_dead_letter_node_that_is_not_there_is_told_and_can_be_declared(
         }
     ]
     both = settings(tmp_path, *lonely.node, NodeSettings("graves", queueing=True))
-    assert await compared(both) == ["node 'graves': will be made"]
+    assert await compared(both) == ["node 'graves': will be created"]
     reported, nodes = await started(both)
     assert [(line["event"], line["node"]) for line in reported] == [("node.made", "graves")]
     assert set(nodes) == {"jobs", "graves"}

@@ -81,7 +81,7 @@ async def test_check_says_the_next_three_times_as_the_page_does():
 async def test_check_says_that_a_node_is_not_there_and_what_is_not_enabled():
     assert await lines(NIGHTLY + "enabled = false") == [
         "schedule 'nightly': not enabled",
-        "schedule 'nightly': its node 'jobs' does not exist; it waits for it",
+        "schedule 'nightly': its node 'jobs' does not exist; the schedule waits until it does",
     ]
 
 
@@ -89,8 +89,8 @@ UNFIT = [
     ({"cron": "0 3 * *"}, "cron '0 3 * *' has to have five fields"),
     ({"cron": "0 25 * * *"}, "cron '0 25 * * *': bad hour"),
     ({"zone": "Mars/Olympus"}, "zone 'Mars/Olympus' is no time zone that is known here"),
-    ({"json": None}, "either payload or json is needed, not both"),
-    ({"payload": "<job xmlns='urn:x'/>"}, "either payload or json is needed, not both"),
+    ({"json": None}, "set either payload or json, not both"),
+    ({"payload": "<job xmlns='urn:x'/>"}, "set either payload or json, not both"),
     ({"json": None, "payload": "<job>"}, "the payload is not an XML element"),
     ({"json": None, "payload": "<job/>"}, "the payload's element needs a namespace"),
     (
@@ -125,7 +125,7 @@ def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (NIGHTLY * 2, "schedule 'nightly' is there twice"),
+        (NIGHTLY * 2, "schedule 'nightly' is declared twice"),
         (NIGHTLY + "cronn = 1", "Object contains unknown field `cronn`"),
         (NIGHTLY + 'missed = "never"', "Invalid enum value 'never'"),
         (NIGHTLY + 'zone = "Mars"', "zone 'Mars' is no time zone"),
@@ -152,7 +152,7 @@ async def test_serve_and_check_refuse_it_with_one_sentence_and_exit_with_2(
 
 def test_too_many_are_refused():
     many = [ScheduleSettings(f"s{n}", "0 3 * * *", "jobs", json=1) for n in range(1_001)]
-    with pytest.raises(ConfigError, match="there are 1001 schedules, and 1000 are the most"):
+    with pytest.raises(ConfigError, match="there are 1001 schedules; up to 1000 are allowed"):
         read_all(many)
 
 
@@ -195,4 +195,6 @@ async def test_check_tells_of_each_schedule(tmp_path):
     assert process.returncode == 0
     reported = [line for line in out.decode().splitlines() if line.startswith("schedule")]
     assert reported[0].count("T03:00:00Z") == 3
-    assert reported[1:] == ["schedule 'nightly': its node 'jobs' does not exist; it waits for it"]
+    assert reported[1:] == [
+        "schedule 'nightly': its node 'jobs' does not exist; the schedule waits until it does"
+    ]

@@ -107,7 +107,7 @@ def test_what_is_asked_wrongly_is_one_sentence(files, tmp_path):
         (files[0], files[0]): f"{tmp_path}/a.db is both the source and the target",
         (files[1], files[0]): f"{tmp_path}/b.db: there is no store",
         (files[0], "memory:"): "memory: keeps nothing that could be copied",
-        (files[0], "mysql://root:secret@x/y"): "store has to be sqlite:///path/to/file or "
+        (files[0], "mysql://root:secret@x/y"): "store must be sqlite:///path/to/file or "
         "postgresql://role@host/database or memory:, not 'mysql://root:...@x/y'",
     }
     for way, sentence in cases.items():

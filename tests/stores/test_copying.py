@@ -381,7 +381,7 @@ def test_a_store_is_not_copied_into_itself(files, postgres):
     ("address", "sentence"),
     [
         ("memory:", "memory: keeps nothing that could be copied"),
-        ("mysql://root:secret@x/y", "store has to be .* not 'mysql://root:...@x/y'"),
+        ("mysql://root:secret@x/y", "store must be .* not 'mysql://root:...@x/y'"),
         ("postgresql://queue:secret@127.0.0.1:x/y", "no address that PostgreSQL's library reads"),
     ],
 )

@@ -1,1 +1,1 @@
-"""The configuration: settings, the nodes and schedules that a file declares, and reading it again."""
+"""The configuration: settings, the nodes and schedules that a file declares, and reloading."""

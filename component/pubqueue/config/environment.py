@@ -1,7 +1,7 @@
-"""Settings from environment variables: `PUBQUEUE_` and the key in capitals, of a table with the table's name before it.
+"""Settings from environment variables: `PUBQUEUE_` and the key in capitals, with the table's name before a table's key.
 
-A list is written with commas, the nodes as JSON. A variable that is empty counts as not there; one that is no
-key of ours is reported (`cli.unread`) and then passed over, for container managers set some of their own under a
+Lists are written with commas, nodes as JSON. An empty variable counts as not set. A variable that is not one of our
+keys is reported (`cli.unread`) and then ignored, because container managers set variables of their own under a
 service's name.
 """
 
@@ -23,9 +23,9 @@ Path = tuple[str, ...]
 
 
 class BadVariableError(Exception):
-    """A variable has a value that its key cannot take; the message is one sentence for the operator.
+    """A variable has a value that does not fit its key; the message is one sentence for the operator.
 
-    Facts: `variable` is its name, and `key` the setting that it is for, with dots.
+    Facts: `variable` is its name, and `key` its setting, with dots.
     """
 
     def __init__(self, variable: str, key: str, why: object) -> None:
@@ -34,7 +34,7 @@ class BadVariableError(Exception):
 
 
 def variables(kind: type[msgspec.Struct], within: Path = ()) -> Iterator[tuple[str, Path, Any]]:
-    """Name each variable, the path of its key, and the key's type."""
+    """Yield each variable, the path of its key, and the key's type."""
     for field in msgspec.structs.fields(kind):
         path = (*within, field.name)
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
@@ -44,7 +44,7 @@ def variables(kind: type[msgspec.Struct], within: Path = ()) -> Iterator[tuple[s
 
 
 def given(kind: type[msgspec.Struct], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that the environment has, tables within tables as in a file.
+    """Return the settings of the environment, with tables nested as in a file.
 
     Raises:
         BadVariableError: a value does not fit its key.

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in one sentence that says what would be right."""
+"""Explains an error in a configuration in one sentence, with the values that are allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEP: Final = re.compile(r"\.(\w+)|\[[^]]*\]")
 
 
 def explained(problem: msgspec.ValidationError, kind: object) -> str:
-    """Return what msgspec says of a value of this kind, and what it would take instead."""
+    """Return msgspec's message about a value of this kind, with the values that are allowed."""
     words = str(problem)
     found = PLACE.search(words)
     there = _type_at(kind, STEP.findall(found[1] if found else ""))
@@ -33,7 +33,7 @@ def explained(problem: msgspec.ValidationError, kind: object) -> str:
 
 
 def key_of(problem: msgspec.ValidationError) -> str:
-    """Return the setting that msgspec finds fault with, with dots; empty if it is all of them."""
+    """Return the setting that msgspec refuses, with dots; empty if it is the whole configuration."""
     words = str(problem)
     found, unknown = PLACE.search(words), UNKNOWN.search(words)
     steps = [found[1].lstrip(".")] if found and found[1] else []
@@ -41,7 +41,7 @@ def key_of(problem: msgspec.ValidationError) -> str:
 
 
 def _type_at(kind: object, steps: Iterable[str]) -> object:
-    """Return the type that a value has at a place; an empty step is one into a list."""
+    """Return the type of the value at a place; an empty step is one into a list."""
     there: Any = inspect.type_info(kind)
     for step in steps:
         if isinstance(there, inspect.UnionType):

@@ -1,4 +1,4 @@
-"""The nodes of the configuration file: brought to what the file says, and where that cannot be, told."""
+"""The nodes of the configuration file: created or changed to match it; differences that remain are logged."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ ALL: Final = 1 << 30
 
 
 def read(node: NodeSettings, by: Principal) -> Declare:
-    """Return the request that a node of the file stands for.
+    """Return the request for a node of the file.
 
     Raises:
-        ConfigError: a name in it is no JID.
+        ConfigError: a name in it is not a JID.
 
     """
     words = {"x-queueing#enabled": node.queueing} | node.options
@@ -53,7 +53,7 @@ def _jids(node: NodeSettings, names: Iterable[str]) -> tuple[Jid, ...]:
     for name in names:
         jid = jid_of(name)
         if jid is None:
-            raise ConfigError(f"node {node.name!r}: {name!r} is no JID", key="node", value=name)
+            raise ConfigError(f"node {node.name!r}: {name!r} is not a JID", key="node", value=name)
         found.append(jid)
     return tuple(found)
 
@@ -65,10 +65,10 @@ def _form_value(value: str | float | bool) -> str:  # noqa: FBT001  # what TOML 
 async def bring_nodes(
     broker: Broker, store: Store, nodes: Iterable[NodeSettings], by: Principal
 ) -> None:
-    """Make the nodes that are not there, bring the others to what is declared, and log what was found.
+    """Create missing nodes, change the others to match their declarations, and log the differences.
 
     Raises:
-        ConfigError: a node does not fit. Those before it are as they were declared.
+        ConfigError: a declaration is invalid. The nodes before it have been changed.
 
     """
     for node in nodes:
@@ -89,7 +89,7 @@ def _accepted(name: str, reply: Reply) -> Declared:
 
 
 def _log_lines(declared: Declared) -> Iterator[tuple[str, str, dict[str, str | int]]]:
-    """Name level, event and keys of each log line about a node."""
+    """Yield level, event and keys of each log line about a node."""
     if declared.made:
         yield "info", "node.made", {}
     for one in declared.changed:
@@ -105,7 +105,7 @@ def _words(one: Difference) -> dict[str, str | int]:
 
 
 def missing_dead_letter_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
-    """Name each node whose dead-letter node is not there, with that: their dead items stay where they are."""
+    """Return each node whose dead-letter node does not exist, with that name: its dead items stay where they are."""
     places = {node.name: node.config.dead_letter_node for node in nodes}
     return [(name, place) for name, place in places.items() if place and place not in places]
 
@@ -115,16 +115,16 @@ def _all_nodes(tx: Transaction) -> list[Node]:
 
 
 class Comparison:
-    """What `serve` would make of the declared nodes, found without changing any."""
+    """What `serve` would change in the declared nodes, found without changing them."""
 
     def __init__(self, declared: Iterable[NodeSettings], by: Principal) -> None:
         self._declared = {node.name: read(node, by) for node in declared}
 
     def lines(self, tx: Transaction) -> tuple[int, list[str]]:
-        """Return how many nodes are stored, and a line for each thing that is worth a look.
+        """Return how many nodes are stored, and a line for each difference.
 
         Raises:
-            ConfigError: a declared node does not fit.
+            ConfigError: a declaration is invalid.
 
         """
         stored = {node.name: node for node in _all_nodes(tx)}
@@ -156,7 +156,7 @@ def _facts(tx: Transaction, request: Declare, node: Node | None) -> NodeFacts:
 def _lines(declared: Declared) -> Iterator[str]:
     name = declared.node
     if declared.made:
-        yield f"node {name!r}: will be made"
+        yield f"node {name!r}: will be created"
     for one in declared.changed:
         words = _words(one)
         yield f"node {name!r}: {words['what']} is {one.stored or 'empty'}, will be {one.declared or 'empty'}"

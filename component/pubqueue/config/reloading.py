@@ -1,4 +1,4 @@
-"""The configuration is read again while the service runs: what can be taken over is, and the rest is told."""
+"""Reloads the configuration while the service runs: applies what it can, and logs the settings that need a restart."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ AT_START: Final = frozenset(
         *("http", "http_token_file", "http_admin_token_file"),
     }
 )
-"""Keys that only a start reads; all others are taken over."""
+"""Keys that are read only at the start; all others are applied."""
 
 
 @runtime_checkable
 class AdoptingFace(Protocol):
-    """A face that can serve by other settings than it was made with."""
+    """A face whose settings can be changed while it serves."""
 
     def adopt(
         self,
@@ -48,7 +48,7 @@ class AdoptingFace(Protocol):
         settle_by_get: bool,
         auto_creates: bool,
     ) -> None:
-        """Serve by these settings from now on."""
+        """Apply these settings."""
 
 
 def trim_of(settings: Settings) -> Trim:
@@ -57,9 +57,9 @@ def trim_of(settings: Settings) -> Trim:
 
 
 class Reloader:
-    """Takes over, each time `asked` is set, what `read` returns.
+    """Applies the settings that `read` returns, each time `asked` is set.
 
-    What cannot be used changes nothing, and is told as an error.
+    Settings with an error change nothing, and the error is logged.
     """
 
     def __init__(self, asked: asyncio.Event, read: Callable[[], Settings]) -> None:
@@ -75,7 +75,7 @@ class Reloader:
         faces: Sequence[object],
         reloading: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """Wait for being asked, again and again; `settings` are those of the start. `reloading` is open while it reads."""
+        """Apply the settings each time `asked` is set; `settings` are those of the start. `reloading` is open meanwhile."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -93,10 +93,10 @@ async def _take_over(
     parts: tuple[Broker, Store, Reaper],
     faces: Sequence[object],
 ) -> None:
-    """Serve by these settings from now on.
+    """Apply these settings.
 
     Raises:
-        ConfigError: a declared node or schedule does not fit; the rest is taken over.
+        ConfigError: a declared node or schedule is invalid; all other settings have been applied.
 
     """
     broker, store, reaper = parts
@@ -123,7 +123,7 @@ async def _take_over(
 
 
 def _merge(before: Settings, read: Settings) -> Settings:
-    """Say by its keys what is taken over and what waits for a restart; return what holds from now on."""
+    """Log the keys that are applied and those that need a restart; return the settings that now apply."""
     changed = [key for key in read.__struct_fields__ if getattr(read, key) != getattr(before, key)]
     later = [key for key in changed if key in AT_START]
     taken = [key for key in changed if key not in AT_START]

@@ -1,4 +1,4 @@
-"""The schedules of the configuration file: brought to what the file says, and shown by `pubqueue check`."""
+"""The schedules of the configuration file: changed to match it, and shown by `pubqueue check`."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ log = structlog.get_logger(__name__)
 ALL: Final = 1 << 30
 
 SHOWN: Final = 3
-"""How many of its next times `check` says of a schedule."""
+"""How many of a schedule's next times `check` prints."""
 
 
 def read(one: ScheduleSettings) -> Definition:
-    """Return the definition that a schedule of the file stands for.
+    """Return the definition of a schedule of the file.
 
     Raises:
-        ConfigError: it cannot be meant.
+        ConfigError: it is invalid.
 
     """
     try:
@@ -53,7 +53,7 @@ def read(one: ScheduleSettings) -> Definition:
             payload, space = from_json(one.json)
         else:
             raise ConfigError(
-                f"schedule {one.name!r}: either payload or json is needed, not both",
+                f"schedule {one.name!r}: set either payload or json, not both",
                 key="schedule",
                 value=one.name,
             )
@@ -84,13 +84,13 @@ def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
     """Return the definitions of all schedules of the file.
 
     Raises:
-        ConfigError: one of them cannot be meant.
+        ConfigError: one of them is invalid.
 
     """
     found = tuple(map(read, schedules))
     if len(found) > MAX_SCHEDULES:
         raise ConfigError(
-            f"there are {len(found)} schedules, and {MAX_SCHEDULES} are the most",
+            f"there are {len(found)} schedules; up to {MAX_SCHEDULES} are allowed",
             key="schedule",
             value=len(found),
         )
@@ -100,10 +100,10 @@ def read_all(schedules: Iterable[ScheduleSettings]) -> tuple[Definition, ...]:
 async def bring_schedules(
     broker: Broker, schedules: Iterable[ScheduleSettings], by: Principal
 ) -> None:
-    """Let the file's schedules be these, end those that have left it, and log what was done.
+    """Create or change the file's schedules, end those that were removed from it, and log the changes.
 
     Raises:
-        ConfigError: one of them cannot be meant, and nothing is changed; or the store cannot take them.
+        ConfigError: one of them is invalid, and nothing is changed; or the store refuses them.
 
     """
     definitions = read_all(schedules)
@@ -128,7 +128,7 @@ def _following(definitions: Iterable[Definition], now: Millis) -> tuple[Millis |
 
 
 class Preview:
-    """What `pubqueue check` says of the schedules of the file. Raises ConfigError when one cannot be meant."""
+    """The output of `pubqueue check` about the schedules of the file. Raises ConfigError if one is invalid."""
 
     def __init__(
         self, schedules: Iterable[ScheduleSettings], declared: Collection[str], now: Millis
@@ -138,7 +138,7 @@ class Preview:
         self._now = now
 
     def lines(self, tx: Transaction) -> list[str]:
-        """Return a line for each schedule, and one more where its node is neither declared nor there."""
+        """Return a line for each schedule, and one more if its node is neither declared nor stored."""
         there = {node.name for node in tx.page(Nodes(), None, ALL)} if self._definitions else set()
         return [line for one in self._definitions for line in self._about(one, there)]
 
@@ -147,4 +147,4 @@ class Preview:
         when = f"next {', '.join(map(stamp, times))}" if one.enabled else "not enabled"
         yield f"schedule {one.name!r}: {when}"
         if one.node not in there and one.node not in self._declared:
-            yield f"schedule {one.name!r}: its node {one.node!r} does not exist; it waits for it"
+            yield f"schedule {one.name!r}: its node {one.node!r} does not exist; the schedule waits until it does"

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class ConfigError(Exception):
     """The configuration cannot be used; the message is one sentence for the operator.
 
-    Facts, as far as they are known: `key` is the setting, `value` what it has (never of a secret), and `source` the file or
-    the variable that it is from, or the file that it names.
+    Facts, as far as they are known: `key` is the setting, `value` its value (never a secret), and `source` the file or
+    the variable that it comes from, or the file that it names.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def people(self) -> tuple[str, ...]:
-        """All that are named, as they stand."""
+        """All JIDs that are named, in their order."""
         return (*self.owners, *self.publishers, *self.members, *self.outcasts)
 
 
@@ -233,19 +233,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     is removed from the file ends."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Return every setting to show; of a secret or password only that there is one."""
+        """Return every setting to show; a secret or password is replaced by dots."""
         shown = {field: getattr(self, field) for field in self.__struct_fields__}
         hidden = {"secret": "..." if self.secret else None, "store": shown_address(self.store)}
         return list((shown | hidden).items())
 
     def __repr__(self) -> str:
-        """Show the settings without the secret, for they may end up in a traceback."""
+        """Show the settings without the secret, because they may appear in a traceback."""
         shown = ", ".join(f"{field}={value!r}" for field, value in self.__rich_repr__())
         return f"{type(self).__name__}({shown})"
 
     @property
     def auto_creates(self) -> bool:
-        """Whether any publish makes a node."""
+        """Whether a publish can create a node."""
         return self.auto_creation is not AutoCreation.NEVER
 
     def address(self) -> tuple[str, int]:
@@ -258,12 +258,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         host, _, port = self.server.rpartition(":")
         if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004
             raise ConfigError(
-                f"server has to be host:port, not {self.server!r}", key="server", value=self.server
+                f"server must be host:port, not {self.server!r}", key="server", value=self.server
             )
         return host.strip("[]"), int(port)
 
     def http_address(self) -> tuple[str, int] | None:
-        """Return where to listen for HTTP: a port alone is one of the loopback interface; None: nowhere.
+        """Return the address for HTTP: a port alone is one of the loopback interface; None: nowhere.
 
         Raises:
             ConfigError: `http` is neither host:port nor a port.
@@ -274,17 +274,17 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         host, _, port = self.http.rpartition(":")
         if not port.isascii() or not port.isdigit() or not int(port) < 65536:  # noqa: PLR2004
             raise ConfigError(
-                f"http has to be host:port or a port, not {self.http!r}",
+                f"http must be host:port or a port, not {self.http!r}",
                 key="http",
                 value=self.http,
             )
         return host.strip("[]") or "127.0.0.1", int(port)
 
     def http_tokens(self) -> tuple[str | None, str | None]:
-        """Return the tokens for the page, that of those who look and that of those who change; None: there is none.
+        """Return the tokens for the page, the one for read-only access and the operator token; None: not set.
 
         Raises:
-            ConfigError: a file cannot be read, or what is in it is no token.
+            ConfigError: a file cannot be read, or does not contain a token.
 
         """
         return (
@@ -296,14 +296,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Return the secret, from the setting or from its file.
 
         Raises:
-            ConfigError: there is none, or the file cannot be read.
+            ConfigError: the secret is not set, or the file cannot be read.
 
         """
         if self.secret:
             return self.secret
         if not self.secret_file:
             raise ConfigError(
-                "a secret is needed: secret_file, or PUBQUEUE_SECRET", key="secret_file"
+                "the secret is not set: use secret_file or PUBQUEUE_SECRET", key="secret_file"
             )
         secret = _first_line("secret_file", self.secret_file)
         if not secret:
@@ -318,7 +318,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Return the store that is configured, not opened yet.
 
         Raises:
-            ConfigError: `store` is no address that this program knows.
+            ConfigError: `store` is not the address of a store.
 
         """
         try:
@@ -328,7 +328,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 SHORTEST_TOKEN: Final = 20
-"""Characters: nobody guesses so many, if they come from `openssl rand -base64 24` or the like."""
+"""Characters of a token, so that it cannot be guessed if it is random (`openssl rand -base64 24`)."""
 
 
 def _token(key: str, file: str | None) -> str | None:
@@ -337,7 +337,7 @@ def _token(key: str, file: str | None) -> str | None:
     token = _first_line(key, file)
     if len(token) < SHORTEST_TOKEN:
         raise ConfigError(
-            f"{key} {file} needs a token of {SHORTEST_TOKEN} characters at least",
+            f"{key} {file} needs a token of at least {SHORTEST_TOKEN} characters",
             key=key,
             source=file,
         )
@@ -357,19 +357,19 @@ def _first_line(key: str, file: str) -> str:
 
 
 ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Settings)}
-"""Every key, by the variable that it can come from."""
+"""Every key, by its variable."""
 
 
 USUAL_SECRET: Final = Path("/etc/pubqueue/secret")
-"""Where the unit of the Debian package has the secret from; it is root's, so who checks by hand is root as well."""
+"""The secret's file in the Debian package; it belongs to root, so checks by hand have to run as root."""
 
 
 def _usual_secret(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the setting that nobody made, if there is a secret where the unit of systemd has it."""
+    """Return the default of `secret_file`, if there is a secret at one of the usual places."""
     places = [USUAL_SECRET]
     if folder := variables.get("CREDENTIALS_DIRECTORY"):
         places.insert(0, Path(folder, "secret"))
-    found = (place for place in places if os.path.exists(place))  # false where nobody may look
+    found = (place for place in places if os.path.exists(place))  # false if this user may not look
     return next(({"secret_file": str(place)} for place in found), {})
 
 
@@ -380,9 +380,9 @@ def load(
     *,
     with_secret: bool = True,
 ) -> Settings:
-    """Return the settings of the file, changed by the environment, changed by the flags.
+    """Return the settings: flags override the environment, which overrides the file.
 
-    Who only looks at the rest does not need to be able to read the secret: `with_secret`.
+    Without `with_secret`, the secret is not read, for callers that need only the rest.
 
     Raises:
         ConfigError: a key is unknown, a value does not fit, or the file cannot be read.
@@ -398,7 +398,7 @@ def load(
         found |= _usual_secret(variables)
     if "jid" not in found:
         raise ConfigError(
-            "jid is needed: the component's address, such as queue.example.org", key="jid"
+            "jid is not set: the component's address, such as queue.example.org", key="jid"
         )
     try:
         settings = msgspec.convert(found, Settings)
@@ -417,23 +417,23 @@ def load(
 def store_address(
     file: Path | None, flag: str | None, variables: Mapping[str, str] = os.environ
 ) -> str:
-    """Return the address of the store alone, by the same ranks: who copies it needs no secret.
+    """Return only the address of the store, with the same precedence; this needs no secret.
 
     Raises:
-        ConfigError: the file cannot be read, or has no address there.
+        ConfigError: the file cannot be read, or its `store` is not an address.
 
     """
     found = {} if file is None else _read(file)
     address = flag or variables.get("PUBQUEUE_STORE") or found.get("store", USUAL_STORE)
     if not isinstance(address, str):
         raise ConfigError(
-            f"{file}: store has to be {WANTED}", key="store", value=address, source=file
+            f"{file}: store must be {WANTED}", key="store", value=address, source=file
         )
     return address
 
 
 def _outrank(found: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Let what is given take the place of what was found; one way to the secret replaces the other."""
+    """Override the settings found so far; `secret` and `secret_file` replace each other."""
     for mine, other in (("secret", "secret_file"), ("secret_file", "secret")):
         if given.get(mine):
             found.pop(other, None)
@@ -448,34 +448,32 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as problem:
         raise ConfigError(f"{file} cannot be read: {why(file, problem)}", source=file) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{file} is no TOML: {problem}", source=file) from None
+        raise ConfigError(f"{file} is not valid TOML: {problem}", source=file) from None
 
 
 def _check(settings: Settings) -> None:
-    """Find what the types alone do not show, before anything starts."""
+    """Check what the types do not, before anything starts."""
     settings.address()
     settings.http_address()
     _check_tokens(settings)
     settings.make_store()
     if settings.secret and settings.secret_file:
-        raise ConfigError(
-            "secret and secret_file are both there; one of them has to go", key="secret"
-        )
+        raise ConfigError("secret and secret_file are both set; remove one of them", key="secret")
     if "@" in settings.jid or "/" in settings.jid or not _is_jid(settings.jid):
         raise ConfigError(
-            f"jid has to be a domain such as queue.example.org, not {settings.jid!r}",
+            f"jid must be a domain such as queue.example.org, not {settings.jid!r}",
             key="jid",
             value=settings.jid,
         )
     if settings.log_level not in {"debug", "info", "warning", "error"}:
         raise ConfigError(
-            "log_level has to be debug, info, warning or error",
+            "log_level must be debug, info, warning or error",
             key="log_level",
             value=settings.log_level,
         )
     if settings.log_format not in {"logfmt", "json"}:
         raise ConfigError(
-            "log_format has to be logfmt or json", key="log_format", value=settings.log_format
+            "log_format must be logfmt or json", key="log_format", value=settings.log_format
         )
     people = [("admins", jid) for jid in settings.admins]
     people += [("node", jid) for one in settings.node for jid in one.people]
@@ -483,7 +481,7 @@ def _check(settings: Settings) -> None:
     for key, jid in people:
         if "/" in jid or not _is_jid(jid):
             raise ConfigError(
-                f"{jid!r} has to be a bare JID, such as admin@example.org", key=key, value=jid
+                f"{jid!r} must be a bare JID, such as admin@example.org", key=key, value=jid
             )
     _check_names("node", [node.name for node in settings.node])
     _check_names("schedule", [schedule.name for schedule in settings.schedule])
@@ -491,7 +489,7 @@ def _check(settings: Settings) -> None:
         friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
         if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
             raise ConfigError(
-                f"node {node.name!r}: {torn[0]!r} is an outcast and something else",
+                f"node {node.name!r}: {torn[0]!r} is an outcast, so it cannot have another affiliation",
                 key="node",
                 value=torn[0],
             )
@@ -503,18 +501,19 @@ def _check_tokens(settings: Settings) -> None:
         return
     if not settings.http:
         raise ConfigError(
-            "http_token_file and http_admin_token_file need http, which says where", key="http"
+            "http_token_file and http_admin_token_file need http, the address of the page",
+            key="http",
         )
     if look == change:
         raise ConfigError(
-            "http_token_file and http_admin_token_file have to hold different tokens",
+            "http_token_file and http_admin_token_file must contain different tokens",
             key="http_admin_token_file",
         )
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"{kind} {twice[0]!r} is there twice", key=kind, value=twice[0])
+        raise ConfigError(f"{kind} {twice[0]!r} is declared twice", key=kind, value=twice[0])
 
 
 def _is_jid(text: str) -> bool:

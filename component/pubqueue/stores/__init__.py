@@ -42,12 +42,12 @@ def store_at(address: str) -> Store:
     """Return the store at this address, not opened yet.
 
     Raises:
-        ValueError: it is no address of a store; the message says what would be one.
+        ValueError: it is not the address of a store; the message has the forms of one.
 
     """
     parts = urlsplit(address)
     if parts.scheme not in STORES:
-        raise ValueError(f"store has to be {WANTED}, not {shown_address(address)!r}")
+        raise ValueError(f"store must be {WANTED}, not {shown_address(address)!r}")
     _, make = STORES[parts.scheme]
     return make(parts)
 

@@ -21,7 +21,7 @@ def store_at(address: SplitResult) -> Store:
 
     """
     if not address.path.startswith("/") or address.fragment:
-        raise ValueError("store has to be postgresql://role@host/database, special signs as %xx")
+        raise ValueError("store must be postgresql://role@host/database, special signs as %xx")
     query = f"?{address.query}" if address.query else ""
     try:
         module = import_module("pubqueue.stores.postgres.store")

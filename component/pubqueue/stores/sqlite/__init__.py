@@ -22,7 +22,7 @@ def store_at(address: SplitResult) -> SqliteStore:
 
     """
     if not address.path or address.netloc or address.query or address.fragment:
-        raise ValueError(f"store has to be sqlite:///path/to/file, not {address.geturl()!r}")
+        raise ValueError(f"store must be sqlite:///path/to/file, not {address.geturl()!r}")
     path = unquote(address.path)
     # sqlite:////path is an absolute path behind sqlite:///
     return SqliteStore(Path(path[1:] if path.startswith("//") else path))

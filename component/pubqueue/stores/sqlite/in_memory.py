@@ -43,7 +43,7 @@ def store_at(address: SplitResult) -> MemoryStore:
 
     """
     if address.path or address.netloc or address.query or address.fragment:
-        raise ValueError(f"store has to be memory: without more, not {address.geturl()!r}")
+        raise ValueError(f"store must be memory: without more, not {address.geturl()!r}")
     return MemoryStore()
 
 
