@@ -68,3 +68,30 @@ def test_modules_with_texts_for_users_are_read_as_well():
     assert [place for place in places if not (ROOT / place).exists()] == []
     found = runpy.run_path(str(ROOT / "tools" / "prose"))["pages"]()
     assert ROOT / "component/pubqueue/cli/management/actions.py" in found
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("Return who told\n    somebody.", "'told': write notify, report, return, distinguish"),
+        ("Whoever asks waits.", "'Whoever': write anyone who, or the noun"),
+        ("An item\n    of nobody.", "'nobody': write no and the noun, or what is not done"),
+    ],
+)
+def test_a_docstring_has_the_verbs_of_the_field(tmp_path, sentence, said):
+    module = tmp_path / "module.py"
+    module.write_text(
+        f'"""A good docstring, with `told` in it."""\n\n\ndef ask() -> str:\n    """{sentence}"""\n    return "told"\n'
+    )
+    code, printed = read("--docstrings", module)
+    line = 5 + sentence.split(said.split("'")[1])[0].count("\n")
+    assert code == 1
+    assert f"{module}:{line}: {said}\n" in printed
+    assert f"{module}:1:" not in printed
+    assert f"{module}:7:" not in printed
+
+
+def test_an_attribute_has_a_docstring_too(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text('LIMIT = 3\n"""So many are handed out."""\n')
+    assert read("--docstrings", module) == (1, f"{module}:2: 'handed out': write deliver\n")

@@ -1,8 +1,8 @@
-"""What would keep Spark from starting here, or from finding the format, told in one sentence.
+"""Why Spark would not start here, or not find the format, in one sentence.
 
-Spark itself ends in a long trace: of a gateway that has exited where there is no Java, of a class that was
-not found where its tasks run with a Python that has no pubqueue. Nothing of ours is called by then, so a
-job asks before it makes a session:
+Spark itself ends in a long trace: about a gateway that has exited if there is no Java, about a
+class that was not found if its tasks run with a Python that has no pubqueue. No code of ours is
+called by then, so a job asks before it makes a session:
 
     if problem := preflight.problem():
         sys.exit(problem)

@@ -66,7 +66,7 @@ class PubqueueDataSource(DataSource):
     ``allowPurge``       false         nothing else
     ===================  ============  =============================================================
 
-    Reading never consumes work: `spark.read` has what is there now, and `spark.readStream` follows
+    Reading never consumes work: `spark.read` returns the present rows, and `spark.readStream` follows
     `events` and `deadletters`.
 
     >>> done = (

@@ -24,7 +24,7 @@ class EventKind(StrEnum):
     """The lock timed out."""
     DEAD = "dead"
     REQUEUED = "requeued"
-    """A dead item lives again."""
+    """A dead item was redriven."""
     RETRACTED = "retracted"
     """Taken back: by an owner or its publisher, for another payload, or for its age in a plain node."""
     PURGED = "purged"

@@ -41,7 +41,7 @@ class Transition(Enum):
     RIPEN = auto()
     """Its waiting time is over."""
     REVIVE = auto()
-    """An owner gives it another life; in a dead-letter node it need not be DEAD for that."""
+    """An owner redrives it; in a dead-letter node it need not be DEAD."""
 
 
 GONE: Final = "gone"

@@ -170,7 +170,7 @@ class _Items:
         return min((self._place(item) for page in pages for item in page.entries), default=None)
 
     def check(self, read: int, newest: int) -> None:
-        """Let it be: those that have died last may live again, or be gone."""
+        """Do nothing: the newest dead items may have been redriven, or be gone."""
 
     def parts(self, after: int, until: int) -> list[ReadPartition]:
         nodes = _nodes(self._service) if after < until else []

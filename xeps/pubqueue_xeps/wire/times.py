@@ -1,7 +1,7 @@
-"""Times as callers give them: seconds, a `timedelta`, or an aware `datetime` for a point in time.
+"""Times as callers give them: seconds, a `timedelta`, or an aware `datetime` for a moment.
 
-A point in time is counted from now by this machine's clock when the call is made; one that has passed is now. A naive
-`datetime` is refused, because its time zone is unknown.
+A moment is counted from now by this machine's clock when the call is made; one that has passed is
+now. A naive `datetime` is refused, because its time zone is unknown.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.xep_0254.event import Place
 
     Unsure = tuple[Verb, Outcome | None]
-    """What became of an item while nobody has confirmed it."""
+    """The requested end of an item that is not confirmed yet."""
 
     Wanted = Callable[[Iterable[Item]], Item | None]
     """Picks one of the items that wait, or none of them for now."""

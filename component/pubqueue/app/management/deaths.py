@@ -1,4 +1,4 @@
-"""Operations on dead items: list them, count them by their reasons, give them another life, discard them."""
+"""Operations on dead items: list them, count them by their reasons, redrive them, discard them."""
 
 from __future__ import annotations
 

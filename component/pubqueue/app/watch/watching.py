@@ -1,4 +1,4 @@
-"""What observers get besides requests and decisions: phases, the duration of a batch, how much waits at a moment."""
+"""What observers get in addition to requests and decisions: phases, the duration of a batch, how much waits at a moment."""
 
 from __future__ import annotations
 

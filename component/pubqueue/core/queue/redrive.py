@@ -1,4 +1,4 @@
-"""Redrive: dead items get another life, in the node they came from or in another."""
+"""Redrive: dead items are queued again, in the node they came from or in another."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def settle(request: Settle, facts: SettleFacts) -> Decision:
 def judge(principal: Principal, verb: Verb, facts: SettleFacts) -> Node | Decision:
     """Return the node if the principal may do this to all the items, else the refusal.
 
-    On a node that is no queue nothing is judged yet but whether the principal may see it.
+    On a plain node this judges only whether the principal may see it.
     """
     node = facts.node
     if node is None:
@@ -291,7 +291,7 @@ def to_holders(
 
 
 def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decision:
-    """Retract from a node that is no queue: the owner, or the item's publisher (XEP-0060 7.2)."""
+    """Retract from a plain node: the owner, or the item's publisher (XEP-0060 7.2)."""
     if request.verb is Verb.UNLOCK:
         return refuse(Refusal.NOT_A_QUEUE)
     if request.queue_only:

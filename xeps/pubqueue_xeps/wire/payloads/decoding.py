@@ -1,6 +1,6 @@
 """From a payload to a value.
 
-JSON (XEP-0335) is read as any type that msgspec knows, strictly: a number is no string. Text of Spark's writer is
+JSON (XEP-0335) is read as any type that msgspec knows, strictly: a number is not a string. Text of Spark's writer is
 read as a string. Other XML is read as a msgspec struct:
 
     class Flight(msgspec.Struct):

@@ -43,7 +43,7 @@ def has(answer: Element, jid: str) -> bool:
 
 
 def granted(answer: Element) -> int | None:
-    """Return the window in an answer to `subscribe`; None: the node has none, and is no queue."""
+    """Return the window in an answer to `subscribe`; None: the node has none, so it is a plain node."""
     value = _value(answer.find(FORM), _queue_field(answer) or QUEUE_REQUESTS)
     return None if value is None else int(value)
 

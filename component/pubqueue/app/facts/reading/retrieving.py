@@ -170,7 +170,7 @@ def _newest(rows: WorkingSet, request: Retrieve, node: Node, listing: Items) -> 
 def _in_front(
     rows: WorkingSet, page: Page, node: Node, listing: Items, before: int
 ) -> tuple[Rows, Part]:
-    """Return the last ones in front of an item, or of all where that is no number."""
+    """Return the last ones before an item, or of all if `before` is 0."""
     listing, limit = replace(listing, newest=True), room_of(page, MAX_PAGE)
     found = rows.page(listing, before or None, limit) if limit else []
     ahead = rows.page(replace(listing, room=0), found[0][0].seq, 1) if found else []

@@ -109,7 +109,7 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
     """The newest item of a node that sends it to new subscribers."""
     owners: tuple[Jid, ...] = ()
     came: tuple[Jid, ...] = ()
-    """Full JIDs of the account that sent presence a moment ago, when it may have been a stranger."""
+    """Full JIDs of the account that sent presence recently, when it may have been a stranger."""
     here: tuple[Jid, ...] = ()
     """Full JIDs of the account that are known to be here."""
 
