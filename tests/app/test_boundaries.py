@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.inside import connection_of
 from harness.patience import TIMEOUT
 from harness.shell import Shell
 from harness.store_contents import recount
@@ -151,7 +152,7 @@ async def test_a_store_that_fails_at_a_write_fails_for_all_of_the_batch_alike(
 
 async def test_on_a_disk_that_is_full_what_is_confirmed_is_there(on_sqlite):
     """SQLite undoes the statement that met the end of the disk, and would commit the others."""
-    connection = on_sqlite.store._connection
+    connection = connection_of(on_sqlite.store)
     await connection.run(lambda raw: raw.execute("PRAGMA max_page_count = 200"))
     confirmed, refused = [], 0
     for turn in range(40):

@@ -141,7 +141,7 @@ def _word(notice):
 @asynccontextmanager
 async def served(path):
     stage = Stage(path)
-    await stage.store._store.open()
+    await stage.store.inner.open()
     stage.broker.start()
     stage.face.up()
     await stage.reported()
@@ -149,7 +149,7 @@ async def served(path):
         yield stage
     finally:
         await stage.broker.stop()
-        await stage.store._store.close()
+        await stage.store.inner.close()
 
 
 def plain(name=JOBS):

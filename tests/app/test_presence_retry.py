@@ -3,6 +3,7 @@
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, JOBS, NOW
+from harness.inside import kept_presence
 from harness.patience import until
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
@@ -131,7 +132,7 @@ class Stage:
 
     async def is_taken(self):
         """Wait until nothing is kept any more."""
-        await until(lambda: not self.broker._presence_retry and self.broker._quiet.is_set())
+        await until(lambda: not kept_presence(self.broker) and self.broker._quiet.is_set())
 
     async def seen(self, name="a"):
         """Return the state of the item, and who subscribes."""
@@ -212,7 +213,7 @@ async def test_while_words_are_kept_others_are_served(stage, monkeypatch):
     stage.log.clear()
     await stage.do(publishes("b"))
     assert "commit" in stage.log
-    assert len(stage.broker._presence_retry) == 1
+    assert len(kept_presence(stage.broker)) == 1
 
 
 async def test_who_left_is_tried_once_more_when_the_service_ends(stage, monkeypatch):

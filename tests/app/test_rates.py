@@ -172,8 +172,8 @@ async def test_the_reaper_wakes_when_the_next_may_go(tmp_path):
             await broker.handle(request)
         async with asyncio.timeout(TIMEOUT):
             while sum(isinstance(entry, Deliver) for entry in log) < 30:
-                log._grown.clear()
-                await log._grown.wait()
+                log.grown.clear()
+                await log.grown.wait()
         assert monotonic() - began >= 0.5
     finally:
         await reaper.stop()

@@ -15,6 +15,7 @@ from bench.pause_loads_reading import (
 )
 from harness.asks import joins
 from harness.facts import ANN, BOSS, EVE, NOW, who
+from harness.inside import connection_of, reader_of
 from harness.witness import WatchedFace
 
 from pubqueue.app import dispatcher
@@ -78,8 +79,8 @@ class CountedService:
         await self.do(
             ListNodes(STRANGER, FEW)
         )  # the connection that reads is opened when it is needed
-        self._count(self.store._connection.raw, "batches")
-        self._count(self.store._reader.raw, "reads")
+        self._count(connection_of(self.store).raw, "batches")
+        self._count(reader_of(self.store).raw, "reads")
 
     def _count(self, connection, kind):
         def step():

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
+from harness.inside import cache_of, connection_of
 from harness.patience import TIMEOUT, turns, until
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
@@ -49,21 +50,21 @@ class Notes(list):
 
     def __init__(self):
         super().__init__()
-        self._grown = asyncio.Event()
+        self.grown = asyncio.Event()
 
     def append(self, entry):
         super().append(entry)
-        self._grown.set()
+        self.grown.set()
 
     def extend(self, entries):
         super().extend(entries)
-        self._grown.set()
+        self.grown.set()
 
     async def until(self, entry):
         async with asyncio.timeout(TIMEOUT):
             while entry not in self:
-                self._grown.clear()
-                await self._grown.wait()
+                self.grown.clear()
+                await self.grown.wait()
 
 
 @dataclass
@@ -82,11 +83,11 @@ class Stage:
         """Return the ends of the event log, once it begins there."""
         async with asyncio.timeout(TIMEOUT):
             while True:
-                self.log._grown.clear()
+                self.log.grown.clear()
                 ends = await self.store.read(lambda tx: StoreReader(tx).log_ends())
                 if ends[0] == oldest:
                     return ends
-                await self.log._grown.wait()
+                await self.log.grown.wait()
 
     def watch_finished(self, node, names):
         """Return a list of how many of these ids are remembered as finished, noted whenever a batch has changed it."""
@@ -165,8 +166,8 @@ async def test_a_pause_ends_by_itself(stage):
     await stage.do(publishes("a", delay=0.02))
     async with asyncio.timeout(TIMEOUT):
         while (await stage.item("a")).holder is None:
-            stage.log._grown.clear()
-            await stage.log._grown.wait()
+            stage.log.grown.clear()
+            await stage.log.grown.wait()
     assert loop.time() - start >= 0.02
 
 
@@ -195,7 +196,7 @@ async def test_a_clock_set_back_makes_no_lock_last_longer_than_a_new_one(stage):
     await stage.do(publishes("soon", delay=1))  # a nearer moment wakes the reaper
     async with asyncio.timeout(TIMEOUT):
         while (await stage.item("a")).deadline != after(-10_000 + 60):
-            stage.log._grown.clear()
+            stage.log.grown.clear()
     stage.clock.now = after(-10_000 + 60)
     await stage.do(publishes("sooner", delay=0.5))
     await stage.log.until(unlocked("a"))
@@ -325,11 +326,11 @@ async def test_a_row_that_cannot_be_read_keeps_no_other_lock_from_ending(
     names = ["a", "b", ODD, "d"]
     monkeypatch.setattr(expiring, "AT_ONCE", 1)  # it is the first of its slice again and again
     await stage.do(*map(publishes, names))
-    connection = stage.store._store._connection.raw
+    connection = connection_of(stage.store.inner).raw
     connection.execute("PRAGMA ignore_check_constraints = ON")
     connection.execute(damage.replace("x'ff00'", "CAST(x'ff00' AS TEXT)"))
     connection.execute("UPDATE item SET deadline = deadline - 1 WHERE id = 'odd'")
-    stage.broker._rows.cache.forget()
+    cache_of(stage.broker).forget()
     stage.clock.now = LATE
     monkeypatch.setattr(reaper_module, "RETRY", 0.001)
     with capture_logs() as said:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from harness.asks import a_queue, publishes
 from harness.facts import BOSS, NOW, who
+from harness.inside import kept_presence
 
 from pubqueue.app import stall_guard
 from pubqueue.app.broker import Broker
@@ -87,6 +88,6 @@ async def test_who_leaves_meanwhile_is_kept(broker, held):
     first = asyncio.create_task(broker.handle(publishes("a")))
     await held.asked.acquire()
     assert await broker.handle(Leave("bee@x/1")) == FAILED
-    assert broker._presence_retry
+    assert kept_presence(broker)
     held.free.set()
     await first

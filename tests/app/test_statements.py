@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import NOW
+from harness.inside import connection_of
 from harness.transactions import stages
 from harness.witness import WatchedFace
 
@@ -59,7 +60,7 @@ class Service:
     async def cost(self, *requests):
         """Have them done, and return what that cost and what it delivered."""
         run = []
-        raw = self.store._connection.raw
+        raw = connection_of(self.store).raw
         raw.set_trace_callback(run.append)
         said = await self.do(*requests)
         raw.set_trace_callback(None)

@@ -5,6 +5,7 @@ from itertools import islice
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN, BOB, JOBS, NOW
+from harness.inside import cache_of
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 
@@ -76,7 +77,7 @@ async def test_of_a_hundred_thousand_strangers_nothing_is_kept_and_a_worker_s_le
     assert await service.here() == [ANN, TABLET]
     await service.do(*flood())
     assert await service.here(Jid("bot7@evil.example")) == []
-    cache = service.broker._rows.cache
+    cache = cache_of(service.broker)
     for table in (cache.of_jid, cache.resources, cache.held, cache.everywhere, cache.people):
         assert len(table) < 100
     assert service.broker._newcomers.byte_count <= MAX_BYTES
@@ -93,7 +94,7 @@ async def test_bounces_of_strangers_leave_nothing_behind(service):
     await service.do(joins(BOB), publishes("a"))
     back = (Bounce(one.jid, 1, 1, gone=True, bounced=True) for one in flood())
     await service.do(*islice(back, 2_000))
-    cache = service.broker._rows.cache
+    cache = cache_of(service.broker)
     assert len(cache.of_account) < 100
     assert await service.item() is State.LOCKED
 

@@ -50,9 +50,9 @@ class Trade:
     async def begin(self):
         """Ask again what was not answered; the worker then joins as a new session, which frees the rest."""
         for item in sorted(self.asked - self.retracted):
-            await self._retract(item)
+            await self.retract(item)
         await self._say(f"<presence type='unavailable' from='{BEE}' to='{SERVICE}'/>")
-        await self._ask(BEE, "subscribe", SUBSCRIBE)
+        await self.ask(BEE, "subscribe", SUBSCRIBE)
         await self._say(f"<presence from='{BEE}' to='{SERVICE}'/>")
         self._to_publish = iter([item for item in ITEMS if item not in self.published])
         for _ in range(2):
@@ -66,7 +66,7 @@ class Trade:
                 await self._take_answer(*stanza.get("id").split())
             for item in stanza.iterfind(f".//{{{PUBSUB}#event}}item"):
                 self.asked.add(item.get("id"))
-                await self._retract(item.get("id"))
+                await self.retract(item.get("id"))
 
     def _counts(self, answer):
         """A retract that is asked again may find that the first one was carried out.
@@ -95,14 +95,14 @@ class Trade:
         for item in self._to_publish:
             job = f"<job xmlns='urn:example:work'>{item}</job>"
             publish = f"<publish node='jobs'><item id='{item}'>{job}</item></publish>"
-            await self._ask(ETL, f"published {item}", publish)
+            await self.ask(ETL, f"published {item}", publish)
             return
 
-    async def _retract(self, item):
+    async def retract(self, item):
         retract = f"<retract node='jobs'><item id='{item}'/></retract>"
-        await self._ask(BEE, f"retracted {item}", retract)
+        await self.ask(BEE, f"retracted {item}", retract)
 
-    async def _ask(self, who, name, child):
+    async def ask(self, who, name, child):
         await self._say(
             f"<iq type='set' from='{who}' to='{SERVICE}' id='{name}'>"
             f"<pubsub xmlns='{PUBSUB}'>{child}</pubsub></iq>"
@@ -174,22 +174,22 @@ async def test_killed_between_commit_and_send_it_sends_again_under_the_same_toke
         await program.start()
         trade = Trade(server)
         await server.reconnected(0)
-        await trade._ask(BEE, "subscribe", SUBSCRIBE)
-        await trade._ask(ETL, "published i1", JOB)
+        await trade.ask(BEE, "subscribe", SUBSCRIBE)
+        await trade.ask(ETL, "published i1", JOB)
         assert await program.ended() == -signal.SIGKILL
         (locked,) = kept.locks()
         assert locked[:3] == ("i1", "locked", BEE)
 
         async with Program(config):
             await server.reconnected(1)
-            await trade._ask(
+            await trade.ask(
                 "ant@localhost/x", "subscribe", SUBSCRIBE.replace(BEE, "ant@localhost/x")
             )
             for _ in range(2 if point == "delivered" else 1):
                 assert await delivery(server) == (BEE, "i1", str(locked[3]), "1")
-            await trade._ask(ETL, "published i2", JOB.replace("i1", "i2"))
+            await trade.ask(ETL, "published i2", JOB.replace("i1", "i2"))
             assert (await delivery(server))[:2] == ("ant@localhost/x", "i2")
-            await trade._retract("i1")
+            await trade.retract("i1")
             await arrived(server, "retracted i1")
     assert [row[0] for row in kept.locks()] == ["i2"]
 

@@ -30,19 +30,19 @@ class GroupTrade(Trade):
         super().__init__(server)
         self.worked = {group: [] for group in range(GROUPS)}
 
-    async def _retract(self, item):
+    async def retract(self, item):
         seen = self.worked[group_of(item)]
         if item not in seen:
             seen.append(item)
         assert seen == [name for name in ITEMS if group_of(name) == group_of(item)][: len(seen)]
-        await super()._retract(item)
+        await super().retract(item)
 
     async def _publish_next(self):
         for item in self._to_publish:
             job = f"<job xmlns='urn:example:work'>{item}</job>"
             publish = f"<publish node='jobs'><item id='{item}'>{job}</item></publish>"
             meta = f"<meta xmlns='urn:x-pubqueue:0' group='customer-{group_of(item)}'/>"
-            await self._ask(ETL, f"published {item}", publish + meta)
+            await self.ask(ETL, f"published {item}", publish + meta)
             return
 
 

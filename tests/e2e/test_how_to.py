@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from harness.inside import close_pipes
 from harness.live import component
 from harness.patience import TIMEOUT
 
@@ -59,7 +60,7 @@ async def program(server, path, text, account):
         if process.returncode is None:
             process.kill()
         await process.wait()
-        process._transport.close()
+        close_pipes(process)
 
 
 async def lines(process, number):

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from harness.ejabberd import Ejabberd
+from harness.inside import close_pipes, connection_keeper, cut
 from harness.live import component
 from harness.patience import LOOK, TIMEOUT, until
 
@@ -212,7 +213,7 @@ async def test_what_is_published_while_the_service_is_killed_is_there_once(progr
 async def test_a_publisher_whose_connection_broke_goes_on(program, address):
     async with publisher() as etl:
         await etl.publish("jobs", 1)
-        etl._parts()[0]._client.abort()
+        cut(connection_keeper(etl))
         assert (await etl.publish("jobs", 2)).duplicate is not True
 
 
@@ -391,7 +392,7 @@ async def test_killed_in_the_middle_each_question_is_answered_once(program, addr
         if running.returncode is None:
             running.kill()
         await running.wait()
-        running._transport.close()
+        close_pipes(running)
     assert replies == {number: number * number for number in range(ASKED)}
     assert Counter(handled()).most_common(1)[0][1] > 1  # the killed worker's were done again
     async with publisher() as etl:  # each is kept, once
@@ -401,7 +402,7 @@ async def test_killed_in_the_middle_each_question_is_answered_once(program, addr
 
 
 async def asked(etl, inner):
-    line = etl._parts()[0]
+    line = connection_keeper(etl)
     answer = await line.ask("queue.localhost", IqRequest("get", "the replies", inner), 10)
     return list(answer.iter(f"{{{PUBSUB}}}item"))
 
@@ -446,7 +447,7 @@ async def test_an_asker_that_is_killed_asks_again_and_gets_the_reply_that_waits(
         async with await anext(bot) as item:
             killed.kill()
             await killed.wait()
-            killed._transport.close()
+            close_pipes(killed)
             await item.reply([item.data, item.attempt])
         again = await start()
         said, _ = await asyncio.wait_for(again.communicate(), TIMEOUT)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from harness.inside import close_pipes
 from harness.live import component
 from harness.patience import TIMEOUT
 from harness.queue_service import QueueService
@@ -51,7 +52,7 @@ async def example(server, name, account, *arguments):
         if process.returncode is None:
             process.kill()
         await process.wait()
-        process._transport.close()
+        close_pipes(process)
 
 
 async def publish(server, text):

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from harness.inside import connection_of
 from harness.patience import turns, until
 from harness.server import ACCEPT, ROOT, on_a_stream
 from lxml import etree
@@ -121,7 +122,7 @@ class Rig:
         await store.open()
         stack.push_async_callback(store.close)
         # no power is lost here
-        await store._connection.run(lambda c: c.execute("PRAGMA synchronous = OFF").fetchall())
+        await connection_of(store).run(lambda c: c.execute("PRAGMA synchronous = OFF").fetchall())
         self.broker = Broker(
             store,
             clock=lambda: Millis(self._clock),

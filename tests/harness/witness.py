@@ -22,7 +22,7 @@ class WatchedStore:
     """A real store that notes each commit, can be held up, and fails when it is told to."""
 
     def __init__(self, store: Store, log: list[Any]) -> None:
-        self._store = store
+        self.inner = store
         self.instances = store.instances
         self._log = log
         self.failures = 0
@@ -44,20 +44,20 @@ class WatchedStore:
             self.failures -= 1
             self._log.append("failure")
             raise StoreError("the disk is full")
-        result = await self._store.batch(job)
+        result = await self.inner.batch(job)
         self._log.append("commit")
         return result
 
     async def changes(self) -> bool:
         """Say whether another process has written."""
-        return await self._store.changes()
+        return await self.inner.changes()
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
         """Run the job beside the batches."""
         if self.failures:
             self.failures -= 1
             raise StoreError("the disk is gone")
-        return await self._store.read(job)
+        return await self.inner.read(job)
 
 
 class WatchedFace:

@@ -29,12 +29,16 @@ def results(**options):
     return RowResults(rows, Bundles(rows, 100), chosen)
 
 
+def rows_in(found):
+    return found._rows
+
+
 def publish(found, payload="<a/>", item=None, number=5):
-    return found._rows.publish([found._rows.item(number, (payload, item))])
+    return rows_in(found).publish([rows_in(found).item(number, (payload, item))])
 
 
 def several(found, count):
-    return found._rows.publish([found._rows.item(n, ("<a/>", None)) for n in range(count)])
+    return rows_in(found).publish([rows_in(found).item(n, ("<a/>", None)) for n in range(count)])
 
 
 def rows_of(publishes):
@@ -86,7 +90,7 @@ def test_bad_rows_may_go_to_a_node_of_their_own():
     assert b'reason="it is"' in unfit.xml
     assert b"&lt;b/&gt;" in refused.body
     assert b"q: conflict, type cancel" in refused.body
-    found.taken(found._rows.publish([unfit]), DONE)
+    found.taken(rows_in(found).publish([unfit]), DONE)
     assert (found.items, found.dead_lettered, found.left_out) == (1, 1, 0)
 
 
@@ -94,7 +98,7 @@ def test_a_dead_letter_that_is_refused_fails_the_task():
     found = results(onError="deadletter", deadLetterNode="bad")
     letter = found.unfit(7, "<a", "it is")
     with pytest.raises(RowError, match=r"^q refused the dead letter of row 7"):
-        found.refused(found._rows.publish([letter]), Refusal("modify", "not-acceptable"), 0)
+        found.refused(rows_in(found).publish([letter]), Refusal("modify", "not-acceptable"), 0)
 
 
 def test_of_several_rows_each_counts():
@@ -123,7 +127,7 @@ def test_a_node_that_takes_fewer_at_once_gets_fewer():
     fewer = Refusal("cancel", "not-allowed", "max-items-exceeded")
     halves = found.refused(several(found, 10), fewer, 0)
     assert rows_of(halves) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    items = [found._rows.item(n, ("<a/>", None)) for n in range(12)]
+    items = [rows_in(found).item(n, ("<a/>", None)) for n in range(12)]
     assert [len(it.items) for it in found._bundles.gather(items)] == [5, 5, 2]
     with pytest.raises(ServiceError, match=r"row 5 .* not-allowed \(max-items-exceeded\)"):
         found.refused(publish(found), fewer, 0)

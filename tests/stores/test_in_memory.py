@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from harness.inside import session_in
 from harness.store_contents import next_token
 from stores.contract import SharedStoreContract
 from stores.of_relational import OfRelational
@@ -25,7 +26,7 @@ class TestInMemory(SharedStoreContract, OfRelational):
         return partial(MemoryStore, Memory())
 
     async def ask(self, store, statement):
-        await store.batch(lambda tx: tx._tx._session.connection.execute(statement) and None)
+        await store.batch(lambda tx: session_in(tx).connection.execute(statement) and None)
 
 
 async def test_what_one_store_keeps_another_knows_nothing_of():

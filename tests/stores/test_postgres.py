@@ -5,6 +5,7 @@ import re
 
 import psycopg
 import pytest
+from harness.inside import session_in
 from stores.contract import SharedStoreContract
 from stores.of_relational import OfRelational
 
@@ -23,7 +24,7 @@ class TestPostgres(SharedStoreContract, OfRelational):
 
     async def ask(self, store, statement):
         await store.batch(
-            lambda tx: tx._tx._session._connection.execute(statement.encode()) and None
+            lambda tx: session_in(tx)._connection.execute(statement.encode()) and None
         )
 
 
@@ -131,7 +132,7 @@ async def test_what_is_confirmed_is_on_disk_whatever_the_server_says(postgres):
     try:
         await store.open()
         setting = await store.batch(
-            lambda tx: tx._tx._session._connection.execute("SHOW synchronous_commit").fetchone()
+            lambda tx: session_in(tx)._connection.execute("SHOW synchronous_commit").fetchone()
         )
     finally:
         postgres.ask("ALTER ROLE queue RESET synchronous_commit")

@@ -6,6 +6,7 @@ import threading
 import psycopg
 import pytest
 from harness.facts import JOBS
+from harness.inside import session_in
 from harness.postgres_wire import PostgresWire
 from harness.store_contents import everything, recount
 from stores.steps import EMPTY, add, do, ids, make
@@ -247,7 +248,7 @@ async def test_a_full_disk_leaves_nothing_of_the_batch(store, postgres):
 
 def fill(tx):
     do(tx, add("small"))
-    tx._tx._session.each("add_receipt", [(1, "ann@x/1")])
+    session_in(tx).each("add_receipt", [(1, "ann@x/1")])
 
 
 async def test_a_batch_whose_asker_has_gone_is_over_before_the_next(store):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness import pausing
+from harness.inside import line_of
 from harness.patience import TIMEOUT
 from harness.store_contents import recount
 from stores.steps import EMPTY, add, ids, make
@@ -81,6 +82,6 @@ async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
 
 
 async def test_who_is_in_doubt_about_a_commit_does_not_wait_for_who_hangs(store, postgres):
-    line = store._line
+    line = line_of(store)
     async with hung(postgres.address, "batch"):
         assert await line.run(lambda: store._is_committed(line, RuntimeError("cut")))

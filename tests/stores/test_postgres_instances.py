@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, closing
 import pytest
 from harness.asks import a_queue, joins, publishes
 from harness.facts import ANN
+from harness.inside import line_of, writer_id
 from harness.patience import TIMEOUT
 from harness.witness import WatchedFace
 from stores.of_instances import died
@@ -84,7 +85,7 @@ async def test_who_serves_alone_tells_nobody(one, postgres):
         async with serving(postgres):
             await make(one, add("b"))
         await one.instances.leave(0)
-        assert said_so_far(listening, postgres) == [one._id]
+        assert said_so_far(listening, postgres) == [writer_id(one)]
 
 
 async def test_a_lost_connection_may_have_lost_a_word(one, other, postgres):
@@ -113,8 +114,8 @@ def said_so_far(connection, postgres):
 async def heard_by(store, postgres):
     """Return who besides itself has spoken, and was not heard yet."""
     instances = store.instances
-    said = await instances._line.run(lambda: said_so_far(instances._listens_on, postgres))
-    return [name for name in said if name != store._id]
+    said = await line_of(instances).run(lambda: said_so_far(instances._listens_on, postgres))
+    return [name for name in said if name != writer_id(store)]
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from contextlib import asynccontextmanager
 
 import pytest
+from harness.inside import line_of, writer_id
 from stores.steps import EMPTY, make
 
 from pubqueue.app.store.ports import StoreError
@@ -34,7 +35,7 @@ async def test_the_last_batch_of_a_process_long_gone_is_forgotten(store, postgre
         "('quiet', 7, now() - interval '29 days')"
     )
     async with opened(postgres):
-        assert set(postgres.ask(IDS)) == {("quiet",), (store._id,)}
+        assert set(postgres.ask(IDS)) == {("quiet",), (writer_id(store),)}
 
 
 async def test_somebodys_batch_is_not_waited_for(store, postgres):
@@ -42,11 +43,11 @@ async def test_somebodys_batch_is_not_waited_for(store, postgres):
     with postgres.session() as writing:
         writing.execute("SELECT pg_advisory_lock(%s)", (locks.LOCK,))
         async with opened(postgres):
-            assert set(postgres.ask(IDS)) == {("gone",), (store._id,)}
+            assert set(postgres.ask(IDS)) == {("gone",), (writer_id(store),)}
 
 
 async def test_a_batch_whose_note_is_gone_is_not_said_to_be_undone(store, postgres):
     postgres.ask("DELETE FROM pubqueue.writer")
-    line = store._line
+    line = line_of(store)
     with pytest.raises(StoreError, match="nobody knows any more"):
         await line.run(lambda: store._is_committed(line, RuntimeError("cut")))

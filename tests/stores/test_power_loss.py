@@ -13,6 +13,7 @@ from random import Random
 
 import pytest
 from harness.facts import JOBS, NOW, after, draft, queue, window
+from harness.inside import connection_of
 from harness.power import Image, images
 from harness.recording_vfs import Confirmed, Recorder, Sync, Write
 from msgspec.structs import replace
@@ -74,7 +75,7 @@ class Load:
         self.done = Counter()
 
     async def look(self, store):
-        self.states.append(await store._connection.run(dump))
+        self.states.append(await connection_of(store).run(dump))
 
     async def batch(self, store, job):
         """Run the job in one batch, and take note once it is confirmed."""
@@ -154,7 +155,7 @@ async def recorded(recorder, tmp_path):
         await load.begin(store)
         await load.work(store, 10)
     async with opened(path) as store:
-        await store._connection.run(
+        await connection_of(store).run(
             lambda c: c.execute("PRAGMA wal_autocheckpoint = 12").fetchall()
         )
         await load.work(store, 10)
@@ -166,7 +167,7 @@ async def fault(image, states, folder):
     image.unpack(folder)
     try:
         async with opened(folder / "pubqueue.db") as store:
-            found = await store._connection.run(dump)
+            found = await connection_of(store).run(dump)
     except (ForeignStoreError, sqlite3.Error) as problem:
         return f"{image}: {problem}"
     finally:
@@ -207,7 +208,9 @@ async def test_a_confirmed_frame_that_is_cut_off_is_noticed(recorder, tmp_path):
 async def test_commits_that_are_not_synced_are_noticed(recorder, tmp_path):
     load = Load(recorder)
     async with opened(tmp_path / "pubqueue.db") as store:
-        await store._connection.run(lambda c: c.execute("PRAGMA synchronous = NORMAL").fetchall())
+        await connection_of(store).run(
+            lambda c: c.execute("PRAGMA synchronous = NORMAL").fetchall()
+        )
         await load.look(store)
         await load.begin(store)
         events = list(recorder.events)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from harness.facts import ANN, JOBS, NOW, after, held, window
+from harness.inside import connection_of, reader_of, session_in
 from harness.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.contract import SharedStoreContract
@@ -61,7 +62,7 @@ async def other(store, tmp_path):
 async def ask(store, statement, *values):
     """Run a statement of the test's own on the store's connection."""
     return await store.batch(
-        lambda tx: tx._tx._session.connection.execute(statement, values).fetchall()
+        lambda tx: session_in(tx).connection.execute(statement, values).fetchall()
     )
 
 
@@ -213,7 +214,7 @@ async def full(store):
     """A store whose disk is nearly full: SQLite then ends the transaction by itself."""
     await make(store, c.CreateNode(EMPTY))
     ((pages,),) = await ask(store, "PRAGMA page_count")
-    await store._connection.run(lambda raw: raw.execute(f"PRAGMA max_page_count = {pages + 4}"))
+    await connection_of(store).run(lambda raw: raw.execute(f"PRAGMA max_page_count = {pages + 4}"))
     return store
 
 
@@ -281,10 +282,15 @@ class Stubborn:
             self._raw.close()
 
 
+def make_stubborn(connection, *failing):
+    """Put one between that fails in these statements."""
+    connection._connection = stubborn = Stubborn(connection._connection, *failing)
+    return stubborn
+
+
 async def test_a_batch_that_cannot_be_undone_is_not_gone_on_with(store):
     await make(store, c.CreateNode(EMPTY))
-    raw = store._connection._connection
-    store._connection._connection = stubborn = Stubborn(raw, "COMMIT", "ROLLBACK")
+    stubborn = make_stubborn(connection_of(store), "COMMIT", "ROLLBACK")
     for _ in range(3):
         with pytest.raises(StoreError, match="disk I/O"):
             await make(store, add("in-vain"))
@@ -296,10 +302,10 @@ async def test_a_batch_that_cannot_be_undone_is_not_gone_on_with(store):
 async def test_whatever_sqlite_meets_is_the_stores_error(store, tmp_path, monkeypatch):
     await make(store, c.CreateNode(EMPTY))
     await store.read(lambda tx: tx.page(Nodes()))
-    store._reader._connection = Stubborn(store._reader._connection, "BEGIN")
+    make_stubborn(reader_of(store), "BEGIN")
     with pytest.raises(StoreError, match="disk I/O"):
         await store.read(lambda tx: tx.page(Nodes()))
-    store._connection._connection = Stubborn(store._connection._connection, "PRAGMA data_version")
+    make_stubborn(connection_of(store), "PRAGMA data_version")
     with pytest.raises(StoreError, match="disk I/O"):
         await store.changes()
     os.close(os.open(f"{tmp_path / 'queue.db'}-alone", os.O_CREAT))
@@ -310,7 +316,7 @@ async def test_whatever_sqlite_meets_is_the_stores_error(store, tmp_path, monkey
 
 async def test_a_connection_that_cannot_be_closed_keeps_no_other_from_it(store):
     await store.read(lambda tx: tx.page(Nodes()))
-    reader, writer = store._reader, store._connection
+    reader, writer = reader_of(store), connection_of(store)
 
     async def fail():
         await type(reader).close(reader)
@@ -578,9 +584,9 @@ async def test_a_batch_of_many_items_takes_few_statements(store):
     await make(store, c.CreateNode(EMPTY), c.AddSubscription(window(ANN, 99)))
     await make(store, *(add(f"i{n}") for n in range(20)))
     said = []
-    store._connection.raw.set_trace_callback(said.append)
+    connection_of(store).raw.set_trace_callback(said.append)
     await store.batch(live)
-    store._connection.raw.set_trace_callback(None)
+    connection_of(store).raw.set_trace_callback(None)
     words = [
         " ".join(statement.split()[:3]) for statement in said if not statement.startswith("--")
     ]

@@ -1,7 +1,7 @@
 """A fault of ours in reading or answering a stanza, or in rendering a notice, is that stanza's, and nobody else's."""
 
 import pytest
-from faces.xmpp.test_flow import BOSS, staged
+from harness.stage import BOSS, staged
 from structlog.testing import capture_logs
 
 from pubqueue.core.notices import Deliver
@@ -71,7 +71,7 @@ async def test_an_answer_that_cannot_be_written_is_a_fault_of_ours(stage, monkey
     answer = await stage.answer("bad")
     assert answer.find("{*}error/{*}internal-server-error") is not None
     assert (await stage.answer("good")).get("type") == "result"
-    assert stage.face._intake.count == 0
+    assert stage.waiting.count == 0
     await all_goes_on(stage, failed="answer.failed")
 
 

@@ -1,101 +1,22 @@
 """What waits in the process has a bound, whatever comes in and however many are to hear of it."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
 from harness.patience import turns, until
-from harness.server import StubServer
-from harness.witness import WatchedStore
+from harness.stage import PAYLOAD, staged
 
-from pubqueue.app.broker import Broker
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.notify import backlog
-from pubqueue.app.principals import Principals
 from pubqueue.core.limits.budgets import ACCOUNT, EVERYBODY
-from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes import large_audience
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.stream import pace, slices
 from pubqueue.faces.xmpp.stream.component import HIGH_WATER_BYTES
 from pubqueue.faces.xmpp.stream.reads import AT_ONCE
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
-from pubqueue.stores.sqlite.in_memory import MemoryStore
 
-PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
-PAYLOAD = 60_000
 PEOPLE = 400
-SERVICE = "queue.localhost"
-BOSS = "boss@localhost/desk"
-
-
-class Stage:
-    """A server, and the face behind it; the server's `send` and `receive` speak for everybody."""
-
-    def __init__(self, server, store):
-        self.server = server
-        self.store = WatchedStore(store, [])
-        self.broker = Broker(
-            self.store,
-            clock=lambda: Millis(1_000_000),
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
-        )
-        self.face = XmppFace(
-            self.broker,
-            jid=SERVICE,
-            secret=server.secret,
-            server=(server.host, server.port),
-            principals=Principals(
-                admins=[Jid("boss@localhost"), *(Jid(f"boss{n}@localhost") for n in range(10))],
-                home="localhost",
-            ),
-        )
-
-    @property
-    def unwritten(self):
-        return self.face.component.transport.get_write_buffer_size()
-
-    def iq(self, name, inner, *, by=BOSS, part="", kind="set"):
-        body = PUBSUB.format(part, inner) if inner else "<ping xmlns='urn:xmpp:ping'/>"
-        return f"<iq type='{kind}' id='{name}' from='{by}' to='{SERVICE}'>{body}</iq>"
-
-    async def ask(self, name, inner, **facts):
-        await self.server.send(self.iq(name, inner, **facts))
-        return (await self.answer(name)).get("type")
-
-    async def answer(self, name):
-        """Return the answer, having passed over what came before it."""
-        while True:
-            stanza = (await self.server.receive()).tree
-            if stanza.get("id") == name:
-                return stanza
-
-    def publish(self, name, node, size=PAYLOAD, by=BOSS):
-        item = f"<item id='{name}'><x xmlns='x'>{'x' * size}</x></item>"
-        return self.iq(name, f"<publish node='{node}'>{item}</publish>", by=by)
-
-
-@asynccontextmanager
-async def staged():
-    async with StubServer(validate=lambda _tree: None) as server:
-        store = MemoryStore()
-        await store.open()
-        stage = Stage(server, store)
-        stage.broker.start()
-        serving = asyncio.create_task(stage.face.run())
-        await server.connected()
-        for node in ("news", "other"):
-            assert await stage.ask("make", f"<create node='{node}'/>") == "result"
-        yield stage
-        server.read_on()
-        await stage.face.stop()
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
-        await stage.broker.stop()
-        await store.close()
 
 
 @pytest.fixture
@@ -115,10 +36,10 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     await an_audience(stage)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news"))
-    await until(lambda: stage.face.component._clogged)
+    await until(lambda: stage.is_clogged)
     await turns(100)
     assert stage.unwritten < HIGH_WATER_BYTES + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
-    assert 0 < stage.face._many._queues.byte_count < PAYLOAD + PEOPLE * 10 + 1000
+    assert 0 < stage.to_many.byte_count < PAYLOAD + PEOPLE * 10 + 1000
     # others are served meanwhile: what is said to them stands behind what is written, not behind all
     await stage.server.send(stage.iq("ping", "", by="eve@localhost/x", kind="get"))
     stage.server.read_on()
@@ -133,7 +54,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     messages = [stanza for stanza in heard if stanza.tag.endswith("message")]
     assert [m.get("to") for m in messages] == [f"reader@localhost/{n}" for n in range(PEOPLE)]
     assert {len(m.findtext(".//{x}x")) for m in messages} == {PAYLOAD}
-    assert stage.face._many._queues.byte_count == 0
+    assert stage.to_many.byte_count == 0
 
 
 async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypatch):
@@ -143,9 +64,9 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
     await an_audience(stage, count=120)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news") + stage.publish("i2", "news"))
-    await until(lambda: stage.face.component._clogged)
+    await until(lambda: stage.is_clogged)
     await turns(100)
-    (queue,) = stage.face._many._queues._queues.values()
+    (queue,) = stage.to_many._queues.values()
     assert [len(reported.to) for reported in queue] == [30]
     stage.server.read_on()
     reported = []
@@ -187,10 +108,10 @@ async def test_news_end_with_their_stream(stage):
     await an_audience(stage)
     stage.server.stop_reading()
     await stage.server.send(stage.publish("i1", "news"))
-    await until(lambda: stage.face._many._queues)
+    await until(lambda: stage.to_many)
     await stage.server.drop()
     await stage.server.reconnected(1)
-    assert not stage.face._many._queues
+    assert not stage.to_many
     assert await stage.ask("ping", "", kind="get") == "result"
 
 
@@ -202,18 +123,18 @@ async def test_while_enough_waits_nothing_more_is_taken(stage, count, size):
         for number in range(count)
     )
     sending = asyncio.create_task(stage.server.send(flood))
-    await until(lambda: stage.face._intake.is_full)
+    await until(lambda: stage.waiting.is_full)
     await turns(100)
-    waiting, most = stage.face._intake, EVERYBODY.byte_count
+    waiting, most = stage.waiting, EVERYBODY.byte_count
     assert waiting.count == EVERYBODY.requests or most <= waiting.byte_count < most + 2 * PAYLOAD
-    assert not stage.face.component._reading
-    assert len(stage.face.component._stanzas) < 2 * EVERYBODY.requests
+    assert not stage.is_reading
+    assert len(stage.unread) < 2 * EVERYBODY.requests
     stage.store.may_go.set()
     await sending
     seen = [(await stage.server.receive()).tree for _ in range(count)]
     assert [stanza.get("id") for stanza in seen] == [f"i{number}" for number in range(count)]
     assert {stanza.get("type") for stanza in seen} == {"result"}
-    assert (waiting.count, waiting.byte_count, stage.face.component._reading) == (0, 0, True)
+    assert (waiting.count, waiting.byte_count, stage.is_reading) == (0, 0, True)
 
 
 @pytest.mark.parametrize("written", ["at once", "the ordinary way"])
@@ -237,7 +158,7 @@ async def test_an_account_with_enough_under_way_is_asked_to_wait_and_others_are_
     for one in refused:
         assert (one.find("{*}error").get("type"), len(one)) == ("wait", 1)
         assert one.find("{*}error/{*}resource-constraint") is not None
-    assert not stage.face._intake.is_full
+    assert not stage.waiting.is_full
     stage.store.may_go.set()
     await sending
     seen = [(await stage.server.receive()).tree for _ in range(ACCOUNT.requests + 1)]
@@ -254,10 +175,10 @@ async def test_large_answers_are_made_as_the_server_reads_them(stage):
         for n in range(300)
     ]
     sending = asyncio.create_task(stage.server.send("".join(questions)))
-    await until(lambda: stage.face.component._clogged and stage.face._reads.waiting)
+    await until(lambda: stage.is_clogged and stage.waiting_reads)
     await turns(100)
     assert stage.unwritten < HIGH_WATER_BYTES + AT_ONCE * MAX_ANSWER_BYTES < 300 * 4 * PAYLOAD / 10
-    assert not stage.face.component._pauses, "who waits to read stops nobody"
+    assert not stage.pauses, "who waits to read stops nobody"
     stage.server.read_on()
     await sending
     answers = [(await stage.server.receive()).tree for _ in range(300)]
@@ -289,7 +210,7 @@ async def test_who_reads_much_at_once_is_asked_to_wait_and_others_are_served(sta
     assert set(read) >= {f"q{n}" for n in range(ACCOUNT.reads)} | {"other", "publish"}
     assert read.index("publish") <= 2 * AT_ONCE
     assert read.index("other") <= 2 * AT_ONCE
-    assert stage.face._intake.reads == 0
+    assert stage.waiting.reads == 0
 
 
 def stage_items(number):
@@ -325,21 +246,21 @@ class Echoing:
 
     async def until(self, name):
         """Hear the answer of this name."""
-        while (stanza := await self._next()) is not None and stanza.get("id") != name:
+        while (stanza := await self.next()) is not None and stanza.get("id") != name:
             pass
 
     async def until_reported(self, count):
         """Hear so many messages in all, sending back every echo."""
         while self.messages < count:
             await self.send_back()
-            await self._next()
+            await self.next()
         await self.send_back()
 
     async def send_back(self):
         waiting, self._waiting = self._waiting, []
         await self._stage.server.send("".join(waiting))
 
-    async def _next(self):
+    async def next(self):
         stanza = await self._stage.server.receive()
         self.messages += stanza.tree.tag.endswith("message")
         if (stanza.tree.get("id") or "").startswith("told-"):
@@ -369,4 +290,4 @@ async def test_an_echo_that_fails_to_come_is_not_waited_for_long(stage, monkeypa
     await echoing.until_reported(50)
     await stage.server.send(stage.publish("i2", "news"))
     while echoing.messages < 100:
-        await echoing._next()
+        await echoing.next()

@@ -1,7 +1,7 @@
 """What is refused as too large has done nothing, and what is done is never answered with *wait*."""
 
 import pytest
-from faces.xmpp.test_flow import BOSS, SERVICE, staged
+from harness.stage import BOSS, SERVICE, staged
 from msgspec.structs import replace
 
 from pubqueue.app.store.rows import Needs

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from xml.etree.ElementTree import Element
 
 import pytest
+from harness.inside import connection_keeper, cut, has_noticed_the_cut
 from harness.queue_service import QueueService, in_turn, refuse, result
 
 from pubqueue_demo.prosody import Prosody
@@ -100,7 +101,7 @@ async def test_a_lost_answer_is_asked_for_under_the_same_id(service, publisher):
 
 async def test_a_connection_that_breaks_meanwhile_is_made_again(service, publisher):
     def breaks(iq):
-        publisher._parts()[0]._client.abort()
+        cut(connection_keeper(publisher))
         return []
 
     service.script["publish"] = in_turn(breaks, lambda iq: [result(iq)])
@@ -242,7 +243,7 @@ async def test_a_server_that_is_mute_is_left_and_the_publish_confirmed_on_anothe
         async with publisher_of(port=server.c2s_port, timeout=60) as publisher:
             os.kill(server.pid, signal.SIGSTOP)
             waiting = asyncio.create_task(publisher.publish("jobs", 1, id="i1"))
-            await publisher._parts()[0]._cut.wait()
+            await has_noticed_the_cut(connection_keeper(publisher))
             os.kill(server.pid, signal.SIGCONT)
             assert (await waiting).id == "i1"
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 from harness.ejabberd import Ejabberd
+from harness.inside import session_of
 from harness.live import component
 from harness.patience import TIMEOUT
 from opentelemetry.sdk.trace import TracerProvider
@@ -96,7 +97,7 @@ def working(server):
         worker = Worker("bot@localhost/one", "secret", requests=requests, **fixed, **address)
         async with worker:
             worker.said = []
-            send = worker._session.send
+            send = session_of(worker).send
 
             def listen(stanza):
                 if UNLOCK in stanza:
@@ -104,7 +105,7 @@ def working(server):
                     worker.said.append(None if outcome is None else dict(outcome.attrib))
                 return send(stanza)
 
-            worker._session.send = listen
+            session_of(worker).send = listen
             running = asyncio.create_task(worker.run(app))
             yield worker
             worker.stop()

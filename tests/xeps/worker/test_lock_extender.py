@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from harness.inside import cut, held_items, session_of
 from harness.queue_service import TIME, answer, refuse, stamp
 
 from pubqueue.testing import make_item
@@ -167,7 +168,7 @@ async def test_a_service_that_cannot_extend_locks_is_not_asked_to(service, worke
         service.deliver(worker.jid, "i1", **until(0.1))
         async with await anext(worker) as item:
             assert await item.touch() is None
-            assert worker._held_items.keeper._wake == float("inf")
+            assert held_items(worker).keeper._wake == float("inf")
     asked = await service.next("touch", "time", "retract")
     assert id_of(asked) == "i1"
     assert len(asked[0]) == 1
@@ -184,7 +185,7 @@ async def test_what_is_not_begun_at_half_time_is_given_back(service, worker_of):
             "waiting",
             0,
         )
-        assert worker._held_items._waiting.qsize() == 0
+        assert held_items(worker)._waiting.qsize() == 0
         service.deliver(worker.jid, "waiting", token=9, attempt=2)
         assert (await anext(worker)).token == 9
 
@@ -263,7 +264,7 @@ async def test_a_touch_that_met_a_trouble_is_asked_again(service, worker_of):
 
 @pytest.mark.e2e
 async def test_a_touch_goes_on_over_a_lost_connection(service, worker_of):
-    service.script["touch"] = lambda iq: worker._session._client.abort() or []
+    service.script["touch"] = lambda iq: cut(session_of(worker)) or []
     async with worker_of() as worker:
         service.deliver(await service.subscriber(), "i1", **until(60))
         item = await anext(worker)
@@ -305,4 +306,4 @@ async def test_a_touch_that_is_refused_for_good_is_told_once(
             await service.next("touch")
         await service.heard(worker.jid)
         assert sentence in caplog.text
-        assert (item.state, worker._held_items.keeper._watched(0)) == ("in hand", [])
+        assert (item.state, held_items(worker).keeper._watched(0)) == ("in hand", [])

@@ -8,6 +8,8 @@ import signal
 import tracemalloc
 
 import pytest
+from harness import inside
+from harness.inside import has_noticed_the_cut, session_of
 from harness.patience import TIMEOUT
 from harness.queue_service import (
     OPTIONS,
@@ -45,7 +47,7 @@ SUBSCRIBE_REFUSALS = [
 
 def cut(worker):
     """Lose the connection, as by a broken cable."""
-    worker._session._client.abort()
+    inside.cut(session_of(worker))
 
 
 async def test_a_wrong_password_ends_the_entry(service, worker_of):
@@ -290,7 +292,7 @@ async def test_a_server_that_is_mute_is_left_and_found_again(worker_of):
         async with worker_of(port=server.c2s_port, timings=timings) as worker:
             await service.subscriber()
             os.kill(server.pid, signal.SIGSTOP)
-            await worker._session._cut.wait()
+            await has_noticed_the_cut(session_of(worker))
             os.kill(server.pid, signal.SIGCONT)
             await service.next("unavailable")
             service.deliver(await service.subscriber(), "i1")

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness.inside import session_of
 from harness.patience import TIMEOUT
 
 from pubqueue import BlockingItem, Handlers, Publisher, Worker
@@ -97,7 +98,7 @@ async def test_a_value_that_cannot_be_sent_is_a_failure_and_no_lost_work(service
             group.create_task(worker.run(returns_a_thing))
             async with asyncio.timeout(TIMEOUT):
                 while not service.items("jobs") or service.items("jobs")[0].state != "dead":
-                    await worker._session.ask_time()
+                    await session_of(worker).ask_time()
             worker.stop()
         asking.cancel()
     assert [(it.state, it.reason) for it in service.items("jobs")] == [("dead", "TypeError")]

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness.inside import cut, held_items, session_of
 from harness.patience import TIMEOUT
 from harness.queue_service import result
 
@@ -48,8 +49,8 @@ async def test_a_long_queue_keeps_no_item_of_a_short_one_waiting(service):
         service.publish("orders", number, id=f"o{number}")
     taken = []
     async with worker(service) as bot:
-        while len(bot._held_items._held) < 8:  # all are here, before the first is begun
-            await bot._session.ask_time()
+        while len(held_items(bot)._held) < 8:  # all are here, before the first is begun
+            await session_of(bot).ask_time()
         async for item in bot:
             async with item:
                 taken.append(item.id)
@@ -129,10 +130,10 @@ async def test_all_are_subscribed_again_and_all_are_left(service_script, worker_
     async with worker_of(node=["jobs", "more"], requests=3) as bot:
         asked = [await service.next("subscribe") for _ in range(2)]
         assert [iq[0][0].get("node") for iq in asked] == ["jobs", "more"]
-        bot._session._client.abort()
+        cut(session_of(bot))
         asked = [await service.next("subscribe") for _ in range(2)]
         assert [iq[0][0].get("node") for iq in asked] == ["jobs", "more"]
-        await bot._session.ready()
+        await session_of(bot).ready()
     left = [await service.next("unsubscribe") for _ in range(2)]
     assert [iq[0][0].get("node") for iq in left] == ["jobs", "more"]
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import structlog
+from harness.inside import cut, held_items, session_of
 from harness.queue_service import in_turn, refuse, result
 from simulate import virtual_time
 
@@ -186,7 +187,7 @@ async def test_a_worker_says_what_it_does(unset, capsys, service, worker_of):
         service.deliver(worker.jid, "i2", "<bad>geheim</bad>")
         await service.next("unlock")
         await service.heard(worker.jid)
-        assert worker._held_items.tally == {"done": 1, "failed": 1}
+        assert held_items(worker).tally == {"done": 1, "failed": 1}
         worker.stop()
         await running
     lines = capsys.readouterr().err.splitlines()
@@ -212,16 +213,16 @@ async def test_what_becomes_of_each_item_is_counted(service, worker_of):
                 if how is not None:
                     raise how
     expected = {"done": 1, "lost": 1, "release": 1, "reject": 1}
-    assert (worker._held_items.tally, worker._held_items.in_hand) == (expected, 0)
+    assert (held_items(worker).tally, held_items(worker).in_hand) == (expected, 0)
 
 
 @pytest.mark.e2e
 async def test_a_lost_connection_is_told_and_its_return(unset, capsys, service, worker_of):
     async with worker_of() as worker:
         await service.subscriber()
-        worker._session._client.abort()
+        cut(session_of(worker))
         await service.subscriber()
-        await worker._session.ready()
+        await session_of(worker).ready()
     lines = capsys.readouterr().err.splitlines()
     connected = "pubqueue: connected as bot@localhost/one to jobs at queue.localhost, 1 at a time"
     assert lines[0] == connected

@@ -7,7 +7,9 @@ from xml.etree.ElementTree import Element
 
 import pytest
 import pytest_asyncio
+from harness import inside
 from harness.ejabberd import Ejabberd
+from harness.inside import held_items, session_of
 from harness.live import component
 
 from pubqueue_demo.prosody import Prosody
@@ -89,7 +91,7 @@ async def publishing(server):
 
 
 def cut(worker):
-    worker._session._client.abort()
+    inside.cut(session_of(worker))
 
 
 async def test_two_workers_share_the_items_and_each_is_done_once(server, program, worker_of):
@@ -234,7 +236,7 @@ async def test_another_worker_gets_what_a_vanished_one_had(server, program, work
             await publish("i1", "i2")
             held = {(await anext(vanishing)).id, (await anext(other)).id}
             assert held == {"i1", "i2"}
-        other._held_items.release_all()
+        held_items(other).release_all()
         assert {(await anext(other)).id} < held
 
 

@@ -1,0 +1,73 @@
+"""Looks at private members of the program, each in one place: whoever renames one of them mends it here.
+
+A test looks inside where what it proves cannot be observed from outside: a connection that is cut or fails, memory that is not used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def connection_of(store: Any) -> Any:
+    """Return the connection on which a SQLite store runs its batches."""
+    return store._connection
+
+
+def reader_of(store: Any) -> Any:
+    """Return the connection on which a SQLite store reads beside its batches."""
+    return store._reader
+
+
+def session_in(tx: Any) -> Any:
+    """Return the statements of a transaction."""
+    return tx._tx._session
+
+
+def line_of(store: Any) -> Any:
+    """Return the connection, with its thread, of a PostgreSQL store."""
+    return store._line
+
+
+def writer_id(store: Any) -> str:
+    """Return the name under which a PostgreSQL store notes its batches."""
+    return store._id
+
+
+def cache_of(broker: Any) -> Any:
+    """Return the rows that a broker remembers between batches."""
+    return broker._rows.cache
+
+
+def kept_presence(broker: Any) -> Any:
+    """Return the presence that a broker keeps to try again."""
+    return broker._presence_retry
+
+
+def session_of(worker: Any) -> Any:
+    """Return a worker's session with the queue."""
+    return worker._session
+
+
+def held_items(worker: Any) -> Any:
+    """Return the items that a worker holds."""
+    return worker._held_items
+
+
+def connection_keeper(publisher: Any) -> Any:
+    """Return what keeps a publisher connected."""
+    return publisher._parts()[0]
+
+
+def cut(session: Any) -> None:
+    """Lose the connection of a worker's session or of a publisher, as by a broken cable."""
+    session._client.abort()
+
+
+async def has_noticed_the_cut(session: Any) -> None:
+    """Return when a session has given its connection up."""
+    await session._cut.wait()
+
+
+def close_pipes(process: Any) -> None:
+    """Let go of what asyncio keeps of a process that has ended, before the loop is gone."""
+    process._transport.close()
