@@ -55,8 +55,6 @@ ARRIVED: Final = 5
 SMALL: Final = 4
 """The weight up to which a request passes large ones, so that publishing or settling single items is not delayed."""
 
-PUBLISHES: Final = frozenset({Publish, StagePublish})
-
 WEIGHTS: Final[dict[type, int]] = {
     Arrive: ARRIVED,
     LookAtWinners: SLICE,
@@ -76,11 +74,15 @@ def weight(request: Request) -> int:
     kind = type(request)
     if kind in WEIGHTS:
         return WEIGHTS[kind]
-    if isinstance(request, CommitVersion):
-        return min(sum(part.items for part in request.parts), MAX_WINNERS)
-    if isinstance(request, Settle):
-        return SETTLED * len(request.ids)
-    return PUBLISHED * size_of(request) if kind in PUBLISHES else size_of(request)
+    match request:
+        case CommitVersion():
+            return min(sum(part.items for part in request.parts), MAX_WINNERS)
+        case Settle():
+            return SETTLED * len(request.ids)
+        case Publish() | StagePublish():
+            return PUBLISHED * size_of(request)
+        case _:
+            return size_of(request)
 
 
 class WaitingRequests:
