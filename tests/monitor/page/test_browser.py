@@ -41,12 +41,12 @@ async def test_a_wrong_token_says_so_and_the_right_one_opens(service, browser):
         await page.goto(f"{service.place}/ui/queue?node=jobs")
         await page.fill("#token", "wrong")
         await page.keyboard.press("Enter")
-        assert await page.inner_text("[role=alert]") == "That is no token of this service."
+        assert await page.inner_text("[role=alert]") == "Wrong token."
         assert await page.evaluate("document.activeElement.id") == "token"
         await page.fill("#token", LOOK)
         await page.keyboard.press("Enter")
         await page.wait_for_selector("h1:has-text('jobs')")
-        assert "You may look only" in await page.inner_text("header")
+        assert "Read-only" in await page.inner_text("header")
         await page.click("text=Log out")
         await page.wait_for_selector("h1:text-is('Log in')")
 
@@ -67,7 +67,7 @@ async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_aske
         await page.wait_for_selector("h1:has-text('jobs')")
         await tab_to(page, "Pause…")
         await page.keyboard.press("Enter")
-        await page.wait_for_selector("text=Shall jobs hand out nothing until it is resumed?")
+        await page.wait_for_selector("text=Pause deliveries of jobs until you resume it?")
         await tab_to(page, "Yes, pause it")
         await page.keyboard.press("Enter")
         said = await page.wait_for_selector("[role=status].said")
@@ -182,14 +182,14 @@ async def test_all_of_a_page_is_chosen_at_once_and_what_can_be_done_stays_in_rea
         await page.evaluate("scrollTo(0, 0)")
         await tab_to_id(page, "all")
         await page.keyboard.press("Space")
-        assert await page.inner_text("#count") == "50 chosen"
+        assert await page.inner_text("#count") == "50 selected"
         assert await page.locator("input[name=item]:checked").count() == 50
         await page.uncheck("#item7")
-        assert await page.inner_text("#count") == "49 chosen"
+        assert await page.inner_text("#count") == "49 selected"
         assert await page.evaluate("document.getElementById('all').indeterminate")
         await page.check("#all")
         await page.click("#choose")
-        assert "Shall 50 items of jobs" in await page.inner_text("main")
+        assert "Requeue 50 items of jobs?" in await page.inner_text("main")
         await page.goto(f"{service.place}/ui/queue?node=jobs")
         for place in ("0", "document.body.scrollHeight / 2", "document.body.scrollHeight"):
             await page.evaluate(f"scrollTo(0, {place})")
@@ -317,7 +317,7 @@ async def test_what_is_chosen_is_released_and_revived_after_a_question(service, 
         assert "no seat left" in await page.inner_text("#items")
         await page.check("#item1")
         await page.click("#choose")
-        assert "Shall 1 item of jobs have another life?" in await page.inner_text("main")
+        assert "Requeue 1 item of jobs?" in await page.inner_text("main")
         assert await dead(service) == ["a"]
         await page.click("#yes")
         assert await page.inner_text(".said") == "1 dead item of jobs requeued."
@@ -336,13 +336,13 @@ async def test_what_waits_or_is_held_is_cancelled_after_a_question(service, brow
         await log_in(page, service.place, CHANGE)
         await page.goto(f"{service.place}/ui/item?node=jobs&id=d")
         await page.click("#action:text-is('Cancel…')")
-        await page.wait_for_selector("text=Shall 1 item of jobs be taken out before they are done?")
+        await page.wait_for_selector("text=Remove 1 item of jobs before they are done?")
         await page.click("#yes")
         assert await page.inner_text(".said") == "1 item of jobs cancelled."
         await page.goto(f"{service.place}/ui/items?node=jobs")
         await page.check("#all")
         await service.do(retracts(ANN, "a"))
-        await page.click("#choose:text-is('Cancel what is chosen…')")
+        await page.click("#choose:text-is('Cancel selected…')")
         await page.click("#yes")
         said = "2 items of jobs cancelled. 1 of them was in flight: the workers are notified."
         said += " Not found, perhaps already done: a."
@@ -369,7 +369,7 @@ async def test_dead_items_are_counted_by_reason_and_discarded_or_revived_by_it(s
         await page.wait_for_selector("#reason:text-is('no row *')")
         assert await page.locator("tbody tr").count() == 2
         await page.click("#discard-reason")
-        question = "Shall the dead items of jobs that died of “no row *” be deleted?"
+        question = "Delete the dead items of jobs that died of “no row *”?"
         assert (await page.inner_text("#question")).startswith(question)
         await page.click("#yes")
         assert await page.inner_text(".said") == "2 items of jobs discarded."
@@ -379,7 +379,7 @@ async def test_dead_items_are_counted_by_reason_and_discarded_or_revived_by_it(s
         assert await page.inner_text(".said") == "2 dead items of jobs requeued."
         await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
         await page.check("#all")
-        await page.click("#choose2:text-is('Discard what is chosen…')")
+        await page.click("#choose2:text-is('Discard selected…')")
         await page.click("#yes")
         assert await page.inner_text(".said") == "1 item of jobs discarded."
         left = (await service.do(ReadItems(SERVICE, JOBS)))[0].entries

@@ -353,7 +353,7 @@ async def test_what_cannot_be_done_is_refused_in_words_and_not_logged(
     await visitor.log_in(CHANGE)
     with capture_logs() as logs:
         found, _, text = await visitor.post("/ui/do", form | {"form": await visitor.form()})
-    assert (found, "That did not work" in text, logs) == (status, True, [])
+    assert (found, "Something went wrong" in text, logs) == (status, True, [])
 
 
 async def test_words_that_nobody_has_signed_are_not_said(visitor):

@@ -222,7 +222,7 @@ class Site:
             again = login_from(referring(request))
         response = self._shown(
             *(request, "sorry.html", self._session(request)),
-            title="That did not work",
+            title="Something went wrong",
             why=why,
             again=again,
         )
@@ -280,7 +280,7 @@ class Site:
         if begun is None:
             self._attempts.was_wrong(address)
             log.warning("page.login_refused", remote=address)
-            response = self._at_login(request, to, "That is no token of this service.")
+            response = self._at_login(request, to, "Wrong token.")
             response.set_status(403)
             return response
         session, cookie = begun

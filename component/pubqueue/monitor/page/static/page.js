@@ -17,7 +17,7 @@
     all.closest("label").hidden = false;
     all.checked = count > 0 && count === boxes.length;
     all.indeterminate = count > 0 && count < boxes.length;
-    live.querySelector("#count").textContent = count ? `${count} chosen` : "";
+    live.querySelector("#count").textContent = count ? `${count} selected` : "";
   };
   live.addEventListener("change", (event) => {
     if (event.target.id === "all") {
@@ -52,7 +52,7 @@
       pause = Math.max(every, 10 * (performance.now() - begun));
       if (!box.checked) return; // it was stopped meanwhile
       if (answer.ok && !busy()) show(text);
-      told.textContent = answer.ok ? "" : "The service did not answer well; trying again.";
+      told.textContent = answer.ok ? "" : "The service returned an error; trying again.";
     } catch {
       told.textContent = "The service cannot be reached; trying again.";
     }
