@@ -155,4 +155,4 @@ async def test_a_doctor_names_what_stands_still(late, level):
     link = mock.Mock(perform=mock.AsyncMock(return_value=mock.Mock(rows=(row,), now=None)))
     found, *_ = [one async for one in remote_checks._service(link)]
     assert found.level.name.lower() == level
-    assert ("reaper, lease should have come round" in found.says) == (level == "bad")
+    assert ("reaper, lease made no progress in time" in found.says) == (level == "bad")
