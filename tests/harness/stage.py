@@ -76,7 +76,7 @@ class Stage:
         return self.face.component._stanzas
 
     @property
-    def unwritten(self):
+    def unsent_bytes(self):
         return self.face.component.transport.get_write_buffer_size()
 
     def iq(self, name, inner, *, by=BOSS, part="", kind="set"):

@@ -38,7 +38,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     await stage.server.send(stage.publish("i1", "news"))
     await until(lambda: stage.is_clogged)
     await turns(100)
-    assert stage.unwritten < HIGH_WATER_BYTES + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
+    assert stage.unsent_bytes < HIGH_WATER_BYTES + 3 * PAYLOAD < PEOPLE * PAYLOAD / 10
     assert 0 < stage.to_many.byte_count < PAYLOAD + PEOPLE * 10 + 1000
     # others are served meanwhile: what is said to them stands behind what is written, not behind all
     await stage.server.send(stage.iq("ping", "", by="eve@localhost/x", kind="get"))
@@ -177,7 +177,9 @@ async def test_large_answers_are_made_as_the_server_reads_them(stage):
     sending = asyncio.create_task(stage.server.send("".join(questions)))
     await until(lambda: stage.is_clogged and stage.waiting_reads)
     await turns(100)
-    assert stage.unwritten < HIGH_WATER_BYTES + AT_ONCE * MAX_ANSWER_BYTES < 300 * 4 * PAYLOAD / 10
+    assert (
+        stage.unsent_bytes < HIGH_WATER_BYTES + AT_ONCE * MAX_ANSWER_BYTES < 300 * 4 * PAYLOAD / 10
+    )
     assert not stage.pauses, "who waits to read stops nobody"
     stage.server.read_on()
     await sending
