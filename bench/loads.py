@@ -20,7 +20,19 @@ from bench.pause_loads_many import MANY_LOADS
 from bench.pause_loads_reading import READING_LOADS
 from bench.pause_loads_strangers import feed, prepare_dear_stanzas, prepare_pipelined_reads
 from pubqueue.app.store.listings import LocksFromLast
-from pubqueue.app.store.rows import AffiliationRow, Needs, StagedKey, StagedRow, Write, Writes
+from pubqueue.app.store.rows import (
+    AFFILIATIONS,
+    APPS,
+    ATTEMPTS,
+    VERSIONS,
+    WAITING,
+    AffiliationRow,
+    Needs,
+    StagedKey,
+    StagedRow,
+    Write,
+    Writes,
+)
 from pubqueue.core.model import (
     Affiliation,
     Draft,
@@ -72,7 +84,7 @@ def lay_node(tx: Transaction, name: NodeName, **config: Any) -> None:
     node = Node(name, NodeConfig(**{"queueing": True, **config}), Jid("boss@x"), Millis(0))
     people = [("boss@x", Affiliation.OWNER), ("etl@x", Affiliation.PUBLISHER)]
     writes = Writes(Millis(0), nodes=[Write(None, node)])
-    writes.affiliations = [
+    writes.of[AFFILIATIONS] = [
         Write(None, AffiliationRow(name, Jid(jid), role)) for jid, role in people
     ]
     tx.write(writes)
@@ -195,12 +207,12 @@ async def _lay_staged(store: CountingStore, size: int, now: Millis) -> None:
     await store.batch(lambda tx: lay_node(tx, HEAVY))
     until = Millis(now + 24 * HOUR)
     writes = Writes(now)
-    writes.apps = [Write(None, App(APP, Jid("etl@x"), used=now))]
+    writes.of[APPS] = [Write(None, App(APP, Jid("etl@x"), used=now))]
     counts = size, size * len(PAYLOAD)
     version = Version(APP, 1, Jid("etl@x"), False, now, until, *counts)  # noqa: FBT003  # not immediate
-    writes.versions = [Write(None, version)]
-    writes.attempts = [Write(None, Attempt(APP, 1, 0, 0, *counts))]
-    writes.waiting = [Write(None, StagedTotals(whose, *counts)) for whose in ("etl@x", "")]
+    writes.of[VERSIONS] = [Write(None, version)]
+    writes.of[ATTEMPTS] = [Write(None, Attempt(APP, 1, 0, 0, *counts))]
+    writes.of[WAITING] = [Write(None, StagedTotals(whose, *counts)) for whose in ("etl@x", "")]
     await store.batch(lambda tx: tx.write(writes))
 
     def stage(tx: Transaction, part: range) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.asks import publishes
 from harness.facts import BOSS, who
 
-from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
@@ -56,7 +56,7 @@ async def _lay(store: CountingStore, size: int, config: NodeConfig, **facts: Any
     node = Node(NEWS, config, Jid("boss@x"), Millis(0), subscriptions=size)
     writes = Writes(Millis(0), nodes=[Write(None, node)])
     boss = AffiliationRow(NEWS, Jid("boss@x"), Affiliation.OWNER)
-    writes.affiliations = [Write(None, boss)]
+    writes.of[AFFILIATIONS] = [Write(None, boss)]
     await store.batch(lambda tx: tx.write(writes))
     for begin in range(0, size, AT_ONCE):
         part = range(begin, min(begin + AT_ONCE, size))

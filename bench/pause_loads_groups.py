@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.asks import joins, retracts
 from harness.facts import BOB, BOSS, who
+from harness.rows import writes_of
 from msgspec.structs import replace
 
 from pubqueue.app.store.listings import Trims, WaitingGroups
@@ -54,7 +55,7 @@ async def lay_many_groups(store: Store, size: int, now: Millis) -> None:
 async def _lay(store: Store, size: int, now: Millis, of: Callable[[int], tuple[str, bool]]) -> None:
     node = Node(GROUPED, NodeConfig(queueing=True), OWNER, now)
     owner = AffiliationRow(GROUPED, OWNER, Affiliation.OWNER)
-    made = Writes(now, nodes=[Write(None, node)], affiliations=[Write(None, owner)])
+    made = writes_of(now, nodes=[Write(None, node)], affiliations=[Write(None, owner)])
     await store.batch(lambda tx: tx.write(made))
     for begin in range(0, size, AT_ONCE):
         part = range(begin, min(begin + AT_ONCE, size))

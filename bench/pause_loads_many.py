@@ -15,7 +15,7 @@ from bench.pause_loads_crowds import NEWS, lay_crowd
 from bench.pause_loads_strangers import SERVICE, connected, feed, in_pieces
 from bench.trickle import WORKER
 from pubqueue.app.store.listings import HeldBy, Total
-from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.core.model import (
@@ -59,7 +59,7 @@ async def lay_locks(store: CountingStore, size: int, now: Millis) -> None:
     node = Node(HEAVY, NodeConfig(queueing=True), Jid("boss@x"), Millis(0))
     people = [("boss@x", Affiliation.OWNER), (BULK, Affiliation.PUBLISHER)]
     writes = Writes(Millis(0), nodes=[Write(None, replace(node, items=size, subscriptions=1))])
-    writes.affiliations = [
+    writes.of[AFFILIATIONS] = [
         Write(None, AffiliationRow(HEAVY, Jid(jid), role)) for jid, role in people
     ]
     row = Subscription(HEAVY, BOB, "s", 100_000, in_flight=size)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from harness.facts import BOSS, EVE, who
 from msgspec.structs import replace
 
-from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
     Item,
@@ -156,7 +156,7 @@ async def _lay_nodes(store: Store, names: list[NodeName], now: Millis, items: in
             node = Node(name, NodeConfig(queueing=True), OWNER, now, items)
             writes.nodes.append(Write(None, node))
             role = AffiliationRow(name, OWNER, Affiliation.OWNER)
-            writes.affiliations.append(Write(None, role))
+            writes.of[AFFILIATIONS].append(Write(None, role))
             if items:
                 item = Item(first + at, name, ItemId("i"), State.QUEUED, OWNER, now)
                 writes.items.append(Write(None, item))

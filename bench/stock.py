@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from harness.rows import writes_of
 from msgspec.structs import replace
 
 from bench.load import NODE, SERVICE, payload
 from pubqueue import wiring
-from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.app.store.rows import AffiliationRow, Needs, Write
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core.model import Affiliation, Item, ItemId, Jid, Node, NodeConfig, NodeName, State
 from pubqueue.stores.sqlite import SqliteStore
@@ -91,7 +92,7 @@ def _write(
         for seq, (node, name) in enumerate(places, first)
     ]
     tx.write(
-        Writes(
+        writes_of(
             now,
             nodes=nodes,
             affiliations=affiliations,

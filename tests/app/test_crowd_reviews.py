@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.store.listings import Reviews, Subscribers
+from pubqueue.app.store.rows import AFFILIATIONS
 from pubqueue.core.decision import Declared, Done, Unsubscribed
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes import large_audience
@@ -94,7 +95,7 @@ def test_a_page_of_the_crowd_is_all_that_a_batch_reads(tmp_path, monkeypatch):
 
     def loading(self, needs):
         rows = load(self, needs)
-        read.append(len(rows.subscriptions) + len(rows.affiliations))
+        read.append(len(rows.subscriptions) + len(rows.of[AFFILIATIONS]))
         return rows
 
     def paging(self, which, after=None, limit=1):

@@ -7,6 +7,7 @@ from harness.shell import Shell
 from harness.store_contents import misweighed, out_of_step, recount
 from harness.transactions import commits, in_slices, stages
 
+from pubqueue.app.store.rows import HOLDINGS
 from pubqueue.core.decision import Created, Done, Emptied, Published, Redriven, Refusal, Refused
 from pubqueue.core.limits.quotas import Quota, Quotas
 from pubqueue.core.model import ItemId, Jid, NodeName, State
@@ -46,7 +47,7 @@ def makes(name=MINE, by=EVE, **settings):
 
 
 def has(shell):
-    found = shell.rows.cache.holdings[ACCOUNT]
+    found = shell.rows.cache.of[HOLDINGS][ACCOUNT]
     return found.nodes, found.items, found.bytes
 
 

@@ -10,6 +10,7 @@ from harness.asks import a_queue, joins, publishes, retracts
 from harness.facts import ANN, JOBS, NOW, after
 from harness.inside import cache_of, connection_of
 from harness.patience import TIMEOUT, turns, until
+from harness.rows import needs_of
 from harness.store_reader import StoreReader
 from harness.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
@@ -17,7 +18,7 @@ from structlog.testing import capture_logs
 from pubqueue.app import rules
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.queue import expiring
-from pubqueue.app.store.rows import Needs
+from pubqueue.app.store.rows import FINISHED
 from pubqueue.app.tasks import reaper as reaper_module
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.app.working_set.change_applier import ChangeApplier
@@ -96,9 +97,9 @@ class Stage:
 
         async def watched(job):
             done = await batch(job)
-            rows = await self.store.read(lambda tx: tx.load(Needs(finished=keys)))
-            if len(rows.finished) != last[0]:
-                last[0] = len(rows.finished)
+            rows = await self.store.read(lambda tx: tx.load(needs_of(finished=keys)))
+            if len(rows.of[FINISHED]) != last[0]:
+                last[0] = len(rows.of[FINISHED])
                 counts.append(last[0])
             if counts and not last[0]:
                 self.log.append("nothing is remembered")

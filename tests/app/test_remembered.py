@@ -4,6 +4,7 @@ import pytest
 from harness.facts import EVE, who
 from harness.shell import Shell
 
+from pubqueue.app.store.rows import AFFILIATIONS
 from pubqueue.app.working_set import row_cache
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import NodeName
@@ -21,7 +22,7 @@ def shell(tmp_path):
 def remembered(cache):
     """Return the bytes of names of nodes, and of accounts beside them."""
     nodes = sum(map(len, cache.nodes))
-    return nodes + sum(len(node) + len(account) for node, account in cache.affiliations)
+    return nodes + sum(len(node) + len(account) for node, account in cache.of[AFFILIATIONS])
 
 
 def test_nodes_that_are_not_there_and_who_asked_for_them_are_forgotten_in_time(shell, monkeypatch):

@@ -11,7 +11,7 @@ from harness.witness import WatchedFace, WatchedStore
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.notify.newcomers import BESIDE, MAX_BYTES, MAX_RESOURCES, Newcomers
-from pubqueue.app.store.rows import Needs
+from pubqueue.app.store.rows import PEOPLE, Needs
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.nodes.access import CreationPolicy
@@ -78,7 +78,7 @@ async def test_of_a_hundred_thousand_strangers_nothing_is_kept_and_a_worker_s_le
     await service.do(*flood())
     assert await service.here(Jid("bot7@evil.example")) == []
     cache = cache_of(service.broker)
-    for table in (cache.of_jid, cache.resources, cache.held, cache.everywhere, cache.people):
+    for table in (cache.of_jid, cache.resources, cache.held, cache.everywhere, cache.of[PEOPLE]):
         assert len(table) < 100
     assert service.broker._newcomers.byte_count <= MAX_BYTES
     await service.do(*flood(Leave))

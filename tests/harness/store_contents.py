@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from harness.rows import needs_of
+
 from pubqueue.app.store.listings import AffiliationsOf, Items, Nodes
-from pubqueue.app.store.rows import Needs
+from pubqueue.app.store.rows import HOLDINGS, Needs
 from pubqueue.core.limits.quotas import Holding, weight
 from pubqueue.core.model import State
 
@@ -75,7 +77,7 @@ def overpaid(tx: Transaction) -> list[str]:
     for node in nodes(tx):
         known = held.get(node.creator) or Holding(node.creator)
         held[node.creator] = known.more(1, node.items, node.bytes)
-    found = {one.account: one for one in tx.load(Needs(holdings={*held})).holdings}
+    found = {one.account: one for one in tx.load(needs_of(holdings={*held})).of[HOLDINGS]}
     return [
         f"{one} is added up as {found.get(jid)}"
         for jid, one in held.items()
@@ -85,10 +87,12 @@ def overpaid(tx: Transaction) -> list[str]:
 
 def out_of_step(cache: RowCache, tx: Transaction) -> list[str]:
     """Return a sentence for every account of which a process believes something else than the store adds up."""
-    found = {one.account: one for one in tx.load(Needs(holdings={*cache.holdings})).holdings}
+    found = {
+        one.account: one for one in tx.load(needs_of(holdings={*cache.of[HOLDINGS]})).of[HOLDINGS]
+    }
     return [
         f"{one} is believed, and {found.get(jid)} is there"
-        for jid, one in cache.holdings.items()
+        for jid, one in cache.of[HOLDINGS].items()
         if one != found.get(jid, Holding(jid))
     ]
 

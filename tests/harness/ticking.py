@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from harness.patience import LOOK, until
+from harness.rows import needs_of, writes_of
 from harness.store_contents import ALL
 from msgspec.structs import replace
 
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import Events
-from pubqueue.app.store.rows import Needs, Write, Writes
+from pubqueue.app.store.rows import SCHEDULES, Write
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid, Millis, NodeName
 from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source, draft_of
@@ -69,14 +70,16 @@ class Ticks:
         settled = Millis(_now() // 60_000 * 60_000 - minutes * 60_000)
         what = Definition(name, "* * * * *", "UTC", TICKS, PAYLOAD, missed=Missed.ALL)
         made = Schedule(what, Source.COMMAND, Jid("boss@x"), settled, due=Millis(_now() + HOUR))
-        await self._store.batch(lambda tx: tx.write(Writes(_now(), schedules=[Write(None, made)])))
+        await self._store.batch(
+            lambda tx: tx.write(writes_of(_now(), schedules=[Write(None, made)]))
+        )
         return settled
 
     async def _change(self, name: str, **facts: int) -> None:
         def change(tx: Transaction) -> None:
             before = _schedule(tx, name)
             now = replace(before, revision=before.revision + 1, **facts)
-            tx.write(Writes(_now(), schedules=[Write(before, now)]))
+            tx.write(writes_of(_now(), schedules=[Write(before, now)]))
 
         await self._store.batch(change)
 
@@ -103,7 +106,7 @@ class Ticks:
 
 
 def _schedule(tx: Transaction, name: str) -> Schedule:
-    (found,) = tx.load(Needs(schedules={name})).schedules
+    (found,) = tx.load(needs_of(schedules={name})).of[SCHEDULES]
     return found
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, waiting, window
+from harness.rows import writes_of
 from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
@@ -67,7 +68,7 @@ async def furnish(store):
     """Write all that is there."""
     rows = {kind: [Write(None, row)] for kind, (row, _) in THERE.items() if kind != "nodes"}
     rows["nodes"] = [Write(EMPTY, replace(EMPTY, subscriptions=1))]
-    await store.batch(lambda tx: tx.write(Writes(NOW, **rows)))
+    await store.batch(lambda tx: tx.write(writes_of(NOW, **rows)))
 
 
 class OfBatches:
@@ -79,7 +80,7 @@ class OfBatches:
 
         def attempt(tx):
             do(tx, add("in-vain"))
-            tx.write(Writes(NOW, **rows))
+            tx.write(writes_of(NOW, **rows))
 
         with pytest.raises(StaleError):
             await store.batch(attempt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.facts import ANN, JOBS, NOW, after, draft, queue, window
+from harness.rows import rows_of
 from msgspec.structs import replace
 from stores.staging_steps import (
     ETL,
@@ -42,7 +43,7 @@ from pubqueue.app.store.listings import (
     WinningDrafts,
 )
 from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import Rows, Writes
+from pubqueue.app.store.rows import VERSIONS, Rows, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.events import Event, EventKind
@@ -63,7 +64,7 @@ class OfCommits:
     async def test_an_app_may_begin_with_a_commit_of_nothing(self, store):
         await commits(store, change=Commit("app", ETL, 3, after(1), (), 0, 0, TOTALS))
         app = App("app", ETL, 3, after(1), after(1))
-        assert await load(store, apps={"app"}) == Rows(apps=[app])
+        assert await load(store, apps={"app"}) == rows_of(apps=[app])
         (record,) = await listed(store, RecordOf("app", 3))
         expected = Record(record.id, "app", ETL, 3, after(1), after(1), 0, 0, TOTALS)
         assert record == expected
@@ -97,7 +98,7 @@ class OfCommits:
         assert await waits(store, ETL) == {}
         app = App("app", ETL, 1, after(1), after(1))
         keys = {"apps": {"app"}, "versions": {("app", 1)}, "attempts": {("app", 1, 1, 7)}}
-        assert await load(store, **keys) == Rows(apps=[app])
+        assert await load(store, **keys) == rows_of(apps=[app])
         assert await ready(store, now=after(1)) == ("b2firsta1b1", "")
         assert await store.batch(lambda tx: tx.number("item", 1)) > b2.seq
 
@@ -114,7 +115,7 @@ class OfCommits:
         )
         await commits(store, (0, 0), change=commit(1, version=2))
         found = await load(store, versions={("app", number) for number in (1, 2, 3)})
-        assert [one.number for one in found.versions] == [3]
+        assert [one.number for one in found.of[VERSIONS]] == [3]
         assert await waits(store, ETL) == {ETL: (1, 6), "": (1, 6)}
         assert await ids(store) == ["a"]
         await commits(store, (0, 0), change=commit(1, version=3))

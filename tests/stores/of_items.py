@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.facts import ANN, BOB, JOBS, NOW, after, waiting, window
+from harness.rows import rows_of
 from harness.store_contents import contents, everything, recount
 from msgspec.structs import replace
 from stores.steps import (
@@ -27,7 +28,7 @@ from stores.steps import (
 )
 
 from pubqueue.app.store.listings import DeadItems, Forgettable, ItemIds, Items
-from pubqueue.app.store.rows import Due, Finished, Rows, Write
+from pubqueue.app.store.rows import FINISHED, Due, Finished, Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.model import NO_TIME, DeadLetter, ItemId, Jid, State, digest
 from pubqueue.core.transactions.model import Sweep
@@ -391,11 +392,11 @@ class OfItems:
         ]
         keys = {(JOBS, one.id), (JOBS, two.id), (DEAD, one.id)}
         found = await load(store, finished=keys)
-        assert sorted(found.finished, key=str) == sorted(rows, key=str)
+        assert sorted(found.of[FINISHED], key=str) == sorted(rows, key=str)
         await make(store, c.Forget(after(4.999), 9))
-        assert len((await load(store, finished=keys)).finished) == 2
+        assert len((await load(store, finished=keys)).of[FINISHED]) == 2
         await make(store, c.Forget(after(5), 9))
-        assert await load(store, finished=keys) == Rows(finished=rows[1:])
+        assert await load(store, finished=keys) == rows_of(finished=rows[1:])
 
     async def test_so_many_ids_are_forgotten_at_once_the_longest_overdue_first(self, store):
         await make(store, *(add(name) for name in "abcd"))
@@ -409,10 +410,10 @@ class OfItems:
         assert await listed(store, Forgettable(after(8)), limit=9) == [3]
         assert await listed(store, Forgettable(after(8)), limit=2) == [2]
         await make(store, c.Forget(after(8), 2))
-        left = {row.id for row in (await load(store, finished=keys)).finished}
+        left = {row.id for row in (await load(store, finished=keys)).of[FINISHED]}
         assert left == {"a", "b"}
         await make(store, c.Forget(after(8), 2))
-        assert [row.id for row in (await load(store, finished=keys)).finished] == ["a"]
+        assert [row.id for row in (await load(store, finished=keys)).of[FINISHED]] == ["a"]
 
     async def test_work_that_finishes_again_is_remembered_anew(self, store):
         for payload in (b"<a/>", b"<b/>"):
@@ -420,7 +421,7 @@ class OfItems:
             (item,) = await items(store, "i1")
             await make(store, c.RemoveItem(item, after(5), digest(payload)))
         row = Finished(JOBS, item.id, digest(b"<b/>"), after(5))
-        assert await load(store, finished={(JOBS, item.id)}) == Rows(finished=[row])
+        assert await load(store, finished={(JOBS, item.id)}) == rows_of(finished=[row])
         await write(store, finished=[Write(row, None)])
         assert await load(store, finished={(JOBS, item.id)}) == Rows()
 

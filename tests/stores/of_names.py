@@ -25,7 +25,7 @@ from stores.steps import (
 )
 
 from pubqueue.app.store.listings import Conflicts, FormerSubscribers, SubscriberRoles, Subscribers
-from pubqueue.app.store.rows import Finished, Write, Writes
+from pubqueue.app.store.rows import FINISHED, Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.addresses import account_of
@@ -63,7 +63,7 @@ class OfNames:
         assert (await node_row(store, NODE)).items == 1
         done = Finished(NODE, ITEM, b"digest", after(9))
         await write(store, finished=[Write(None, done)])
-        assert (await load(store, finished={(NODE, ITEM)})).finished == [done]
+        assert (await load(store, finished={(NODE, ITEM)})).of[FINISHED] == [done]
         await make(store, c.RemoveItem(item, None, b""))
 
     async def test_who_is_here_is_known_by_the_longest_jids(self, store):

@@ -35,7 +35,16 @@ from pubqueue.app.store.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.app.store.rows import AffiliationRow, Needs, Rows, Write, Writes
+from pubqueue.app.store.rows import (
+    AFFILIATIONS,
+    HOLDINGS,
+    PEOPLE,
+    AffiliationRow,
+    Needs,
+    Rows,
+    Write,
+    Writes,
+)
 from pubqueue.core import changes as c
 from pubqueue.core.after import after as after_change
 from pubqueue.core.limits.quotas import Holding
@@ -114,10 +123,10 @@ class OfNodes:
         await lock(store, "a", "bob@x/1")
         asked = {owner, ANN_ACCOUNT, ANN, BOB_ACCOUNT, Jid("bob@x/1"), eve}
         found = await load(store, people=asked)
-        assert set(found.people) == {owner, ANN_ACCOUNT, Jid("bob@x/1")}
+        assert {one.jid for one in found.of[PEOPLE]} == {owner, ANN_ACCOUNT, Jid("bob@x/1")}
         await make(store, c.EndSubscription(JOBS, ANN))
         await make(store, c.SetAffiliation(JOBS, owner, Affiliation.NONE))
-        assert set((await load(store, people=asked)).people) == {Jid("bob@x/1")}
+        assert {one.jid for one in (await load(store, people=asked)).of[PEOPLE]} == {Jid("bob@x/1")}
 
     async def test_a_resource_that_comes_again_is_the_last_to_come(self, store):
         phone = Jid(f"{ANN_ACCOUNT}/phone")
@@ -322,7 +331,7 @@ class OfNodes:
             (OTHER, BOB_ACCOUNT),
             (DEAD, ANN_ACCOUNT),
         }
-        found = (await load(store, affiliations=keys)).affiliations
+        found = (await load(store, affiliations=keys)).of[AFFILIATIONS]
         assert {(row.node, row.account): row.affiliation for row in found} == {
             key: kinds[key] for key in keys & set(kinds)
         }
@@ -493,14 +502,14 @@ class OfNodes:
         await make(store, add("i2", node=others[0].name), add("i3", node=others[1].name))
         asked = {EVE_ACCOUNT, EMPTY.creator, ANN_ACCOUNT}
         found = await load(store, holdings=asked)
-        assert {one.account: one for one in found.holdings} == {
+        assert {one.account: one for one in found.of[HOLDINGS]} == {
             EVE_ACCOUNT: Holding(EVE_ACCOUNT, 2, 2, 12),
             EMPTY.creator: Holding(EMPTY.creator, 1, 1, 6),
         }
         before = await node_row(store, others[0].name)
         await write(store, nodes=[Write(before, replace(before, creator=EMPTY.creator))])
         await make(store, c.PurgeNode(JOBS), c.DeleteNode(others[1].name))
-        assert (await load(store, holdings=asked)).holdings == [Holding(EMPTY.creator, 2, 1, 6)]
+        assert (await load(store, holdings=asked)).of[HOLDINGS] == [Holding(EMPTY.creator, 2, 1, 6)]
 
     async def test_plain_nodes_and_queues_live_side_by_side(self, store):
         node = replace(plain(), name=NodeName("news"))

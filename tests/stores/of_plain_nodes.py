@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from harness.facts import ANN, BOB, JOBS, NOW, after, window
+from harness.rows import writes_of
 from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep, write
@@ -185,6 +186,6 @@ async def overwrite(store, name):
             "items": [Write(found, None), Write(None, come)],
             "payloads": {come.seq: b"<job/>"},
         }
-        tx.write(Writes(NOW, **rows))
+        tx.write(writes_of(NOW, **rows))
 
     await store.batch(job)

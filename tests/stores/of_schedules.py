@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 from harness.facts import JOBS, NIGHTLY, NOW, after
+from harness.rows import needs_of, writes_of
 from msgspec.structs import replace
 from stores.steps import RowMaker, add, ids
 
 from pubqueue.app.store.listings import DueSchedules, Schedules
 from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import Needs, Write, Writes
+from pubqueue.app.store.rows import SCHEDULES, Write
 from pubqueue.core.model import Jid, seconds
 from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source
 
@@ -45,11 +46,11 @@ def named(name, **changes):
 
 async def write(store, *pairs):
     writes = [Write(before, now) for before, now in pairs]
-    await store.batch(lambda tx: tx.write(Writes(NOW, schedules=writes)))
+    await store.batch(lambda tx: tx.write(writes_of(NOW, schedules=writes)))
 
 
 async def there(store, *names):
-    found = await store.batch(lambda tx: tx.load(Needs(schedules=set(names))).schedules)
+    found = await store.batch(lambda tx: tx.load(needs_of(schedules=set(names))).of[SCHEDULES])
     return sorted(found, key=lambda one: one.name)
 
 
@@ -128,4 +129,4 @@ def _together(tx, believed, fired):
     maker = RowMaker(tx)
     maker.make(add("i1"))
     maker.write()
-    tx.write(Writes(NOW, schedules=[Write(believed, fired)]))
+    tx.write(writes_of(NOW, schedules=[Write(believed, fired)]))

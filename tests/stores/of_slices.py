@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from harness.facts import after
+from harness.rows import rows_of
 from msgspec.structs import replace
 from stores.staging_steps import ETL, MORE, TOTALS, row, stage, waits
 from stores.steps import listed, load, make, sweep
 
 from pubqueue.app.store.listings import RecordOf, Unmoved, WinnerRows
-from pubqueue.app.store.rows import Rows
 from pubqueue.core.model import State
 from pubqueue.core.transactions.model import App, Commit, Moved, OnTaken, Totals
 
@@ -84,7 +84,7 @@ class OfSlices:
         assert await waits(store, ETL) == {}
         keys = {"apps": {"app"}, "versions": {("app", 0), ("app", 1)}}
         app = App("app", ETL, 1, after(1), after(1))
-        assert await load(store, **keys) == Rows(apps=[app])
+        assert await load(store, **keys) == rows_of(apps=[app])
         await sweep(store, 1)
         assert await listed(store, COMMITTED) == before
         (record,) = await listed(store, RecordOf("app", 1))

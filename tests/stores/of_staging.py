@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.facts import JOBS, NOW, after
+from harness.rows import rows_of
 from harness.store_contents import everything
 from msgspec.structs import replace
 from stores.staging_steps import (
@@ -30,7 +31,19 @@ from stores.steps import (
 
 from pubqueue.app.store.listings import AttemptsOf, NodeWinners, RecordOf, Records, Sweepable
 from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import NotedKey, Rows, StagedKey
+from pubqueue.app.store.rows import (
+    APPS,
+    ATTEMPTS,
+    NOTED,
+    STAGED,
+    VERSIONS,
+    WAITING,
+    NotedKey,
+    NotedRow,
+    Rows,
+    StagedKey,
+    StagedSize,
+)
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.transactions.model import (
     Abort,
@@ -57,11 +70,12 @@ class OfStaging:
             attempts={("app", 1, 0, 1), ("app", 1, 1, 0)},
             waiting={ETL, "", Jid("x@x")},
         )
-        assert sorted(found.waiting, key=lambda one: one.account) == [
+        assert sorted(found.of[WAITING], key=lambda one: one.account) == [
             StagedTotals("", 3, 20),
             StagedTotals(ETL, 3, 20),
         ]
-        assert replace(found, waiting=[]) == Rows(
+        del found.of[WAITING]
+        assert found == rows_of(
             apps=[App("app", ETL, used=NOW)],
             versions=[replace(OPEN, items=3, bytes=20)],
             attempts=[Attempt("app", 1, 0, 1, 1, 6)],
@@ -77,18 +91,18 @@ class OfStaging:
         key = StagedKey(**place)
         others = {"attempt": 5, "version": 2, "app": "b", "node": MORE, "id": "b", "part": 1}
         keys = {key, *(replace(key, **{name: value}) for name, value in others.items())}
-        assert await load(store, staged=keys) == Rows(staged=[(key, 6)])
+        assert await load(store, staged=keys) == rows_of(staged=[StagedSize(key, 6)])
         await make(store, stage(row("a", b"<longer/>", over=6), attempt=4))
-        assert await load(store, staged=keys) == Rows(staged=[(key, 9)])
+        assert await load(store, staged=keys) == rows_of(staged=[StagedSize(key, 9)])
         assert await waits(store, ETL) == {ETL: (1, 9), "": (1, 9)}
 
     async def test_a_version_knows_what_any_attempt_has_noted(self, store):
         await make(store, stage(row("a", known=True), row("c"), immediate=True, attempt=4))
         a, b, c_ = (NotedKey("app", 1, JOBS, ItemId(name)) for name in "abc")
         found = await load(store, noted={a, b, c_, replace(a, version=2), replace(a, node=MORE)})
-        assert sorted(found.noted, key=lambda one: one[0].id) == [
-            (a, b"<job/>", True),
-            (c_, b"<job/>", False),
+        assert sorted(found.of[NOTED], key=lambda one: one.key.id) == [
+            NotedRow(a, b"<job/>", known=True),
+            NotedRow(c_, b"<job/>", known=False),
         ]
 
         await make(store, stage(row("a", known=True), row("b", known=True), immediate=True, part=1))
@@ -98,13 +112,13 @@ class OfStaging:
         ]
         key = "app", 1, 0, 4
         await make(store, stage(row("d", known=True), immediate=True, attempt=4))
-        assert (await load(store, attempts={key})).attempts == [Attempt(*key, 3, 18, known=2)]
-        assert (await load(store, noted={a})).noted == [(a, b"<job/>", True)]
+        assert (await load(store, attempts={key})).of[ATTEMPTS] == [Attempt(*key, 3, 18, known=2)]
+        assert (await load(store, noted={a})).of[NOTED] == [NotedRow(a, b"<job/>", known=True)]
 
     async def test_hundreds_of_keys_are_found_at_once(self, store):
         await make(store, stage(*(row(f"i{n}") for n in range(700))))
         keys = {StagedKey("app", 1, 0, 0, JOBS, ItemId(f"i{n}")) for n in range(700)}
-        assert {key for key, _ in (await load(store, staged=keys)).staged} == keys
+        assert {one.key for one in (await load(store, staged=keys)).of[STAGED]} == keys
 
     async def test_a_batch_that_fails_leaves_nothing_staged(self, store):
         def job(tx):
@@ -167,7 +181,7 @@ class OfStaging:
         )
         await make(store, Abort("app", 1, ((0, 1), (1, 1), (9, 9), (0, 1))), Abort("app", 1, ()))
         assert await waits(store, ETL) == {ETL: (1, 6), "": (1, 6)}
-        (version,) = (await load(store, versions={("app", 1)})).versions
+        (version,) = (await load(store, versions={("app", 1)})).of[VERSIONS]
         assert (version.items, version.bytes) == (1, 6)
         left = await listed(store, AttemptsOf("app", 1), None, 9)
         assert [(one.part, one.number, one.items) for one in left] == [(0, 2, 1)]
@@ -244,7 +258,7 @@ class OfStaging:
 
     async def test_an_app_is_known_as_long_as_it_is_used(self, store):
         async def known():
-            return bool((await load(store, apps={"app"})).apps)
+            return bool((await load(store, apps={"app"})).of[APPS])
 
         await make(store, stage(row("a")), Sweep(after(99), 9))
         assert await known()  # a version is open

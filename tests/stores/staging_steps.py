@@ -8,7 +8,7 @@ from stores.steps import (
 )
 
 from pubqueue.app.store.listings import WinnerClasses, Winners
-from pubqueue.app.store.rows import Judged, Writes
+from pubqueue.app.store.rows import WAITING, Judged, Writes
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.transactions.model import (
     Commit,
@@ -75,5 +75,5 @@ async def commits(store, *parts, change, before=lambda tx: None, entries=()):
 
 async def waits(store, *accounts):
     """Return what waits for these accounts, and in all; nothing where there is no row for it."""
-    found = (await load(store, waiting={*accounts, ""})).waiting
+    found = (await load(store, waiting={*accounts, ""})).of[WAITING]
     return {one.account: (one.items, one.bytes) for one in found if one.items or one.bytes}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.facts import ANN, JOBS, NOW, after, draft, queue
+from harness.rows import needs_of, of_kind, writes_of
 from harness.store_contents import contents
 from msgspec.structs import replace
 
@@ -83,14 +84,14 @@ BULK = (
 
 NEEDS: Final = {
     "nodes": lambda key: Needs(nodes={key}),
-    "affiliations": lambda key: Needs(affiliations={key}),
+    "affiliations": lambda key: needs_of(affiliations={key}),
     "subscriptions": lambda key: Needs(subscriptions={(key[0], account_of(key[1]))}),
     "resources": lambda key: Needs(resources={account_of(key)}),
-    "finished": lambda key: Needs(finished={key}),
-    "apps": lambda key: Needs(apps={key}),
-    "versions": lambda key: Needs(versions={key}),
-    "attempts": lambda key: Needs(attempts={key}),
-    "waiting": lambda key: Needs(waiting={key}),
+    "finished": lambda key: needs_of(finished={key}),
+    "apps": lambda key: needs_of(apps={key}),
+    "versions": lambda key: needs_of(versions={key}),
+    "attempts": lambda key: needs_of(attempts={key}),
+    "waiting": lambda key: needs_of(waiting={key}),
 }
 """What is asked for to find a row of this kind."""
 
@@ -149,7 +150,7 @@ class RowMaker:
         """Write what has gathered."""
         for (kind, _), (before, now) in self._rows.items():
             if before != now:
-                getattr(self._writes, kind).append(Write(before, now))
+                of_kind(self._writes, kind).append(Write(before, now))
         writes = self._writes
         self._begin()
         self._tx.write(writes)
@@ -157,7 +158,7 @@ class RowMaker:
     def _row(self, kind: str, key: Any) -> list[Any]:
         """Return what the row was and what it is."""
         if (kind, key) not in self._rows:
-            found = getattr(self._tx.load(NEEDS[kind](key)), kind)
+            found = of_kind(self._tx.load(NEEDS[kind](key)), kind)
             key_of = KEYS.get(kind, lambda _: key)
             row = next((row for row in found if key_of(row) == key), None)
             self._rows[kind, key] = [row, row]
@@ -280,12 +281,12 @@ async def make(store: Store, *changes: Change) -> None:
 
 async def write(store: Store, **rows: Any) -> None:
     """Write these rows in a batch of their own."""
-    await store.batch(lambda tx: tx.write(Writes(NOW, **rows)))
+    await store.batch(lambda tx: tx.write(writes_of(NOW, **rows)))
 
 
 async def load(store: Store, **keys: Any) -> object:
     """Return the rows that are found for these keys."""
-    return await store.batch(lambda tx: tx.load(Needs(**keys)))
+    return await store.batch(lambda tx: tx.load(needs_of(**keys)))
 
 
 async def listed(store: Store, listing: Any, after: object = None, limit: int = 99) -> list[Any]:

@@ -9,6 +9,7 @@ import pytest
 from harness.inside import session_in
 from harness.store_contents import next_token
 from stores.contract import SharedStoreContract
+from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
 
 from pubqueue.app.store.listings import Nodes
@@ -18,7 +19,7 @@ from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 from pubqueue.stores.sqlite.schema import migrations, prepare, schema_number
 
 
-class TestInMemory(SharedStoreContract, OfRelational):
+class TestInMemory(SharedStoreContract, OfKinds, OfRelational):
     """The contract, of stores beside each other in the same memory."""
 
     @pytest.fixture

@@ -6,13 +6,26 @@ from contextlib import closing
 
 import pytest
 from harness.facts import ANN, BOB, ETL, JOBS, NOW, after
+from harness.rows import needs_of
 from harness.store_contents import recount
 from msgspec import json
 from msgspec.structs import replace
 from stores.steps import make, sweep
 
 from pubqueue.app.store import listings as li
-from pubqueue.app.store.rows import AffiliationRow, Finished, Needs, StagedKey, Write, Writes
+from pubqueue.app.store.rows import (
+    APPS,
+    ATTEMPTS,
+    FINISHED,
+    STAGED,
+    VERSIONS,
+    WAITING,
+    AffiliationRow,
+    Finished,
+    StagedKey,
+    Write,
+    Writes,
+)
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import DeleteNode, PurgeNode
 from pubqueue.core.events import Event, EventKind
@@ -114,7 +127,7 @@ PEOPLE = (
 APP = App(NIGHTLY, OWNER, 1, NOW, NOW)
 OPEN = Version(NIGHTLY, 2, OWNER, immediate=False, began=NOW, until=after(9), items=2, bytes=12)
 ATTEMPT = Attempt(NIGHTLY, 2, 0, 3, 2, 12)
-STAGED = [StagedKey(NIGHTLY, 2, 0, 3, JOBS, ItemId(name)) for name in ("s1", "s2")]
+STAGED_KEYS = [StagedKey(NIGHTLY, 2, 0, 3, JOBS, ItemId(name)) for name in ("s1", "s2")]
 AT_ONCE = Attempt(NIGHTLY, 3, 0, 0, 2, 12, known=1)
 COMMITTED = Record(4, NIGHTLY, OWNER, 1, NOW, after(1), 5, 30, Totals(1, None, 0.5))
 EVENT = Event(EventKind.PUBLISHED, JOBS, ItemId("i3"), 0, None, ETL, NOW)
@@ -148,7 +161,7 @@ def rows():
     facts = OPEN.began, OPEN.until, OPEN.items, OPEN.bytes
     yield "txn", (5, 2, OWNER, 2, 0, *facts, None, None, None, None)
     yield "attempt", (6, 5, 0, 3, 2, 12)
-    for number, key in enumerate(STAGED):
+    for number, key in enumerate(STAGED_KEYS):
         row = "queued", 0, None, None, 0, 6, None, b"<job/>"
         yield "staged", (6, number, 5, key.node, key.id, *row)
     yield "txn", (6, 2, OWNER, 3, 1, *facts, None, None, None, None)
@@ -203,7 +216,7 @@ async def store(old):
 
 
 async def load(store, **keys):
-    return await store.batch(lambda tx: tx.load(Needs(**keys)))
+    return await store.batch(lambda tx: tx.load(needs_of(**keys)))
 
 
 async def listed(store, which, after=None):
@@ -227,7 +240,7 @@ async def test_items_read_back_in_every_state(store):
     assert {one.state for one in ITEMS} == set(State)
     seqs = {one.seq for one in ITEMS}
     assert sorted((await load(store, receipts=seqs)).receipts) == RECEIPTS
-    assert (await load(store, finished={(JOBS, DONE.id)})).finished == [DONE]
+    assert (await load(store, finished={(JOBS, DONE.id)})).of[FINISHED] == [DONE]
 
 
 async def test_what_waits_for_commits_reads_back(store):
@@ -238,14 +251,14 @@ async def test_what_waits_for_commits_reads_back(store):
         versions={key, (NIGHTLY, 1)},
         attempts={(*key, 0, 3), (NIGHTLY, 3, 0, 0)},
         waiting={OWNER, ""},
-        staged=set(STAGED),
+        staged=set(STAGED_KEYS),
     )
-    assert (found.apps, found.versions) == ([APP], [OPEN])
-    assert sorted(found.attempts, key=lambda one: one.version) == [ATTEMPT, AT_ONCE]
-    assert sorted(one.account for one in found.waiting) == ["", OWNER]
-    assert {(one.items, one.bytes) for one in found.waiting} == {(4, 24)}
-    assert set(found.staged) == {(key, 6) for key in STAGED}
-    assert isinstance(found.waiting[0], StagedTotals)
+    assert (found.of[APPS], found.of[VERSIONS]) == ([APP], [OPEN])
+    assert sorted(found.of[ATTEMPTS], key=lambda one: one.version) == [ATTEMPT, AT_ONCE]
+    assert sorted(one.account for one in found.of[WAITING]) == ["", OWNER]
+    assert {(one.items, one.bytes) for one in found.of[WAITING]} == {(4, 24)}
+    assert {(one.key, one.size) for one in found.of[STAGED]} == {(key, 6) for key in STAGED_KEYS}
+    assert isinstance(found.of[WAITING][0], StagedTotals)
     assert await listed(store, li.Records(waiting=False)) == [COMMITTED]
 
 

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from harness.inside import session_in
 from stores.contract import SharedStoreContract
+from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
 
 from pubqueue.app.store.listings import Nodes
@@ -15,7 +16,7 @@ from pubqueue.stores.looking import look
 from pubqueue.stores.postgres.store import PostgresStore
 
 
-class TestPostgres(SharedStoreContract, OfRelational):
+class TestPostgres(SharedStoreContract, OfKinds, OfRelational):
     """The contract, in a database whose role may do nothing else."""
 
     @pytest.fixture

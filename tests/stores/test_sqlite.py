@@ -17,6 +17,7 @@ from harness.inside import connection_of, reader_of, session_in
 from harness.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.contract import SharedStoreContract
+from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
 from stores.steps import EMPTY, add, do, ids, items, make
 
@@ -31,7 +32,7 @@ from pubqueue.stores.sqlite.queries import SQL
 from pubqueue.stores.sqlite.schema import APPLICATION_ID
 
 
-class TestSqlite(SharedStoreContract, OfRelational):
+class TestSqlite(SharedStoreContract, OfKinds, OfRelational):
     """The contract, on a file in a folder of the test."""
 
     async def ask(self, store, statement):

@@ -1,10 +1,11 @@
 """What is refused as too large has done nothing, and what is done is never answered with *wait*."""
 
 import pytest
+from harness.rows import needs_of
 from harness.stage import BOSS, SERVICE, staged
 from msgspec.structs import replace
 
-from pubqueue.app.store.rows import Needs
+from pubqueue.app.store.rows import AFFILIATIONS, WAITING, Needs
 from pubqueue.core.limits import budgets
 from pubqueue.core.limits.request_sizes import MAX_ENTRIES, MAX_NAMED, MAX_PUBLISHED
 from pubqueue.core.model import Affiliation, NodeName
@@ -78,8 +79,8 @@ async def test_a_publish_that_is_refused_as_too_large_has_committed_nothing(stag
     for _ in range(2):  # as one does who is asked to try again
         assert await ask(stage, publish(names, beside)) == TOO_MANY
     assert await depth(stage) == 0
-    usage = await stage.store.read(lambda tx: tx.load(Needs(waiting={"boss@localhost", ""})))
-    assert usage.waiting == []
+    usage = await stage.store.read(lambda tx: tx.load(needs_of(waiting={"boss@localhost", ""})))
+    assert usage.of[WAITING] == []
 
 
 async def test_as_many_as_are_allowed_are_published_and_settled_at_once(stage):
@@ -166,9 +167,9 @@ async def test_more_entries_than_one_request_takes_change_nothing(stage, many, e
     assert await ask(stage, subscriptions(many, "subscribed"), part=OWNER) == error
     people = {(JOBS, jid) for jid in many}
     found = await stage.store.read(
-        lambda tx: tx.load(Needs(affiliations=people, subscribers={JOBS}))
+        lambda tx: tx.load(needs_of(affiliations=people, subscribers={JOBS}))
     )
-    assert (found.affiliations, found.subscriptions) == ([], [])
+    assert (found.of[AFFILIATIONS], found.subscriptions) == ([], [])
 
 
 async def test_of_entries_that_cannot_all_be_changed_the_answer_fits(stage):
@@ -176,6 +177,6 @@ async def test_of_entries_that_cannot_all_be_changed_the_answer_fits(stage):
     last = affiliations([*many, "boss@localhost"], "publisher")  # a node keeps an owner
     assert await ask(stage, last, part=OWNER) == ("modify", "not-acceptable")
     found = await stage.store.read(
-        lambda tx: tx.load(Needs(affiliations={(JOBS, jid) for jid in many}))
+        lambda tx: tx.load(needs_of(affiliations={(JOBS, jid) for jid in many}))
     )
-    assert {row.affiliation for row in found.affiliations} == {Affiliation.PUBLISHER}
+    assert {row.affiliation for row in found.of[AFFILIATIONS]} == {Affiliation.PUBLISHER}

@@ -6,9 +6,14 @@ each row that the batch has changed, what it was and what it is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from msgspec import Struct, field
+
+from pubqueue.app.store.kinds import K, KeysByKind, Kind, Row, RowsByKind
+from pubqueue.core.limits.quotas import Holding
+from pubqueue.core.schedules.model import Schedule
+from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +31,6 @@ if TYPE_CHECKING:
         PurgeNode,
     )
     from pubqueue.core.events import LogEntry
-    from pubqueue.core.limits.quotas import Holding
     from pubqueue.core.model import (
         Affiliation,
         Item,
@@ -38,22 +42,9 @@ if TYPE_CHECKING:
         Subscription,
     )
     from pubqueue.core.queue.expire import Key
-    from pubqueue.core.schedules.model import Schedule
-    from pubqueue.core.transactions.model import (
-        Abort,
-        App,
-        Attempt,
-        Commit,
-        Moved,
-        SetAside,
-        StagedItem,
-        StagedTotals,
-        Sweep,
-        Version,
-    )
+    from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, StagedItem, Sweep
 
 R = TypeVar("R")
-
 
 HELD: Final = 50
 """Items of one holder that are loaded with the rows of a batch; more of them come in pages (`HeldBy`)."""
@@ -96,11 +87,62 @@ class NotedKey(Struct, frozen=True, gc=False):
     id: ItemId
 
 
+class StagedSize(Struct, frozen=True, gc=False):
+    """The size of what is staged there."""
+
+    key: StagedKey
+    size: int
+
+
+class NotedRow(Struct, frozen=True, gc=False):
+    """A payload of a noted item, and whether the node knew the id before the version."""
+
+    key: NotedKey
+    payload: bytes
+    known: bool
+
+
+class KnownJid(Struct, frozen=True, gc=False):
+    """An account, or full JID, that has an affiliation, subscribes as an account, or holds a locked item as exactly this JID."""
+
+    jid: Jid
+
+
+# fmt: off
+KINDS: Final[tuple[Kind[Any, Any], ...]] = (
+    AFFILIATIONS := Kind[tuple["NodeName", "Jid"], AffiliationRow](
+        "affiliations", "affiliation", AffiliationRow, key=["node", "account"], guard=["affiliation"], kept=True),
+    FINISHED := Kind[tuple["NodeName", "ItemId"], Finished](
+        "finished", "finished", Finished, key=["node", "id"], guard=["digest", "until"]),
+    APPS := Kind[str, App](
+        "apps", "app", App, key=["name"], guard=["owner", "version"], always_written=True),
+    VERSIONS := Kind[tuple[str, int], Version](
+        "versions", "version", Version, key=["app", "number"], always_written=True),
+    ATTEMPTS := Kind[tuple[str, int, int, int], Attempt](
+        "attempts", "attempt", Attempt, key=["app", "version", "part", "number"], always_written=True),
+    WAITING := Kind[str, StagedTotals](
+        "waiting", "waiting", StagedTotals, key=["account"], always_written=True),
+    SCHEDULES := Kind[str, Schedule](
+        "schedules", "schedule", Schedule, key=["name"], guard=["revision"]),
+    # what is only loaded
+    STAGED := Kind[StagedKey, StagedSize]("staged", "", StagedSize, key=["key"]),
+    NOTED := Kind[NotedKey, NotedRow]("noted", "", NotedRow, key=["key"]),
+    PEOPLE := Kind["Jid", KnownJid]("people", "", KnownJid, key=["jid"]),
+    HOLDINGS := Kind["Jid", Holding]("holdings", "", Holding, key=["account"], kept=True),
+)
+# fmt: on
+"""Every kind of row that is found by its key alone, in the order in which rows are written.
+
+Nodes, subscriptions, full JIDs and items are not among them: they are loaded in several ways, or in groups.
+"""
+
+
 class Needs(Struct):
     """Keys of the rows that are asked for, by kind. A row that is not there is not in the answer."""
 
+    of: KeysByKind = field(default_factory=KeysByKind)
+    """Of the kinds in `KINDS`."""
     nodes: set[NodeName] = field(default_factory=set)
-    affiliations: set[tuple[NodeName, Jid]] = field(default_factory=set)
     subscriptions: set[tuple[NodeName, Jid]] = field(default_factory=set)
     """By node and account: those of all JIDs of the account."""
     subscribers: set[NodeName] = field(default_factory=set)
@@ -111,8 +153,6 @@ class Needs(Struct):
     """All subscriptions of exactly these JIDs, to any node."""
     resources: set[Jid] = field(default_factory=set)
     """All full JIDs of the account that are here, in the order of their coming."""
-    people: set[Jid] = field(default_factory=set)
-    """Accounts, or full JIDs, that may be something to a node, subscribe, or hold an item."""
     items: set[tuple[NodeName, ItemId]] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
     """Items by their sequence number."""
@@ -122,47 +162,23 @@ class Needs(Struct):
     """By the sequence number of an item that is there."""
     receipts: set[int] = field(default_factory=set)
     """All who held the item of this sequence number, which is there, and lost it."""
-    finished: set[tuple[NodeName, ItemId]] = field(default_factory=set)
-    apps: set[str] = field(default_factory=set)
-    versions: set[tuple[str, int]] = field(default_factory=set)
-    attempts: set[tuple[str, int, int, int]] = field(default_factory=set)
-    """By app, version, part and number."""
-    waiting: set[str] = field(default_factory=set)
-    staged: set[StagedKey] = field(default_factory=set)
-    noted: set[NotedKey] = field(default_factory=set)
-    schedules: set[str] = field(default_factory=set)
-    """By name."""
-    holdings: set[Jid] = field(default_factory=set)
-    """What is in the nodes that these accounts have made, together; there is no row for who has made none."""
 
 
 class Rows(Struct):
     """The rows that were found, by kind."""
 
+    of: RowsByKind = field(default_factory=RowsByKind)
+    """Of the kinds in `KINDS`."""
     nodes: list[Node] = field(default_factory=list)
-    affiliations: list[AffiliationRow] = field(default_factory=list)
     subscriptions: list[Subscription] = field(default_factory=list)
     """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
     heard: dict[Jid, int] = field(default_factory=dict)
     """Of these, before which lock token each was heard of last; those are not in it of whom that is not known."""
-    people: list[Jid] = field(default_factory=list)
-    """Those that have an affiliation, subscribe as an account, or hold a locked item under exactly this JID."""
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
     payloads: list[tuple[int, bytes]] = field(default_factory=list)
     receipts: list[tuple[int, Jid]] = field(default_factory=list)
-    finished: list[Finished] = field(default_factory=list)
-    apps: list[App] = field(default_factory=list)
-    versions: list[Version] = field(default_factory=list)
-    attempts: list[Attempt] = field(default_factory=list)
-    waiting: list[StagedTotals] = field(default_factory=list)
-    staged: list[tuple[StagedKey, int]] = field(default_factory=list)
-    """With the size of what is staged there."""
-    noted: list[tuple[NotedKey, bytes, bool]] = field(default_factory=list)
-    """With a payload, and whether the node knew the id before the version."""
-    schedules: list[Schedule] = field(default_factory=list)
-    holdings: list[Holding] = field(default_factory=list)
 
 
 class Write(Struct, Generic[R], frozen=True, gc=False):
@@ -170,6 +186,19 @@ class Write(Struct, Generic[R], frozen=True, gc=False):
 
     before: R | None
     after: R | None
+
+
+class WritesByKind(dict[Kind[Any, Any], list[Write[Any]]]):
+    """Rows to write, each as it was and as it is."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, kind: Kind[K, Row]) -> list[Write[Row]]: ...
+
+    def __missing__(self, kind: Kind[K, Row]) -> list[Write[Row]]:
+        """Begin to write rows of a kind."""
+        writes = self[kind] = []
+        return writes
 
 
 class StagedRow(Struct, frozen=True, gc=False):
@@ -214,12 +243,13 @@ class Writes(Struct):
     """
 
     at: Millis
+    of: WritesByKind = field(default_factory=WritesByKind)
+    """Of the kinds in `KINDS`."""
     nodes: list[Write[Node]] = field(default_factory=list)
     announce: list[NodeName] = field(default_factory=list)
     """Of the nodes that go, those whose subscribers have to be told before their subscriptions go."""
     moved: dict[NodeName, str] = field(default_factory=dict)
     """Of the nodes that go, the URIs of what takes their place; a node that is made has not moved any more."""
-    affiliations: list[Write[AffiliationRow]] = field(default_factory=list)
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)
     heard: list[tuple[Jid, int]] = field(default_factory=list)
@@ -234,13 +264,7 @@ class Writes(Struct):
     anew: list[int] = field(default_factory=list)
     """Items whose receipts go; before `receipts` are added."""
     receipts: list[tuple[int, Jid]] = field(default_factory=list)
-    finished: list[Write[Finished]] = field(default_factory=list)
-    apps: list[Write[App]] = field(default_factory=list)
-    versions: list[Write[Version]] = field(default_factory=list)
-    attempts: list[Write[Attempt]] = field(default_factory=list)
-    waiting: list[Write[StagedTotals]] = field(default_factory=list)
     staged: list[StagedRow] = field(default_factory=list)
-    schedules: list[Write[Schedule]] = field(default_factory=list)
     events: list[LogEntry] = field(default_factory=list)
     """Appended to the event log before anything else is written, each under the next number."""
     bulk: list[Bulk] = field(default_factory=list)

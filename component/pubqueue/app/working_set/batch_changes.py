@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from pubqueue.app.store.listings import FreeSubscriptions
+from pubqueue.app.store.rows import HOLDINGS
 from pubqueue.app.working_set.counters import Counters
 from pubqueue.app.working_set.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.working_set.free_windows import FreeWindows
@@ -20,6 +21,7 @@ from pubqueue.app.working_set.rate_waits import RateWaits
 from pubqueue.app.working_set.sequences import Numbers
 from pubqueue.core.addresses import account_of
 from pubqueue.core.event_log import EVENTS
+from pubqueue.core.limits.quotas import Holding
 from pubqueue.core.model import Millis
 
 if TYPE_CHECKING:
@@ -126,9 +128,9 @@ class BatchChanges:
 
     def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
         """Keep what an account has here in step, if that is known: the store adds it up from the nodes."""
-        holdings = self._cache.holdings
+        holdings = self._cache.of[HOLDINGS]
         if account in holdings:
-            holdings[account] = holdings[account].more(nodes, items, size)
+            holdings[account] = (holdings[account] or Holding(account)).more(nodes, items, size)
 
     def resolve(self) -> None:
         """Put what is counted into its rows, loading those that are not known."""

@@ -12,7 +12,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import NotedKey, StagedKey, StagedRow
+from pubqueue.app.store.rows import (
+    AFFILIATIONS,
+    APPS,
+    ATTEMPTS,
+    FINISHED,
+    HOLDINGS,
+    NOTED,
+    SCHEDULES,
+    STAGED,
+    VERSIONS,
+    WAITING,
+    AffiliationRow,
+    NotedKey,
+    NotedRow,
+    StagedKey,
+    StagedRow,
+    StagedSize,
+)
 from pubqueue.app.working_set.item_changes import ItemChanges
 from pubqueue.app.working_set.row_cache import ABSENT
 from pubqueue.core import changes as c
@@ -23,12 +40,14 @@ from pubqueue.core.after import (
     staged,
     subscription_after,
 )
+from pubqueue.core.model import Affiliation
 from pubqueue.core.schedules import model as s
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pubqueue.app.store.kinds import K, Kind, Row
     from pubqueue.app.store.rows import BulkChange
     from pubqueue.core.changes import Change, SubscriptionChange
     from pubqueue.core.model import Node
@@ -78,18 +97,23 @@ class ChangeApplier(ItemChanges):
         if before is None and now is not None:
             self._hold(now.creator, 1, 0, 0)
         elif before is not None and now is not None and before.creator != now.creator:
-            self._cache.holdings.pop(before.creator, None)
-            self._cache.holdings.pop(now.creator, None)
+            self._cache.of[HOLDINGS].pop(before.creator, None)
+            self._cache.of[HOLDINGS].pop(now.creator, None)
 
     def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
-        key = change.node, change.jid
-        before = self._rows.stored_affiliation(*key)
-        if self._rows.lacking:
-            self._rows.load()
-            before = self._rows.stored_affiliation(*key)
-        self._pending.affiliations.setdefault(key, before)
-        self._cache.affiliations[key] = change.affiliation
+        key, affiliation = (change.node, change.jid), change.affiliation
+        now = None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)
+        self.put(AFFILIATIONS, key, now)
         self._cache.rights.clear()
+
+    def put(self, kind: Kind[K, Row], key: K, now: Row | None) -> None:
+        """Put a row in the place of that of the key, which is loaded if it is not known; None if there is to be none."""
+        rows = self._cache.of[kind]
+        if key not in rows:
+            self._rows.needs.of[kind].add(key)
+            self._rows.load()
+        self._pending.of[kind].setdefault(key, rows[key])
+        rows[key] = now
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
         added = change.subscription if isinstance(change, c.AddSubscription) else None
@@ -146,37 +170,32 @@ class ChangeApplier(ItemChanges):
     def _schedule(self, _asked: object, change: s.PutSchedule | s.DropSchedule) -> None:
         now = change.schedule if isinstance(change, s.PutSchedule) else None
         name = change.name if isinstance(change, s.DropSchedule) else change.schedule.name
-        before = self._cache.schedules.get(name, ABSENT)
-        if before is ABSENT:
-            self._rows.needs.schedules.add(name)
-            self._rows.load()
-            before = self._cache.schedules[name]
-        self._pending.schedules.setdefault(name, before)
-        self._cache.schedules[name] = now
+        self.put(SCHEDULES, name, now)
         if now is not None and now.due is not None:
             self.soonest = min(self.soonest, now.due)
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
         mark, cache, pending = change.mark, self._cache, self._pending
         attempt = mark.app, mark.version, mark.part, mark.attempt
-        keys = (
-            ("apps", mark.app),
-            ("versions", (mark.app, mark.version)),
-            ("attempts", attempt),
-            ("waiting", change.owner),
-            ("waiting", ""),
+        places: tuple[tuple[Kind[Any, Any], object], ...] = (
+            (APPS, mark.app),
+            (VERSIONS, (mark.app, mark.version)),
+            (ATTEMPTS, attempt),
+            (WAITING, change.owner),
+            (WAITING, ""),
         )
-        befores = [getattr(cache, table).get(key) for table, key in keys]
-        for place, before, now in zip(keys, befores, staged(change, *befores), strict=True):
-            pending.staging.setdefault(place, before)
-            getattr(cache, place[0])[place[1]] = now
+        befores = [cache.of[kind].get(key) for kind, key in places]
+        afters = staged(change, *befores)
+        for (kind, place), before, now in zip(places, befores, afters, strict=True):
+            pending.of[kind].setdefault(place, before)
+            cache.of[kind][place] = now
         for row in change.rows:
             key = StagedKey(*attempt, change.node, row.draft.id)
-            cache.staged[key] = row.size
+            cache.of[STAGED][key] = StagedSize(key, row.size)
             pending.staged.append(StagedRow(key, row))
             if mark.immediate:
                 noted = NotedKey(mark.app, mark.version, change.node, row.draft.id)
-                cache.noted[noted] = row.draft.payload, row.known
+                cache.of[NOTED][noted] = NotedRow(noted, row.draft.payload, row.known)
         self.soonest = min(self.soonest, change.until)
 
     def _bulk(self, asked: object, change: BulkChange) -> None:
@@ -185,11 +204,11 @@ class ChangeApplier(ItemChanges):
         self._write(change)
         self.unsure = True
         if isinstance(change, c.Forget):
-            self._cache.finished.clear()
+            self._cache.of[FINISHED].clear()
         elif isinstance(
             change, t.Sweep
         ):  # nobody sees what it removes, but for apps that nobody uses
-            self._cache.apps.clear()
+            self._cache.of[APPS].clear()
         elif not isinstance(change, _UNKNOWN):
             self._cache.forget()
         if isinstance(change, t.Commit):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 
 from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import Finished
+from pubqueue.app.store.rows import FINISHED, Finished
 from pubqueue.app.working_set.batch_changes import BatchChanges
 from pubqueue.core import changes as c
 from pubqueue.core.after import (
@@ -68,8 +68,9 @@ class ItemChanges(BatchChanges):
     def _remove(self, asked: object, change: c.RemoveItem) -> None:
         if change.absorb_until is not None:
             key = change.item.node, change.item.id
-            self._pending.finished.setdefault(key, self._cache.finished.get(key))
-            self._cache.finished[key] = Finished(*key, change.digest, change.absorb_until)
+            finished = self._cache.of[FINISHED]
+            self._pending.of[FINISHED].setdefault(key, finished.get(key))
+            finished[key] = Finished(*key, change.digest, change.absorb_until)
         if not change.item.acquired:  # what was handed out is no plain node's
             node = self._cache.nodes.get(change.item.node)
             if node is not None and not node.config.queueing:

@@ -7,26 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pubqueue.app.store.rows import AffiliationRow, Finished, StagedRow, Write, Writes
+from pubqueue.app.store.kinds import TablesByKind
+from pubqueue.app.store.rows import Write, Writes
 from pubqueue.core.addresses import account_of
 from pubqueue.core.after import is_ready
-from pubqueue.core.model import Affiliation
 
 if TYPE_CHECKING:
+    from pubqueue.app.store.rows import StagedRow
     from pubqueue.app.working_set.row_cache import RowCache
     from pubqueue.core.events import LogEntry
-    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
-    from pubqueue.core.schedules.model import Schedule
+    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
 
 
 class PendingWrites:
     """Tables of befores, by kind of row."""
 
     def __init__(self) -> None:
+        self.of = TablesByKind()
+        """Of the kinds in `rows.KINDS`."""
         self.nodes: dict[NodeName, Node | None] = {}
         self.announce: list[NodeName] = []
         self.moved: dict[NodeName, str] = {}
-        self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
         self.heard: dict[Jid, int] = {}
@@ -38,11 +39,7 @@ class PendingWrites:
         self.placeless: list[int] = []
         self.anew: dict[int, None] = {}
         self.receipts: dict[tuple[int, Jid], None] = {}
-        self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
-        self.staging: dict[tuple[str, Any], Any] = {}
-        """By the table's name and the key in it."""
         self.staged: list[StagedRow] = []
-        self.schedules: dict[str, Schedule | None] = {}
         self.events: list[LogEntry] = []
 
     def is_empty(self) -> bool:
@@ -51,12 +48,9 @@ class PendingWrites:
             self.items
             or self.nodes
             or self.subscriptions
-            or self.affiliations
+            or self.of
             or self.resources
             or self.heard
-            or self.finished
-            or self.staging
-            or self.schedules
             or self.events
         )
 
@@ -76,17 +70,11 @@ class PendingWrites:
             writes.placeless = self.placeless
             known = self.overwritten.items()
             writes.overwritten = [(node, old, new) for new, (node, old) in known]
-        if self.affiliations:
-            writes.affiliations = self._affiliation_writes(cache)
         if self.resources:
             writes.resources = self._resource_writes(cache)
         writes.heard = list(self.heard.items())
-        if self.finished:
-            writes.finished = _changed(self.finished, cache.finished)
-        if self.schedules:
-            writes.schedules = _changed(self.schedules, cache.schedules)
-        for (table, key), before in self.staging.items():
-            getattr(writes, table).append(Write(before, getattr(cache, table)[key]))
+        for kind, befores in self.of.items():
+            writes.of[kind] = _changed(befores, cache.of[kind], always=kind.always_written)
         writes.staged = self.staged
         writes.events = self.events
         return writes
@@ -109,13 +97,6 @@ class PendingWrites:
         if self.receipts:
             writes.receipts = [key for key in self.receipts if numbered.get(key[0]) is not None]
 
-    def _affiliation_writes(self, cache: RowCache) -> list[Write[AffiliationRow]]:
-        return [
-            Write(_row(key, before), _row(key, now))
-            for key, before in self.affiliations.items()
-            if (now := cache.affiliations[key]) is not before
-        ]
-
     def _resource_writes(self, cache: RowCache) -> list[Write[Jid]]:
         return [
             Write(jid if was else None, jid if now else None)
@@ -124,11 +105,11 @@ class PendingWrites:
         ]
 
 
-def _changed(befores: dict[Any, Any], rows: dict[Any, Any]) -> list[Any]:
+def _changed(
+    befores: dict[Any, Any], rows: dict[Any, Any], *, always: bool = False
+) -> list[Write[Any]]:
     return [
-        Write(before, now) for key, before in befores.items() if (now := rows.get(key)) != before
+        Write(before, now)
+        for key, before in befores.items()
+        if (now := rows.get(key)) != before or always
     ]
-
-
-def _row(key: tuple[NodeName, Jid], affiliation: Affiliation) -> AffiliationRow | None:
-    return None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)

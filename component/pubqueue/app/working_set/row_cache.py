@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app.store.kinds import TablesByKind
 from pubqueue.app.store.rows import HELD, Passed, rank
 from pubqueue.core.addresses import account_of
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.app.store.rows import Finished, Needs, NotedKey, Rows, StagedKey
+    from pubqueue.app.store.rows import Needs, Rows
     from pubqueue.app.working_set.crowd_windows import CrowdWindows
     from pubqueue.app.working_set.free_windows import FreeWindows
-    from pubqueue.core.model import Item, ItemId, Node, Subscription
+    from pubqueue.core.model import (
+        Affiliation,
+        Item,
+        ItemId,
+        Jid,
+        Millis,
+        Node,
+        NodeName,
+        Subscription,
+    )
     from pubqueue.core.notices import Several
-    from pubqueue.core.schedules.model import Schedule
-    from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 ABSENT: Final[Any] = object()
 """Where there was no key."""
@@ -44,8 +50,9 @@ class RowCache:
     """Tables of rows and groups of them."""
 
     def __init__(self) -> None:
+        self.of = TablesByKind()
+        """Of the kinds in `rows.KINDS`."""
         self.nodes: dict[NodeName, Node | None] = {}
-        self.affiliations: dict[tuple[NodeName, Jid], Affiliation] = {}
         self.rights: dict[tuple[NodeName, Jid], tuple[Affiliation, bool]] = {}
         """What accounts are to nodes, and whether they subscribe: worked out once for all requests of a batch."""
         self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
@@ -58,8 +65,6 @@ class RowCache:
         self.silent: dict[tuple[NodeName, Jid], None] = {}
         """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""
         self.resources: dict[Jid, dict[Jid, int]] = {}
-        self.people: dict[Jid, bool] = {}
-        """Whether JIDs are anything to anybody here; good for one batch."""
         self.passers_by: list[tuple[Jid, NodeName | None]] = []
         """Who sent presence in this batch, or a bounce about a node: what says that there is nothing of them is not kept."""
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
@@ -69,16 +74,6 @@ class RowCache:
         """Those of them that hold more than was loaded; good for one batch."""
         self.payloads: dict[int, bytes] = {}
         self.receipts: dict[int, dict[Jid, None]] = {}
-        self.finished: dict[tuple[NodeName, ItemId], Finished | None] = {}
-        self.apps: dict[str, App | None] = {}
-        self.versions: dict[tuple[str, int], Version | None] = {}
-        self.attempts: dict[tuple[str, int, int, int], Attempt | None] = {}
-        self.waiting: dict[str, StagedTotals | None] = {}
-        self.staged: dict[StagedKey, int | None] = {}
-        self.noted: dict[NotedKey, tuple[bytes, bool] | None] = {}
-        self.schedules: dict[str, Schedule | None] = {}
-        self.holdings: dict[Jid, Holding] = {}
-        """What is in the nodes that accounts have made, kept in step with each change."""
         self.ready: defaultdict[NodeName, dict[int, Item]] = defaultdict(dict)
         """Items that can be handed out and are not written yet."""
         self.idle: set[NodeName] = set()
@@ -123,11 +118,11 @@ class RowCache:
         self._fill_absent(asked)
         for node in found.nodes:
             self.nodes[node.name] = node
-        for row in found.affiliations:
-            self.affiliations[row.node, row.account] = row.affiliation
+        for kind, rows in found.of.items():
+            key_of = kind.key_of
+            self.of[kind].update((key_of(row), row) for row in rows)
         for subscription in found.subscriptions:
             self._fill_subscription(subscription)
-        self.people.update(dict.fromkeys(found.people, True))  # they are
         for jid in found.resources:
             self.resources[account_of(jid)][jid] = found.heard.get(jid, 0)
         for item in found.items:
@@ -136,12 +131,7 @@ class RowCache:
             self.payloads[seq] = payload
         for seq, jid in found.receipts:
             self.receipts[seq][jid] = None
-        self.finished.update(((done.node, done.id), done) for done in found.finished)
-        for schedule in found.schedules:
-            self.schedules[schedule.name] = schedule
         self.hoarders.update(jid for jid in asked.held if len(self.held[jid]) > HELD)
-        self.holdings.update((holding.account, holding) for holding in found.holdings)
-        self._fill_staging(found)
 
     def _fill_absent(self, asked: Needs) -> None:
         """Let everything that was asked for be known not to be there, until it is found."""
@@ -149,7 +139,8 @@ class RowCache:
         for name in asked.subscribers:
             self.audiences.pop(name, None)
         self.nodes.update(dict.fromkeys(asked.nodes))
-        self.affiliations.update(dict.fromkeys(asked.affiliations, Affiliation.NONE))
+        for kind, wanted in asked.of.items():
+            self.of[kind].update(dict.fromkeys(wanted))
         for table, keys in (
             (self.of_account, asked.subscriptions),
             (self.in_node, asked.subscribers),
@@ -161,20 +152,10 @@ class RowCache:
         ):
             for key in keys:
                 table[key] = {}  # type: ignore[index]  # each table with the keys of its kind
-        self.people.update(dict.fromkeys(asked.people, False))
         self.items.update(dict.fromkeys(asked.items))
         for node, item_id in asked.items:
             self.passing[node, item_id, 0] = None
         self.numbered.update(dict.fromkeys(asked.numbers))
-        self.finished.update(dict.fromkeys(asked.finished))
-        self.apps.update(dict.fromkeys(asked.apps))
-        self.versions.update(dict.fromkeys(asked.versions))
-        self.attempts.update(dict.fromkeys(asked.attempts))
-        self.waiting.update(dict.fromkeys(asked.waiting))
-        self.staged.update(dict.fromkeys(asked.staged))
-        self.noted.update(dict.fromkeys(asked.noted))
-        self.schedules.update(dict.fromkeys(asked.schedules))
-        self.holdings.update((account, Holding(account)) for account in asked.holdings)
 
     def _fill_subscription(self, row: Subscription) -> None:
         account = account_of(row.jid)
@@ -198,19 +179,6 @@ class RowCache:
         if item.holder is not None and (group := self.held.get(item.holder)) is not None:
             group[item.seq] = item
 
-    def _fill_staging(self, found: Rows) -> None:
-        for app in found.apps:
-            self.apps[app.name] = app
-        for version in found.versions:
-            self.versions[version.app, version.number] = version
-        for attempt in found.attempts:
-            self.attempts[attempt.app, attempt.version, attempt.part, attempt.number] = attempt
-        for waiting in found.waiting:
-            self.waiting[waiting.account] = waiting
-        self.staged.update(found.staged)
-        for key, payload, known in found.noted:
-            self.noted[key] = payload, known
-
     def note_ready(self, item: Item) -> None:
         """Note that there is an item, now written, that can be handed out."""
         node = item.node
@@ -225,12 +193,11 @@ class RowCache:
 
     def shrink(self) -> None:
         """Keep what the next batches are likely to need: nodes and those around them, locked items."""
-        for table in (
-            *(self.payloads, self.receipts, self.finished, self.staged, self.noted),
-            *(self.apps, self.versions, self.attempts, self.waiting, self.ready),
-            *(self.schedules, self.rights),
-        ):
+        for table in (self.payloads, self.receipts, self.ready, self.rights):
             table.clear()
+        for kind, rows in self.of.items():
+            if not kind.kept:
+                rows.clear()
         items, numbered = self.items, self.numbered
         for node, item_id, seq in self.passing:
             key = node, item_id
@@ -248,7 +215,6 @@ class RowCache:
 
     def _let_pass(self) -> None:
         """Keep nothing of who is a stranger: anybody can send presence, under addresses of any length."""
-        self.people.clear()
         for jid in self.hoarders:
             del self.held[jid]
         self.hoarders.clear()
@@ -263,16 +229,9 @@ class RowCache:
 
     def _bound(self) -> None:
         """Forget everything if it is too much."""
-        rows = (
-            len(self.nodes) + len(self.affiliations) + len(self.of_account) + len(self.everywhere)
-        )
-        rows += (
-            len(self.of_jid)
-            + len(self.resources)
-            + len(self.held)
-            + len(self.holdings)
-            + sum(map(len, self.in_node.values()))
-        )
+        rows = len(self.nodes) + len(self.of_account) + len(self.everywhere) + len(self.of_jid)
+        rows += len(self.resources) + len(self.held) + sum(map(len, self.in_node.values()))
+        rows += sum(len(table) for kind, table in self.of.items() if kind.kept)
         if rows > MAX_ROWS or len(self.numbered) > MAX_ITEMS:
             self.forget()
 
@@ -290,6 +249,10 @@ class RowCache:
 def _byte_count(asked: Needs) -> int:
     """Return the bytes, about, of the names and addresses under which is kept what was found, and what was not."""
     one_by_one = (asked.nodes, asked.subscribers, asked.accounts, asked.jids, asked.resources)
-    size = sum(len(name) for names in (*one_by_one, asked.held, asked.holdings) for name in names)
-    pairs = (asked.affiliations, asked.subscriptions)
-    return size + sum(len(node) + len(account) for keys in pairs for node, account in keys)
+    size = sum(len(name) for names in (*one_by_one, asked.held) for name in names)
+    kept = [keys for kind, keys in asked.of.items() if kind.kept]
+    return size + sum(
+        len(key) if isinstance(key, str) else sum(map(len, key))
+        for keys in (asked.subscriptions, *kept)
+        for key in keys
+    )

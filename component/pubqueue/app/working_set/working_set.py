@@ -15,7 +15,24 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msgspec import Struct
 
 from pubqueue.app.store.listings import HeldBy, Total
-from pubqueue.app.store.rows import HELD, Due, Needs, NotedKey, StagedKey
+from pubqueue.app.store.rows import (
+    AFFILIATIONS,
+    APPS,
+    ATTEMPTS,
+    FINISHED,
+    HELD,
+    HOLDINGS,
+    NOTED,
+    PEOPLE,
+    SCHEDULES,
+    STAGED,
+    VERSIONS,
+    WAITING,
+    Due,
+    Needs,
+    NotedKey,
+    StagedKey,
+)
 from pubqueue.app.working_set.row_cache import ABSENT, RowCache
 from pubqueue.core.addresses import account_of
 from pubqueue.core.limits.quotas import Holding
@@ -23,11 +40,12 @@ from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 from pubqueue.core.multi_subscription import subids_of
 from pubqueue.core.nodes.names import standing
 from pubqueue.core.notices import Several
-from pubqueue.core.transactions.model import NotedItem, OpenVersion, Usage
+from pubqueue.core.transactions.model import NotedItem, OpenVersion, StagedTotals, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from pubqueue.app.store.kinds import K, Kind, Row
     from pubqueue.app.store.listings import Conflicts, Listing, NodeWinners, Winners
     from pubqueue.app.store.ports import Transaction
     from pubqueue.app.store.rows import Conflict, Writes
@@ -46,7 +64,7 @@ NOTHING_DUE: Final = Due([], [], [], [], [])
 
 
 class WorkingSet:
-    """Facts for the rules; only the shell loads, and only `changing.Changes` changes."""
+    """Facts for the rules; only the shell loads, and only `ChangeApplier` changes."""
 
     def __init__(self) -> None:
         self.cache = RowCache()
@@ -85,7 +103,7 @@ class WorkingSet:
         """Load what has been asked for in vain: a step of the batch, for all whose needs are noted by now."""
         asked, self.needs, self.lacking = self.needs, Needs(), False
         whole = asked.subscriptions or asked.subscribers or asked.accounts or asked.jids
-        if self._to_write or whole or asked.held or asked.holdings:
+        if self._to_write or whole or asked.held or HOLDINGS in asked.of:
             self._to_write = False
             self.flush()  # whole groups and sums, as they are by now
         self.cache.fill(asked, self.tx.load(asked))
@@ -96,6 +114,15 @@ class WorkingSet:
         if self.is_unwritten():
             self._to_write = self.lacking = True
         return self._to_write
+
+    def row(self, kind: Kind[K, Row], key: K) -> Row | None:
+        """Return the row of this key, None if there is none."""
+        rows = self.cache.of[kind]
+        if key in rows:
+            return rows[key]
+        self.needs.of[kind].add(key)
+        self.lacking = True
+        return None
 
     # --- nodes and those around them ---
 
@@ -110,12 +137,9 @@ class WorkingSet:
 
     def holding(self, account: Jid) -> Holding:
         """Return what is in the nodes that the account has made, as the requests before this one have left it."""
-        holdings = self.cache.holdings
-        if account in holdings:
-            return holdings[account]
-        self.needs.holdings.add(account)
-        self.lacking = True
-        return Holding(account)
+        holdings = self.cache.of[HOLDINGS]  # looked at here, for each publish asks
+        found = holdings[account] if account in holdings else self.row(HOLDINGS, account)
+        return found or Holding(account)
 
     def counted(self, name: NodeName) -> Node | None:
         """Return the node, its counts as the requests before this one have left them."""
@@ -135,17 +159,8 @@ class WorkingSet:
 
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return what the bare JID is to the node: what is stored, and what the node's name says."""
-        return standing(node, account, self.stored_affiliation(node, account))
-
-    def stored_affiliation(self, node: NodeName, account: Jid) -> Affiliation:
-        """Return what is stored of what the bare JID is to the node."""
-        key = node, account
-        row = self.cache.affiliations.get(key)
-        if row is None:
-            self.needs.affiliations.add(key)
-            self.lacking = True
-            return Affiliation.NONE
-        return row
+        row = self.row(AFFILIATIONS, (node, account))
+        return standing(node, account, Affiliation.NONE if row is None else row.affiliation)
 
     def _of_account(self, node: NodeName, account: Jid) -> dict[Jid, Subscription]:
         key = node, account
@@ -233,12 +248,7 @@ class WorkingSet:
 
         As it was when this batch asked first.
         """
-        found = self.cache.people.get(jid)
-        if found is None:
-            self.needs.people.add(jid)
-            self.lacking = True
-            return False
-        return found
+        return self.row(PEOPLE, jid) is not None
 
     # --- items ---
 
@@ -281,12 +291,7 @@ class WorkingSet:
 
     def finished(self, node: NodeName, item: ItemId, now: Millis) -> bytes | None:
         """Return the digest of finished work whose id still absorbs a re-publish."""
-        key = node, item
-        row = self.cache.finished.get(key, ABSENT)
-        if row is ABSENT:
-            self.needs.finished.add(key)
-            self.lacking = True
-            return None
+        row = self.row(FINISHED, (node, item))
         return row.digest if row is not None and row.until > now else None
 
     def held_by(self, jid: Jid) -> tuple[list[Item], bool]:
@@ -313,67 +318,35 @@ class WorkingSet:
 
     def standing(self, name: str, version: int) -> tuple[App | None, OpenVersion | None]:
         """Return the app, and its version of this number if that is open."""
-        app = self.cache.apps.get(name, ABSENT)
-        there = self.cache.versions.get((name, version), ABSENT)
-        if app is ABSENT or there is ABSENT:
-            self.needs.apps.add(name)
-            self.needs.versions.add((name, version))
-            self.lacking = True
-            return None, None
+        app, there = self.row(APPS, name), self.row(VERSIONS, (name, version))
         return app, None if there is None else OpenVersion(
             there.immediate, there.items, there.bytes
         )
 
     def usage(self, account: Jid) -> Usage:
         """Return what waits for commits, of the account and in all."""
-        counts: list[int] = []
-        for name in (account, ""):
-            row = self.cache.waiting.get(name, ABSENT)
-            if row is ABSENT:
-                self.needs.waiting.add(name)
-                self.lacking = True
-                row = None
-            counts += (0, 0) if row is None else (row.items, row.bytes)
-        return Usage(*counts)
+        mine = self.row(WAITING, account) or StagedTotals(account)
+        everybody = self.row(WAITING, "") or StagedTotals("")
+        return Usage(mine.items, mine.bytes, everybody.items, everybody.bytes)
 
     def staged_size(self, mark: Mark, node: NodeName, item: ItemId) -> int | None:
         """Return the size of what this very attempt has staged under the id."""
         attempt = mark.app, mark.version, mark.part, mark.attempt
-        row = self.cache.attempts.get(attempt, ABSENT)
-        if row is ABSENT:
-            self.needs.attempts.add(attempt)
-            self.lacking = True
+        if self.row(ATTEMPTS, attempt) is None:  # not known, or it has staged nothing
             return None
-        if row is None:  # an attempt that has staged nothing
-            return None
-        key = StagedKey(*attempt, node, item)
-        size = self.cache.staged.get(key, ABSENT)
-        if size is ABSENT:
-            self.needs.staged.add(key)
-            self.lacking = True
-            return None
-        return size  # type: ignore[no-any-return]  # what the table holds
+        found = self.row(STAGED, StagedKey(*attempt, node, item))
+        return None if found is None else found.size
 
     def noted(self, mark: Mark, node: NodeName, item: ItemId) -> NotedItem | None:
         """Return what any attempt of the open version has noted of the id."""
-        key = NotedKey(mark.app, mark.version, node, item)
-        row = self.cache.noted.get(key, ABSENT)
-        if row is ABSENT:
-            self.needs.noted.add(key)
-            self.lacking = True
-            return None
-        return None if row is None else NotedItem(*row)
+        row = self.row(NOTED, NotedKey(mark.app, mark.version, node, item))
+        return None if row is None else NotedItem(row.payload, row.known)
 
     # --- schedules ---
 
     def schedule(self, name: str) -> Schedule | None:
         """Return the schedule."""
-        row = self.cache.schedules.get(name, ABSENT)
-        if row is ABSENT:
-            self.needs.schedules.add(name)
-            self.lacking = True
-            return None
-        return row  # type: ignore[no-any-return]  # what the table holds
+        return self.row(SCHEDULES, name)
 
     # --- what is read in its turn ---
 

@@ -1,7 +1,8 @@
 -- What waits for commits, as it is written.
 
 -- change_app: it was heard of, or is farther than before; its owner never changes
-UPDATE txn_app SET version = $1, committed = $2, used = $3 WHERE name = $4 AND owner = $5 AND version IS NOT DISTINCT FROM $6;
+UPDATE txn_app SET owner = $1, version = $2, committed = $3, used = $4
+WHERE name = $5 AND owner = $6 AND version IS NOT DISTINCT FROM $7;
 
 -- drop_app: a writer with all its versions
 DELETE FROM txn_app WHERE name = $1 AND owner = $2 AND version IS NOT DISTINCT FROM $3;

@@ -9,12 +9,10 @@ import msgspec
 
 from pubqueue.app.store import listings as li
 from pubqueue.core.schedules.model import Definition, Schedule, Source
-from pubqueue.stores.sql.node_ids import packed_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from pubqueue.app.store.rows import Needs, Rows, Write
     from pubqueue.stores.sql.session import SqlSession, Values
 
 
@@ -23,33 +21,15 @@ def _definition(text: str) -> Definition:
     return msgspec.json.decode(text, type=Definition)
 
 
-def _schedule_of(row: Sequence[Any]) -> Schedule:
+def schedule_of(row: Sequence[Any]) -> Schedule:
+    """Make a schedule of its columns."""
     _name, definition, source, author, through, due, last, error, tries, paused, revision = row
     state = through, due, last, error, tries, paused != 0, revision
     return Schedule(_definition(definition), Source(source), author, *state)
 
 
-def load_schedules(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    """Ask for schedules by name, and on the second step make them."""
-    asked = session.ask("schedules", packed_keys(needs.schedules))
-    yield
-    rows.schedules = [_schedule_of(row) for row in asked]
-
-
-def write_schedules(session: SqlSession, writes: Sequence[Write[Schedule]]) -> None:
-    """Write schedules, each guarded by the revision that was believed."""
-    for write in writes:
-        before, now = write.before, write.after
-        guard = () if before is None else (before.name, before.revision)
-        if now is None:
-            session.must("drop_schedule", 1, *guard)
-        elif before is None:
-            session.must("add_schedule", 1, *_columns(now), now.name)
-        else:
-            session.must("change_schedule", 1, *_columns(now), *guard)
-
-
-def _columns(one: Schedule) -> Values:
+def facts_of_schedule(one: Schedule) -> Values:
+    """Return the columns of a schedule, but for its name."""
     definition = msgspec.json.encode(one.definition).decode()
     state = one.fired_through, one.due, one.last, one.error, one.tries, int(one.paused)
     return definition, one.source.value, one.by, *state, one.revision
@@ -58,7 +38,7 @@ def _columns(one: Schedule) -> Values:
 def _all(
     session: SqlSession, _which: li.Schedules, after: str | None, limit: int
 ) -> list[Schedule]:
-    return [_schedule_of(row) for row in session.rows("all_schedules", after or "", limit)]
+    return [schedule_of(row) for row in session.rows("all_schedules", after or "", limit)]
 
 
 def _due(session: SqlSession, which: li.DueSchedules, _after: object, limit: int) -> list[str]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
+
+from pubqueue.app.store.ports import StaleError
+from pubqueue.stores.sql.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -57,6 +61,19 @@ class SqlSession(ABC):
     def each(self, query: str, values: Sequence[Values]) -> None:
         """Run a statement for each of these, that has to change one row each time, or the write is stale."""
 
+    def ask_keys(self, query: str, keys: object) -> Iterable[Any]:
+        """Ask for the rows of these keys."""
+        return self.ask(query, packed_keys(keys))
+
+    def ask_by_node(self, query: str, pairs: Iterable[tuple[NodeName, str]]) -> Iterable[Any]:
+        """Ask for the rows of keys that are lists by node; of nodes that are not there there are no rows."""
+        lists: defaultdict[NodeName, list[str]] = defaultdict(list)
+        for node, key in pairs:
+            lists[node].append(key)
+        ids = self.contents(lists) if query == "items" else self.ids(lists)
+        keys = {str(ids[node]): some for node, some in lists.items() if node in ids}
+        return self.ask_keys(query, keys) if keys else ()
+
     def number(self, sequence: str, count: int) -> int:
         """Reserve so many numbers of a sequence and return the first."""
         return int(self.row("number", count, sequence)[0])
@@ -75,6 +92,18 @@ class SqlSession(ABC):
     def id(self, name: NodeName) -> int:
         """Return the id of a node, 0 if it is not there."""
         return self.ids((name,)).get(name, 0)
+
+    def known_id(self, name: NodeName) -> int:
+        """Return the id of a node.
+
+        Raises:
+            StaleError: the node is not there.
+
+        """
+        found = self.id(name)
+        if not found:
+            raise StaleError("node", name)
+        return found
 
     def names(self, ids: set[int]) -> dict[int, NodeName]:
         """Return the names of nodes by id."""

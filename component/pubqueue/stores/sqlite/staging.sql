@@ -1,7 +1,7 @@
 -- What waits for commits, as it is written.
 
 -- change_app: it was heard of, or is farther than before; its owner never changes
-UPDATE txn_app SET version = ?, committed = ?, used = ? WHERE name = ? AND owner = ? AND version IS ?;
+UPDATE txn_app SET owner = ?, version = ?, committed = ?, used = ? WHERE name = ? AND owner = ? AND version IS ?;
 
 -- drop_app: a writer with all its versions
 DELETE FROM txn_app WHERE name = ? AND owner = ? AND version IS ?;

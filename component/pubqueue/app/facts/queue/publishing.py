@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.app.facts.oldest import oldest
+from pubqueue.app.store.rows import AFFILIATIONS
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import Affiliation, NodeConfig, NodeFull
 from pubqueue.core.nodes.access import AutoCreation, may_create
@@ -86,7 +87,7 @@ def ahead(context: Context, request: Publish) -> None:
     rows, cache = context.rows, context.rows.cache
     name, node = request.node, context.rows.cache.nodes.get(request.node)
     key = name, request.by.account
-    known = key in cache.affiliations and key in cache.of_account
+    known = key in cache.of[AFFILIATIONS] and key in cache.of_account
     if node is None or not known or node.config.dedup_window or not node.config.queueing:
         for_publish(context, request)
         return

@@ -1,7 +1,7 @@
 -- What waits for commits, as far as both dialects say the same. See `relational/statements.py`.
 
 -- add_app: a writer that was not there
-INSERT INTO txn_app (name, owner, version, committed, used) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO txn_app (owner, version, committed, used, name) VALUES ($1, $2, $3, $4, $5);
 
 -- change_version: what an open version has more, and how long it may wait
 UPDATE txn SET items = items + $1, bytes = bytes + $2, until = $3

@@ -46,7 +46,7 @@ INSERT INTO moved_node (name, uri, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO
 DELETE FROM moved_node WHERE name = $1;
 
 -- add_affiliation: what an account is to a node from now on
-INSERT INTO affiliation (node_id, jid, affiliation) VALUES ($1, $2, $3);
+INSERT INTO affiliation (affiliation, node_id, jid) VALUES ($1, $2, $3);
 
 -- change_affiliation: something else than before
 UPDATE affiliation SET affiliation = $1 WHERE node_id = $2 AND jid = $3 AND affiliation = $4;

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store.rows import HELD, AffiliationRow, Finished, NotedKey, Rows, StagedKey
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import Affiliation, Jid
-from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
+from pubqueue.app.store.rows import HELD, Rows
+from pubqueue.core.model import Jid
 from pubqueue.stores.sql.columns import items_of, node_of, subscription_of
+from pubqueue.stores.sql.kinds import load_kind
 from pubqueue.stores.sql.node_ids import packed_keys
-from pubqueue.stores.sql.schedules import load_schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pubqueue.app.store.rows import Needs
-    from pubqueue.core.model import NodeName
     from pubqueue.stores.sql.session import SqlSession
 
 
@@ -34,8 +30,11 @@ def load(session: SqlSession, needs: Needs) -> Rows:
         next(nodes)
         if not session.knows(needs.nodes):
             next(nodes, None)
-    for kind, loader in LOADERS.items():
-        if getattr(needs, kind):
+    for kind in needs.of:
+        loaders.append(one := load_kind(session, kind, needs, rows))
+        next(one)
+    for name, loader in LOADERS.items():
+        if getattr(needs, name):
             loaders.append(one := loader(session, needs, rows))
             next(one)
     if needs.subscriptions or needs.subscribers or needs.accounts or needs.jids:
@@ -49,24 +48,8 @@ def load(session: SqlSession, needs: Needs) -> Rows:
     return rows
 
 
-def _keyed(session: SqlSession, query: str, keys: object) -> Iterable[Any]:
-    return session.ask(query, packed_keys(keys))
-
-
-def _by_node(
-    session: SqlSession, query: str, pairs: Iterable[tuple[NodeName, str]]
-) -> Iterable[Any]:
-    """Run a statement whose keys are lists by node; of nodes that are not there there are no rows."""
-    lists: defaultdict[NodeName, list[str]] = defaultdict(list)
-    for node, key in pairs:
-        lists[node].append(key)
-    ids = session.contents(lists) if query == "items" else session.ids(lists)
-    keys = {str(ids[node]): some for node, some in lists.items() if node in ids}
-    return _keyed(session, query, keys) if keys else ()
-
-
 def _nodes(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "nodes", needs.nodes)
+    asked = session.ask_keys("nodes", needs.nodes)
     yield
     for row in asked:
         session.nodes.note(row[1], row[0])
@@ -74,28 +57,18 @@ def _nodes(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
         rows.nodes.append(node_of(row[:9]))
 
 
-def _affiliations(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _by_node(session, "affiliations", needs.affiliations)
-    yield
-    found = list(asked)
-    names = session.names({row[0] for row in found})
-    rows.affiliations = [
-        AffiliationRow(names[node], jid, Affiliation(word)) for node, jid, word in found
-    ]
-
-
 def _subscriptions(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked: list[Iterable[Any]] = []
     if needs.subscriptions:
-        asked.append(_by_node(session, "subscriptions", needs.subscriptions))
+        asked.append(session.ask_by_node("subscriptions", needs.subscriptions))
     if needs.subscribers:
         ids = session.ids(needs.subscribers)
         here = [ids[node] for node in needs.subscribers if node in ids]
-        asked.append(_keyed(session, "subscribers", here) if here else ())
+        asked.append(session.ask_keys("subscribers", here) if here else ())
     if needs.accounts:
-        asked.append(_keyed(session, "accounts", needs.accounts))
+        asked.append(session.ask_keys("accounts", needs.accounts))
     if needs.jids:
-        asked.append(_keyed(session, "jids", needs.jids))
+        asked.append(session.ask_keys("jids", needs.jids))
     yield
     found = {row for some in asked for row in some}
     names = session.names({row[1] for row in found})
@@ -105,9 +78,9 @@ def _subscriptions(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[No
 def _items(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked: list[Iterable[Any]] = []
     if needs.items:
-        asked.append(_by_node(session, "items", needs.items))
+        asked.append(session.ask_by_node("items", needs.items))
     if needs.numbers:
-        asked.append(_keyed(session, "numbers", needs.numbers))
+        asked.append(session.ask_keys("numbers", needs.numbers))
     if needs.held:
         asked.append(session.ask("held", packed_keys(needs.held), HELD + 1))
     yield
@@ -119,113 +92,30 @@ def _items(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
 
 
 def _payloads(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "payloads", needs.payloads)
+    asked = session.ask_keys("payloads", needs.payloads)
     yield
     rows.payloads = list(asked)
 
 
 def _receipts(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "receipts", needs.receipts)
+    asked = session.ask_keys("receipts", needs.receipts)
     yield
     rows.receipts = list(asked)
 
 
-def _finished(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _by_node(session, "finished", needs.finished)
-    yield
-    found = list(asked)
-    names = session.names({row[0] for row in found})
-    rows.finished = [Finished(names[node], *facts) for node, *facts in found]
-
-
 def _resources(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "resources", needs.resources)
+    asked = session.ask_keys("resources", needs.resources)
     yield
     found = [(Jid(row[0]), row[1]) for row in asked]
     rows.resources = [jid for jid, _ in found]
     rows.heard = {jid: since for jid, since in found if since}
 
 
-def _people(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "people", needs.people)
-    yield
-    rows.people = [Jid(row[0]) for row in asked]
-
-
-def _apps(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "apps", needs.apps)
-    yield
-    rows.apps = [App(*row) for row in asked]
-
-
-def _versions(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "versions", needs.versions)
-    yield
-    rows.versions = [_version(row) for row in asked]
-
-
-def _attempts(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "attempts", needs.attempts)
-    yield
-    rows.attempts = [Attempt(*row) for row in asked]
-
-
-def _waiting(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "waiting", needs.waiting)
-    yield
-    rows.waiting = [StagedTotals(*row) for row in asked]
-
-
-def _holdings(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    asked = _keyed(session, "holdings", needs.holdings)
-    yield
-    rows.holdings = [Holding(*row) for row in asked]
-
-
-def _version(row: tuple[Any, ...]) -> Version:
-    app, number, owner, immediate, *facts = row
-    return Version(app, number, owner, immediate != 0, *facts)
-
-
-def _staged(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    lists: dict[tuple[object, ...], dict[str, list[str]]] = {}
-    for key in needs.staged:
-        nodes = lists.setdefault((key.app, key.version, key.part, key.attempt), {})
-        nodes.setdefault(key.node, []).append(key.id)
-    asked = _keyed(session, "staged", [(*place, nodes) for place, nodes in lists.items()])
-    yield
-    rows.staged = [(StagedKey(*row[:-1]), row[-1]) for row in asked]
-
-
-def _noted(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
-    """Take one of the attempts that have noted an id: they noted the same."""
-    lists: dict[tuple[object, ...], dict[str, list[str]]] = {}
-    for key in needs.noted:
-        lists.setdefault((key.app, key.version), {}).setdefault(key.node, []).append(key.id)
-    asked = _keyed(session, "noted", [(*place, nodes) for place, nodes in lists.items()])
-    yield
-    found: dict[NotedKey, tuple[bytes, bool]] = {}
-    for app, version, node, item, payload, known in asked:
-        found.setdefault(NotedKey(app, version, node, item), (payload, known != 0))
-    rows.noted = [(key, *facts) for key, facts in found.items()]
-
-
 # fmt: off
 LOADERS: Final[dict[str, Callable[[SqlSession, Needs, Rows], Iterator[None]]]] = {
-    "affiliations": _affiliations,
-    "payloads":     _payloads,
-    "receipts":     _receipts,
-    "finished":     _finished,
-    "resources":    _resources,
-    "people":       _people,
-    "apps":         _apps,
-    "versions":     _versions,
-    "attempts":     _attempts,
-    "waiting":      _waiting,
-    "staged":       _staged,
-    "noted":        _noted,
-    "schedules":    load_schedules,
-    "holdings":     _holdings,
+    "payloads":  _payloads,
+    "receipts":  _receipts,
+    "resources": _resources,
 }
 # fmt: on
-"""Of each kind of key that is a kind of row too what asks for the rows, and on its second step makes them."""
+"""By the name of keys what asks for the rows, and on its second step makes them; but for what is asked for in several ways."""

@@ -1,4 +1,4 @@
-"""Writes nodes and what is around them: people, subscriptions, those who are here, finished work.
+"""Writes nodes and what is around them: subscriptions, those who are here.
 
 Counts are written as differences, so that several processes can share a file.
 """
@@ -14,19 +14,12 @@ from pubqueue.stores.sql.columns import packed_config, packed_terms, unpacked_co
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.store.rows import AffiliationRow, Finished, Write
+    from pubqueue.app.store.rows import Write
     from pubqueue.core.model import Jid, Node, NodeName, Subscription
     from pubqueue.stores.sql.session import SqlSession, Values
 
 PEOPLE_AT_ONCE: Final = 1_000
 """Subscriptions, and affiliations, that go at once with their node; more of them are swept."""
-
-
-def _id(session: SqlSession, name: NodeName) -> int:
-    found = session.id(name)
-    if not found:
-        raise StaleError("node", name)
-    return found
 
 
 def add_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
@@ -47,7 +40,7 @@ def change_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
         before, now = write.before, write.after
         if before is None or now is None:
             continue
-        node = _id(session, now.name)
+        node = session.known_id(now.name)
         more = (
             now.items - before.items,
             now.bytes - before.bytes,
@@ -78,7 +71,7 @@ def drop_nodes(
     for write in writes:
         before = write.before
         if before is not None and write.after is None:
-            node = _id(session, before.name)
+            node = session.known_id(before.name)
             _check_config(session, node, before)
             must_notify = before.name in announce
             session.must("keep_former", 1, node, int(must_notify))
@@ -89,21 +82,6 @@ def drop_nodes(
                 session.run("drop_affiliations", node, PEOPLE_AT_ONCE)
                 session.run("forget_node", node)
             session.nodes.forget(before.name)
-
-
-def write_affiliations(session: SqlSession, writes: Sequence[Write[AffiliationRow]]) -> None:
-    """Write what accounts are to nodes."""
-    for write in writes:
-        before, now = write.before, write.after
-        if before is None and now is not None:
-            values = _id(session, now.node), now.account, now.affiliation.value
-            session.must("add_affiliation", 1, *values)
-        elif before is not None:
-            key = _id(session, before.node), before.account, before.affiliation.value
-            if now is None:
-                session.must("drop_affiliation", 1, *key)
-            else:
-                session.must("change_affiliation", 1, now.affiliation.value, *key)
 
 
 def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription]]) -> None:
@@ -122,7 +100,7 @@ def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription
                 otherwise.append((*terms, now.subid, before.subid))
         elif now is not None:
             state = now.in_flight, now.last_served, int(now.available), now.unanswered
-            who = _id(session, now.node), now.jid, account_of(now.jid), now.subid
+            who = session.known_id(now.node), now.jid, account_of(now.jid), now.subid
             added.append((*who, now.queue_requests, *state, *_terms(now)))
     session.each("drop_subscription", ended)
     session.each("change_subscription", changed)
@@ -153,23 +131,3 @@ def write_resources(session: SqlSession, writes: Sequence[Write[Jid]]) -> None:
 def write_heard(session: SqlSession, heard: Sequence[tuple[Jid, int]]) -> None:
     """Write of who is here when they have shown themselves."""
     session.many("hear_of", [(since, jid) for jid, since in heard])
-
-
-def write_finished(session: SqlSession, writes: Sequence[Write[Finished]]) -> None:
-    """Write finished work."""
-    rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}
-    for write in writes:
-        before, now = write.before, write.after
-        guard = () if before is None else (*_key(session, before), before.digest, before.until)
-        if now is None:
-            rows["drop"].append(guard)
-        else:
-            what = "add" if before is None else "change"
-            facts = now.digest, now.until
-            rows[what].append((*facts, *(guard or _key(session, now))))
-    for what, values in rows.items():
-        session.each(f"{what}_finished", values)
-
-
-def _key(session: SqlSession, row: Finished) -> Values:
-    return _id(session, row.node), row.id

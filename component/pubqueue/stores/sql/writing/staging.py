@@ -12,26 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.store.rows import StagedKey, StagedRow, Write
-    from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
+    from pubqueue.core.transactions.model import Attempt, StagedItem, StagedTotals, Version
     from pubqueue.stores.sql.session import SqlSession, Values
 
 
-def write_apps(session: SqlSession, writes: Sequence[Write[App]]) -> None:
-    """Write apps."""
-    for write in writes:
-        before, now = write.before, write.after
-        if before is None and now is not None:
-            times = now.version, now.committed, now.used
-            session.must("add_app", 1, now.name, now.owner, *times)
-        elif before is not None:
-            guard = before.name, before.owner, before.version
-            if now is None:
-                session.must("drop_app", 1, *guard)
-            else:
-                session.must("change_app", 1, now.version, now.committed, now.used, *guard)
-
-
-def write_versions(session: SqlSession, writes: Sequence[Write[Version]]) -> None:
+def write_versions(session: SqlSession, _kind: object, writes: Sequence[Write[Version]]) -> None:
     """Write open versions."""
     for write in writes:
         before, now = write.before, write.after
@@ -48,7 +33,7 @@ def write_versions(session: SqlSession, writes: Sequence[Write[Version]]) -> Non
                 session.must("change_version", 1, *more, now.until, *key)
 
 
-def write_attempts(session: SqlSession, writes: Sequence[Write[Attempt]]) -> None:
+def write_attempts(session: SqlSession, _kind: object, writes: Sequence[Write[Attempt]]) -> None:
     """Write attempts."""
     for write in writes:
         before, now = write.before, write.after
@@ -65,7 +50,9 @@ def write_attempts(session: SqlSession, writes: Sequence[Write[Attempt]]) -> Non
                 session.must("change_attempt", 1, *more, *counts, *key)
 
 
-def write_waiting(session: SqlSession, writes: Sequence[Write[StagedTotals]]) -> None:
+def write_waiting(
+    session: SqlSession, _kind: object, writes: Sequence[Write[StagedTotals]]
+) -> None:
     """Write what waits, by account."""
     for write in writes:
         before, now = write.before, write.after

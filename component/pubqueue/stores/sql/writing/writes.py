@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store import rows
-from pubqueue.app.store.rows import Judged
+from pubqueue.app.store.rows import KINDS, Judged
 from pubqueue.core.changes import (
     BeginReview,
     BeginTrim,
@@ -24,9 +24,9 @@ from pubqueue.core.changes import (
 )
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.sql import winners
+from pubqueue.stores.sql.kinds import sql_of
 from pubqueue.stores.sql.node_ids import packed_keys
 from pubqueue.stores.sql.samples import note_samples
-from pubqueue.stores.sql.schedules import write_schedules
 from pubqueue.stores.sql.writing import committing, nodes, staging
 from pubqueue.stores.sql.writing.event_log import record
 from pubqueue.stores.sql.writing.items import ItemWrites
@@ -59,14 +59,23 @@ def _write_rows(session: SqlSession, writes: Writes) -> None:
         ItemWrites(session, writes).write()
     if writes.placeless:
         _write_places(session, writes)
-    for kind, make in ROWS.items():
-        if found := getattr(writes, kind):
-            make(session, found)
+    _write_kinds(session, writes)
     nodes.drop_nodes(session, writes.nodes, writes.announce)
     for name, uri in writes.moved.items():
         session.run("move_node", name, uri, writes.at)
     if writes.moved:
         session.run("forget_moved", writes.at - rows.MOVED_FOR, rows.MAX_MOVED)
+
+
+def _write_kinds(session: SqlSession, writes: Writes) -> None:
+    for name, make in ROWS.items():
+        if found := getattr(writes, name):
+            make(session, found)
+    for kind in KINDS:
+        if found := writes.of.get(kind):
+            sql_of(kind).write(session, kind, found)
+    if writes.staged:
+        staging.write_staged(session, writes.staged)
 
 
 def _write_places(session: SqlSession, writes: Writes) -> None:
@@ -137,18 +146,10 @@ ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
     "receipts":      _add_receipts,
     "subscriptions": nodes.write_subscriptions,
     "nodes":         nodes.change_nodes,
-    "affiliations":  nodes.write_affiliations,
     "resources":     nodes.write_resources,
     "heard":         nodes.write_heard,
-    "finished":      nodes.write_finished,
-    "apps":          staging.write_apps,
-    "versions":      staging.write_versions,
-    "attempts":      staging.write_attempts,
-    "waiting":       staging.write_waiting,
-    "staged":        staging.write_staged,
-    "schedules":     write_schedules,
 }
-"""What is written between new nodes and items on the one hand and nodes that go on the other, in order."""
+"""What is written between new nodes and items on the one hand and the kinds of `KINDS` on the other, in order."""
 
 BULK: Final[dict[type, Callable[[SqlSession, Any], None]]] = {
     PurgeNode:    _purge,

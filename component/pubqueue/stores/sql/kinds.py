@@ -1,0 +1,190 @@
+"""How SQL loads and writes the rows of each kind.
+
+A kind has four statements: its name loads rows, whose columns are the fields of a row in their order; `add_`, `change_` and
+`drop_` write one row. A row to add has its facts and then its key, one to change these and then the guard, one to drop its
+key and the guard. `SQL` has the kinds that differ from that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+
+from pubqueue.app.store.rows import (
+    AFFILIATIONS,
+    ATTEMPTS,
+    FINISHED,
+    NOTED,
+    SCHEDULES,
+    STAGED,
+    VERSIONS,
+    WAITING,
+    AffiliationRow,
+    Finished,
+    NotedKey,
+    NotedRow,
+    StagedKey,
+    StagedSize,
+)
+from pubqueue.core.model import Affiliation
+from pubqueue.core.transactions.model import Version
+from pubqueue.stores.sql.schedules import facts_of_schedule, schedule_of
+from pubqueue.stores.sql.session import SqlSession
+from pubqueue.stores.sql.writing import staging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pubqueue.app.store.kinds import Kind
+    from pubqueue.app.store.rows import Needs, Rows, Write
+    from pubqueue.core.schedules.model import Schedule
+    from pubqueue.stores.sql.session import Values
+
+    Cells = tuple[Values, Values, Values]
+
+
+def _made(_session: SqlSession, kind: Kind[Any, Any], found: list[Any]) -> list[Any]:
+    return [kind.row(*columns) for columns in found]
+
+
+def _cells(_session: SqlSession, kind: Kind[Any, Any], row: object) -> Cells:
+    facts, key, guard = (
+        tuple([getattr(row, field) for field in fields])
+        for fields in (kind.facts, kind.key, kind.guard)
+    )
+    return facts, key, guard
+
+
+def _write(session: SqlSession, kind: Kind[Any, Any], writes: Sequence[Write[Any]]) -> None:
+    """Write rows: those that go first, then those that change."""
+    sql = sql_of(kind)
+    rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}
+    for write in writes:
+        believed: Values = ()
+        if write.before is not None:
+            _, key, guard = sql.cells(session, kind, write.before)
+            believed = *key, *guard
+        if write.after is None:
+            rows["drop"].append(believed)
+        else:
+            facts, key, _ = sql.cells(session, kind, write.after)
+            rows["change" if believed else "add"].append((*facts, *(believed or key)))
+    for what, values in rows.items():
+        if sql.batched:
+            session.each(f"{what}_{kind.one}", values)
+        else:
+            for each in values:
+                session.must(f"{what}_{kind.one}", 1, *each)
+
+
+class KindInSql(Struct, frozen=True):
+    """How rows of a kind are loaded and written."""
+
+    ask: Callable[[SqlSession, str, Any], Iterable[Any]] = SqlSession.ask_keys
+    """Asks for the rows of some keys, by the name of the statement."""
+    made: Callable[[SqlSession, Kind[Any, Any], list[Any]], list[Any]] = _made
+    """Makes rows of their columns."""
+    cells: Callable[[SqlSession, Kind[Any, Any], Any], Cells] = _cells
+    """Returns a row's facts, key and guard as columns."""
+    batched: bool = False
+    """The statements that write take many rows at once (in PostgreSQL, arrays)."""
+    write: Callable[[SqlSession, Kind[Any, Any], Sequence[Write[Any]]], None] = _write
+
+
+def load_kind(
+    session: SqlSession, kind: Kind[Any, Any], needs: Needs, rows: Rows
+) -> Iterator[None]:
+    """Ask for the rows of a kind, and on the second step make them."""
+    sql = sql_of(kind)
+    asked = sql.ask(session, kind.name, needs.of[kind])
+    yield
+    if found := list(asked):
+        rows.of[kind] = sql.made(session, kind, found)
+
+
+def sql_of(kind: Kind[Any, Any]) -> KindInSql:
+    """Return how rows of a kind are loaded and written."""
+    return SQL.get(kind, PLAIN)
+
+
+# --- kinds that differ ---
+
+
+def _affiliations(session: SqlSession, _kind: object, found: list[Any]) -> list[AffiliationRow]:
+    names = session.names({row[0] for row in found})
+    return [AffiliationRow(names[node], jid, Affiliation(word)) for node, jid, word in found]
+
+
+def _affiliation_cells(session: SqlSession, _kind: object, row: AffiliationRow) -> Cells:
+    word = (row.affiliation.value,)
+    return word, (session.known_id(row.node), row.account), word
+
+
+def _finished(session: SqlSession, _kind: object, found: list[Any]) -> list[Finished]:
+    names = session.names({row[0] for row in found})
+    return [Finished(names[node], *facts) for node, *facts in found]
+
+
+def _finished_cells(session: SqlSession, _kind: object, row: Finished) -> Cells:
+    facts = row.digest, row.until
+    return facts, (session.known_id(row.node), row.id), facts
+
+
+def _versions(_session: SqlSession, _kind: object, found: list[Any]) -> list[Version]:
+    return [
+        Version(app, number, owner, immediate != 0, *facts)
+        for app, number, owner, immediate, *facts in found
+    ]
+
+
+def _ask_staged(session: SqlSession, query: str, keys: set[StagedKey]) -> Iterable[Any]:
+    lists: dict[tuple[object, ...], dict[str, list[str]]] = {}
+    for key in keys:
+        nodes = lists.setdefault((key.app, key.version, key.part, key.attempt), {})
+        nodes.setdefault(key.node, []).append(key.id)
+    return session.ask_keys(query, [(*place, nodes) for place, nodes in lists.items()])
+
+
+def _staged(_session: SqlSession, _kind: object, found: list[Any]) -> list[StagedSize]:
+    return [StagedSize(StagedKey(*row[:-1]), row[-1]) for row in found]
+
+
+def _ask_noted(session: SqlSession, query: str, keys: set[NotedKey]) -> Iterable[Any]:
+    lists: dict[tuple[object, ...], dict[str, list[str]]] = {}
+    for key in keys:
+        lists.setdefault((key.app, key.version), {}).setdefault(key.node, []).append(key.id)
+    return session.ask_keys(query, [(*place, nodes) for place, nodes in lists.items()])
+
+
+def _noted(_session: SqlSession, _kind: object, found: list[Any]) -> list[NotedRow]:
+    """Take one of the attempts that have noted an id: they noted the same."""
+    rows: dict[NotedKey, NotedRow] = {}
+    for *place, payload, known in found:
+        key = NotedKey(*place)
+        rows.setdefault(key, NotedRow(key, payload, known != 0))
+    return list(rows.values())
+
+
+def _schedules(_session: SqlSession, _kind: object, found: list[Any]) -> list[Schedule]:
+    return [schedule_of(row) for row in found]
+
+
+def _schedule_cells(_session: SqlSession, _kind: object, row: Schedule) -> Cells:
+    return facts_of_schedule(row), (row.name,), (row.revision,)
+
+
+PLAIN: Final = KindInSql()
+
+# fmt: off
+SQL: Final[dict[Kind[Any, Any], KindInSql]] = {
+    AFFILIATIONS: KindInSql(ask=SqlSession.ask_by_node, made=_affiliations, cells=_affiliation_cells),
+    FINISHED:     KindInSql(ask=SqlSession.ask_by_node, made=_finished, cells=_finished_cells, batched=True),
+    VERSIONS:     KindInSql(made=_versions, write=staging.write_versions),
+    ATTEMPTS:     KindInSql(write=staging.write_attempts),
+    WAITING:      KindInSql(write=staging.write_waiting),
+    SCHEDULES:    KindInSql(made=_schedules, cells=_schedule_cells),
+    STAGED:       KindInSql(ask=_ask_staged, made=_staged),
+    NOTED:        KindInSql(ask=_ask_noted, made=_noted),
+}
+# fmt: on
