@@ -93,7 +93,7 @@ def out_of_step(cache: RowCache, tx: Transaction) -> list[str]:
     return [
         f"{one} is believed, and {found.get(jid)} is there"
         for jid, one in cache.of[HOLDINGS].items()
-        if one != found.get(jid, Holding(jid))
+        if (one or Holding(jid)) != found.get(jid, Holding(jid))
     ]
 
 
