@@ -53,7 +53,6 @@ DENIED = {
     }),
     "unwritten":  Denied("pending_writes", {
         "component/pubqueue/app/": "says whether there are any, or which: no thing",
-        "tests/faces/xmpp/":       "bytes that the socket has not taken",
     }),
     "resending":  Denied("redelivery"),
     "happening":  Denied("operator_event"),

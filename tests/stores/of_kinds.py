@@ -7,7 +7,7 @@ from harness.facts import NOW
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.app.store.kinds import Kind
+from pubqueue.app.store.kinds import RowKind
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import KINDS
 from pubqueue.app.working_set.change_applier import ChangeApplier
@@ -27,8 +27,8 @@ class Badge(Struct, frozen=True):
 
 
 # fmt: off
-BADGES = Kind[str, Badge]("badges", "badge", Badge, key=["owner"], guard=["revision"], kept=True)
-PASSING = Kind[str, Badge]("badges", "badge", Badge, key=["owner"], guard=["revision"])
+BADGES = RowKind[str, Badge]("badges", "badge", Badge, key=["owner"], guard=["revision"], kept=True)
+PASSING = RowKind[str, Badge]("badges", "badge", Badge, key=["owner"], guard=["revision"])
 # fmt: on
 TABLE = (
     "CREATE TABLE badge (owner TEXT PRIMARY KEY, colour TEXT NOT NULL, revision BIGINT NOT NULL)"

@@ -17,7 +17,7 @@ K = TypeVar("K")
 Row = TypeVar("Row", bound=Struct)
 
 
-class Kind(Generic[K, Row]):
+class RowKind(Generic[K, Row]):
     """A kind of row. Where there is no row of a key, None is known of it.
 
     `key` and `guard` are fields of the row: a write finds the stored row by the key and compares the guard. A row that is
@@ -53,39 +53,39 @@ class Kind(Generic[K, Row]):
         return self.name
 
 
-class KeysByKind(dict[Kind[Any, Any], set[Any]]):
+class KeysByKind(dict[RowKind[Any, Any], set[Any]]):
     """Keys of rows."""
 
     if TYPE_CHECKING:
 
-        def __getitem__(self, kind: Kind[K, Row]) -> set[K]: ...
+        def __getitem__(self, kind: RowKind[K, Row]) -> set[K]: ...
 
-    def __missing__(self, kind: Kind[K, Row]) -> set[K]:
+    def __missing__(self, kind: RowKind[K, Row]) -> set[K]:
         """Begin to ask for rows of a kind."""
         keys = self[kind] = set()
         return keys
 
 
-class RowsByKind(dict[Kind[Any, Any], "list[Any]"]):
+class RowsByKind(dict[RowKind[Any, Any], "list[Any]"]):
     """Rows that were found: kinds of which there are any."""
 
     if TYPE_CHECKING:
 
-        def __getitem__(self, kind: Kind[K, Row]) -> list[Row]: ...
+        def __getitem__(self, kind: RowKind[K, Row]) -> list[Row]: ...
 
-    def __missing__(self, kind: Kind[K, Row]) -> list[Row]:
+    def __missing__(self, kind: RowKind[K, Row]) -> list[Row]:
         """Return no rows."""
         return []
 
 
-class TablesByKind(dict[Kind[Any, Any], "dict[Any, Any]"]):
+class TablesByKind(dict[RowKind[Any, Any], "dict[Any, Any]"]):
     """Tables of rows by key; None is a row that is known not to be there."""
 
     if TYPE_CHECKING:
 
-        def __getitem__(self, kind: Kind[K, Row]) -> dict[K, Row | None]: ...
+        def __getitem__(self, kind: RowKind[K, Row]) -> dict[K, Row | None]: ...
 
-    def __missing__(self, kind: Kind[K, Row]) -> dict[K, Row | None]:
+    def __missing__(self, kind: RowKind[K, Row]) -> dict[K, Row | None]:
         """Begin a table."""
         table = self[kind] = {}
         return table

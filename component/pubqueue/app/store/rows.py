@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from msgspec import Struct, field
 
-from pubqueue.app.store.kinds import K, KeysByKind, Kind, Row, RowsByKind
+from pubqueue.app.store.kinds import K, KeysByKind, Row, RowKind, RowsByKind
 from pubqueue.core.limits.quotas import Holding
 from pubqueue.core.schedules.model import Schedule
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
@@ -109,26 +109,26 @@ class KnownJid(Struct, frozen=True, gc=False):
 
 
 # fmt: off
-KINDS: Final[tuple[Kind[Any, Any], ...]] = (
-    AFFILIATIONS := Kind[tuple["NodeName", "Jid"], AffiliationRow](
+KINDS: Final[tuple[RowKind[Any, Any], ...]] = (
+    AFFILIATIONS := RowKind[tuple["NodeName", "Jid"], AffiliationRow](
         "affiliations", "affiliation", AffiliationRow, key=["node", "account"], guard=["affiliation"], kept=True),
-    FINISHED := Kind[tuple["NodeName", "ItemId"], Finished](
+    FINISHED := RowKind[tuple["NodeName", "ItemId"], Finished](
         "finished", "finished", Finished, key=["node", "id"], guard=["digest", "until"]),
-    APPS := Kind[str, App](
+    APPS := RowKind[str, App](
         "apps", "app", App, key=["name"], guard=["owner", "version"], always_written=True),
-    VERSIONS := Kind[tuple[str, int], Version](
+    VERSIONS := RowKind[tuple[str, int], Version](
         "versions", "version", Version, key=["app", "number"], always_written=True),
-    ATTEMPTS := Kind[tuple[str, int, int, int], Attempt](
+    ATTEMPTS := RowKind[tuple[str, int, int, int], Attempt](
         "attempts", "attempt", Attempt, key=["app", "version", "part", "number"], always_written=True),
-    WAITING := Kind[str, StagedTotals](
+    WAITING := RowKind[str, StagedTotals](
         "waiting", "waiting", StagedTotals, key=["account"], always_written=True),
-    SCHEDULES := Kind[str, Schedule](
+    SCHEDULES := RowKind[str, Schedule](
         "schedules", "schedule", Schedule, key=["name"], guard=["revision"]),
     # what is only loaded
-    STAGED := Kind[StagedKey, StagedSize]("staged", "", StagedSize, key=["key"]),
-    NOTED := Kind[NotedKey, NotedRow]("noted", "", NotedRow, key=["key"]),
-    PEOPLE := Kind["Jid", KnownJid]("people", "", KnownJid, key=["jid"]),
-    HOLDINGS := Kind["Jid", Holding]("holdings", "", Holding, key=["account"], kept=True),
+    STAGED := RowKind[StagedKey, StagedSize]("staged", "", StagedSize, key=["key"]),
+    NOTED := RowKind[NotedKey, NotedRow]("noted", "", NotedRow, key=["key"]),
+    PEOPLE := RowKind["Jid", KnownJid]("people", "", KnownJid, key=["jid"]),
+    HOLDINGS := RowKind["Jid", Holding]("holdings", "", Holding, key=["account"], kept=True),
 )
 # fmt: on
 """Every kind of row that is found by its key alone, in the order in which rows are written.
@@ -188,14 +188,14 @@ class Write(Struct, Generic[R], frozen=True, gc=False):
     after: R | None
 
 
-class WritesByKind(dict[Kind[Any, Any], list[Write[Any]]]):
+class WritesByKind(dict[RowKind[Any, Any], list[Write[Any]]]):
     """Rows to write, each as it was and as it is."""
 
     if TYPE_CHECKING:
 
-        def __getitem__(self, kind: Kind[K, Row]) -> list[Write[Row]]: ...
+        def __getitem__(self, kind: RowKind[K, Row]) -> list[Write[Row]]: ...
 
-    def __missing__(self, kind: Kind[K, Row]) -> list[Write[Row]]:
+    def __missing__(self, kind: RowKind[K, Row]) -> list[Write[Row]]:
         """Begin to write rows of a kind."""
         writes = self[kind] = []
         return writes

@@ -47,7 +47,7 @@ from pubqueue.core.transactions import model as t
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.app.store.kinds import K, Kind, Row
+    from pubqueue.app.store.kinds import K, Row, RowKind
     from pubqueue.app.store.rows import BulkChange
     from pubqueue.core.changes import Change, SubscriptionChange
     from pubqueue.core.model import Node
@@ -106,7 +106,7 @@ class ChangeApplier(ItemChanges):
         self.put(AFFILIATIONS, key, now)
         self._cache.rights.clear()
 
-    def put(self, kind: Kind[K, Row], key: K, now: Row | None) -> None:
+    def put(self, kind: RowKind[K, Row], key: K, now: Row | None) -> None:
         """Put a row in the place of that of the key, which is loaded if it is not known; None if there is to be none."""
         rows = self._cache.of[kind]
         if key not in rows:
@@ -177,7 +177,7 @@ class ChangeApplier(ItemChanges):
     def _stage(self, _asked: object, change: t.Stage) -> None:
         mark, cache, pending = change.mark, self._cache, self._pending
         attempt = mark.app, mark.version, mark.part, mark.attempt
-        places: tuple[tuple[Kind[Any, Any], object], ...] = (
+        places: tuple[tuple[RowKind[Any, Any], object], ...] = (
             (APPS, mark.app),
             (VERSIONS, (mark.app, mark.version)),
             (ATTEMPTS, attempt),

@@ -45,7 +45,7 @@ from pubqueue.core.transactions.model import NotedItem, OpenVersion, StagedTotal
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from pubqueue.app.store.kinds import K, Kind, Row
+    from pubqueue.app.store.kinds import K, Row, RowKind
     from pubqueue.app.store.listings import Conflicts, Listing, NodeWinners, Winners
     from pubqueue.app.store.ports import Transaction
     from pubqueue.app.store.rows import Conflict, Writes
@@ -115,7 +115,7 @@ class WorkingSet:
             self._to_write = self.lacking = True
         return self._to_write
 
-    def row(self, kind: Kind[K, Row], key: K) -> Row | None:
+    def row(self, kind: RowKind[K, Row], key: K) -> Row | None:
         """Return the row of this key, None if there is none."""
         rows = self.cache.of[kind]
         if key in rows:

@@ -36,7 +36,7 @@ from pubqueue.stores.sql.writing import staging
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pubqueue.app.store.kinds import Kind
+    from pubqueue.app.store.kinds import RowKind
     from pubqueue.app.store.rows import Needs, Rows, Write
     from pubqueue.core.schedules.model import Schedule
     from pubqueue.stores.sql.session import Values
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     Cells = tuple[Values, Values, Values]
 
 
-def _made(_session: SqlSession, kind: Kind[Any, Any], found: list[Any]) -> list[Any]:
+def _made(_session: SqlSession, kind: RowKind[Any, Any], found: list[Any]) -> list[Any]:
     return [kind.row(*columns) for columns in found]
 
 
-def _cells(_session: SqlSession, kind: Kind[Any, Any], row: object) -> Cells:
+def _cells(_session: SqlSession, kind: RowKind[Any, Any], row: object) -> Cells:
     facts, key, guard = (
         tuple([getattr(row, field) for field in fields])
         for fields in (kind.facts, kind.key, kind.guard)
@@ -56,7 +56,7 @@ def _cells(_session: SqlSession, kind: Kind[Any, Any], row: object) -> Cells:
     return facts, key, guard
 
 
-def _write(session: SqlSession, kind: Kind[Any, Any], writes: Sequence[Write[Any]]) -> None:
+def _write(session: SqlSession, kind: RowKind[Any, Any], writes: Sequence[Write[Any]]) -> None:
     """Write rows: those that go first, then those that change."""
     sql = sql_of(kind)
     rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}
@@ -83,17 +83,17 @@ class KindInSql(Struct, frozen=True):
 
     ask: Callable[[SqlSession, str, Any], Iterable[Any]] = SqlSession.ask_keys
     """Asks for the rows of some keys, by the name of the statement."""
-    made: Callable[[SqlSession, Kind[Any, Any], list[Any]], list[Any]] = _made
+    made: Callable[[SqlSession, RowKind[Any, Any], list[Any]], list[Any]] = _made
     """Makes rows of their columns."""
-    cells: Callable[[SqlSession, Kind[Any, Any], Any], Cells] = _cells
+    cells: Callable[[SqlSession, RowKind[Any, Any], Any], Cells] = _cells
     """Returns a row's facts, key and guard as columns."""
     batched: bool = False
     """The statements that write take many rows at once (in PostgreSQL, arrays)."""
-    write: Callable[[SqlSession, Kind[Any, Any], Sequence[Write[Any]]], None] = _write
+    write: Callable[[SqlSession, RowKind[Any, Any], Sequence[Write[Any]]], None] = _write
 
 
 def load_kind(
-    session: SqlSession, kind: Kind[Any, Any], needs: Needs, rows: Rows
+    session: SqlSession, kind: RowKind[Any, Any], needs: Needs, rows: Rows
 ) -> Iterator[None]:
     """Ask for the rows of a kind, and on the second step make them."""
     sql = sql_of(kind)
@@ -103,7 +103,7 @@ def load_kind(
         rows.of[kind] = sql.made(session, kind, found)
 
 
-def sql_of(kind: Kind[Any, Any]) -> KindInSql:
+def sql_of(kind: RowKind[Any, Any]) -> KindInSql:
     """Return how rows of a kind are loaded and written."""
     return SQL.get(kind, PLAIN)
 
@@ -177,7 +177,7 @@ def _schedule_cells(_session: SqlSession, _kind: object, row: Schedule) -> Cells
 PLAIN: Final = KindInSql()
 
 # fmt: off
-SQL: Final[dict[Kind[Any, Any], KindInSql]] = {
+SQL: Final[dict[RowKind[Any, Any], KindInSql]] = {
     AFFILIATIONS: KindInSql(ask=SqlSession.ask_by_node, made=_affiliations, cells=_affiliation_cells),
     FINISHED:     KindInSql(ask=SqlSession.ask_by_node, made=_finished, cells=_finished_cells, batched=True),
     VERSIONS:     KindInSql(made=_versions, write=staging.write_versions),
