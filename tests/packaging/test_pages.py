@@ -128,7 +128,7 @@ async def test_the_debian_package(built, tmp_path, machine):
     found = await asyncio.to_thread(
         machine.does, "sh", "-c", f"{bot()} pubqueue doctor --config /etc/pubqueue/pubqueue.toml; :"
     )
-    assert re.search(r"good +store: /var/lib/pubqueue/pubqueue.db is sound", found), found
+    assert re.search(r"good +store: /var/lib/pubqueue/pubqueue.db is intact", found), found
     assert "secret" not in found
 
     async with pages.working("hold") as shown:
