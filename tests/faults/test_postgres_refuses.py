@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from harness.crowd import crowd
 from harness.losing import BEE, NODE, WAIT, Stubborn, count
+from harness.patience import until
 from harness.postgres import Postgres
 from harness.program import Program, write_config
 from harness.server import StubServer
-from harness.standby import until
 
 FEW = {"max_connections": "12", "superuser_reserved_connections": "3", "max_wal_senders": "0"}
 OURS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pubqueue'"
@@ -59,9 +59,7 @@ async def test_too_many_connections(postgres, tmp_path):
             with ExitStack() as others:
                 take_all(others, postgres)
                 starting = asyncio.create_task(program.start())
-                await asyncio.to_thread(
-                    until, lambda: program.log.count("event=store.unreachable") >= 2
-                )
+                await until(lambda: program.log.count("event=store.unreachable") >= 2)
                 assert not starting.done()
             await starting
             assert await people.publish("a") == "result"
@@ -97,7 +95,7 @@ async def test_a_service_that_waits_for_its_store_can_be_stopped(postgres, tmp_p
     async with StubServer(secret="a secret") as server:
         program = Program(write_config(tmp_path, server, NODE))
         starting = asyncio.create_task(program.start())
-        await asyncio.to_thread(until, lambda: "event=store.unreachable" in program.log)
+        await until(lambda: "event=store.unreachable" in program.log)
         os.kill(program.pid, signal.SIGTERM)
         with pytest.raises(AssertionError, match="said b''"):
             await starting
