@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from harness.ejabberd import EjabberdError
+from harness.servers.ejabberd import EjabberdError
 from rich.console import Console
 
 from bench import stanzas

@@ -9,9 +9,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.asks import joins, publishes
-from harness.facts import BOB, BOSS, ETL, who
-from harness.transactions import APP
+from harness.batches.facts import BOB, BOSS, ETL, who
+from harness.batches.queue_requests import joins, publishes
+from harness.batches.transactions import APP
 from msgspec.structs import replace
 
 from bench.pause_loads_crowds import CROWD_LOADS

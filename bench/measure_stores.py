@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.postgres import WIPE, Postgres
+from harness.databases.postgres import WIPE, Postgres
 
 from bench.contestants import READY, ROOT, Situation, running
 from bench.load import STALLED, Load, subscribe

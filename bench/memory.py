@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from harness.program import Program, write_config
+from harness.processes.program import Program, write_config
 from rich.console import Console
 from rich.table import Table
 

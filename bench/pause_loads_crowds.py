@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.asks import publishes
-from harness.facts import BOSS, who
+from harness.batches.facts import BOSS, who
+from harness.batches.queue_requests import publishes
 
 from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.asks import joins, retracts
-from harness.facts import BOB, BOSS, who
-from harness.rows import writes_of
+from harness.batches.facts import BOB, BOSS, who
+from harness.batches.queue_requests import joins, retracts
+from harness.stores.rows import writes_of
 from msgspec.structs import replace
 
 from pubqueue.app.store.listings import Trims, WaitingGroups

@@ -7,8 +7,8 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.asks import unlocks
-from harness.facts import BOB, BOSS, who
+from harness.batches.facts import BOB, BOSS, who
+from harness.batches.queue_requests import unlocks
 from msgspec.structs import replace
 
 from bench.pause_loads_crowds import NEWS, lay_crowd

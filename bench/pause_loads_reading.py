@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from harness.facts import BOSS, EVE, who
+from harness.batches.facts import BOSS, EVE, who
 from msgspec.structs import replace
 
 from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 import structlog
-from harness.asks import a_queue, joins
+from harness.batches.queue_requests import a_queue, joins
 from rich.console import Console
 from rich.table import Table
 

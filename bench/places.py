@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from harness.ejabberd import Ejabberd
+from harness.servers.ejabberd import Ejabberd
 
 from bench.load import SERVICE, Party
 from bench.wire import HEADER, Stanza, Stream, log_in

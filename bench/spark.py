@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 from harness.background import Background
-from harness.live import component
+from harness.servers.live import component
 from rich.console import Console
 from rich.table import Table
 from spark_cluster.driver import Driver
@@ -28,7 +28,7 @@ from pubqueue_demo.prosody import Prosody
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.program import Program
+    from harness.processes.program import Program
 
 PASSWORD: Final = "bench"
 CASES: Final = tuple((tasks, seen) for seen in ("commit", "immediate") for tasks in (1, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from harness.rows import writes_of
+from harness.stores.rows import writes_of
 from msgspec.structs import replace
 
 from bench.load import NODE, SERVICE, payload

@@ -11,8 +11,8 @@ import statistics
 from typing import TYPE_CHECKING, Final
 
 import click
-from harness.ejabberd import EjabberdError
-from harness.postgres import PostgresError
+from harness.databases.postgres import PostgresError
+from harness.servers.ejabberd import EjabberdError
 from rich.console import Console
 from rich.table import Table
 

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from harness.asks import publishes, retracts
-from harness.facts import ANN
+from harness.batches.facts import ANN
+from harness.batches.queue_requests import publishes, retracts
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.tasks.reaper import Reaper

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree.ElementTree import fromstring
 
 import click
-from harness.live import component
+from harness.servers.live import component
 from rich.console import Console
 from rich.table import Table
 

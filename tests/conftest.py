@@ -6,9 +6,10 @@ And the order of all tests, beside which others they run, and the PostgreSQL tha
 import os
 
 import pytest
-from harness import interrupts, side_by_side
+from harness import side_by_side
 from harness.as_before import process_as_before
-from harness.postgres import Postgres
+from harness.databases.postgres import Postgres
+from harness.processes import interrupts
 from hypothesis import settings
 
 # the contract of stores, and what others take from beside it: its failures are told like those of tests

@@ -12,11 +12,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from harness import furnished, furnished_then
+from harness.databases.small_disk import SmallDisk
 from harness.patience import TIMEOUT
-from harness.program import PUBQUEUE, Program, write_config
-from harness.server import StubServer
-from harness.small_disk import SmallDisk
+from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.servers.stub_server import StubServer
+from harness.stores import furnished, furnished_then
 
 from pubqueue.stores.copying import backups
 from pubqueue.stores.copying.opening import running_at, source_at
@@ -193,7 +193,7 @@ def test_an_address_without_a_secret_is_enough_in_the_file(store, file, tmp_path
 
 
 def test_killed_at_any_moment_it_leaves_a_whole_file_or_none(store, file):
-    program = Path(__file__).parent / "harness" / "killed_backup.py"
+    program = Path(__file__).parent / "harness" / "processes" / "killed_backup.py"
     done = subprocess.run(
         [sys.executable, "-I", str(program), store, str(file)],
         capture_output=True,

@@ -6,9 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 from click.testing import CliRunner
-from harness.postgres import Postgres
-from harness.program import Program, write_config
-from harness.server import StubServer
+from harness.databases.postgres import Postgres
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 from pubqueue.cli import main
 from pubqueue.stores.sqlite.schema import migrations

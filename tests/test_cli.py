@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from harness.ejabberd import Ejabberd
-from harness.live import component
+from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.postgres import Postgres
-from harness.program import PUBQUEUE, write_config
-from harness.server import StubServer
+from harness.processes.program import PUBQUEUE, write_config
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
+from harness.servers.stub_server import StubServer
 
 from pubqueue import __version__, cli
 from pubqueue.cli import main

@@ -11,10 +11,10 @@ from xml.etree.ElementTree import Element
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
-from harness.ejabberd import Ejabberd
-from harness.live import component
 from harness.patience import TIMEOUT
-from harness.program import PUBQUEUE
+from harness.processes.program import PUBQUEUE
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue import cli
 from pubqueue.cli import main

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from harness.conformance import INDEX, NONE, ROOT, SERVERS, claims, filled, rows
+from harness.documents.conformance import INDEX, NONE, ROOT, SERVERS, claims, filled, rows
 
 TEXT = INDEX.read_text()
 ROWS = rows(TEXT)

@@ -1,7 +1,7 @@
 """The nodes of the configuration file, start after start: brought to what it says, or told."""
 
 import pytest
-from harness.asks import publishes
+from harness.batches.queue_requests import publishes
 from structlog.testing import capture_logs
 
 from pubqueue import wiring

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from harness.patience import LOOK, until
-from harness.program import PUBQUEUE, Program, write_config
-from harness.server import StubServer
-from harness.ticking import ticks
+from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.processes.ticking import ticks
+from harness.servers.stub_server import StubServer
 
 from pubqueue.app.store.listings import Schedules
 from pubqueue.config.schedules import Preview, read, read_all

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 
 import click
 import pytest
-from harness.documented import ELSEWHERE, FOLLOWED, ROOT, blocks, every_block
-from harness.schema import ACCEPT, validate
+from harness.documents.documented import ELSEWHERE, FOLLOWED, ROOT, blocks, every_block
+from harness.stanzas.schema import ACCEPT, validate
 from lxml import etree
 
 import pubqueue
@@ -44,7 +44,7 @@ NOT_RUN = {
         "tests/scenarios/README.md",
         "",
         1,
-    ): "the language of scenarios, which tests/harness/scenario.py reads",
+    ): "the language of scenarios, which tests/harness/scenarios/scenario.py reads",
     ("tests/scenarios/README.md", "", 2): "the same",
     (
         "docs/operations/page.md",
@@ -56,7 +56,7 @@ NOT_RUN = {
 
 NOT_OURS = {
     "systemctl": "tests/packaging/test_pages.py has something stand in for it",
-    "psql": "tests/harness/postgres.py makes the role and the schema with the same words",
+    "psql": "tests/harness/databases/postgres.py makes the role and the schema with the same words",
     "export": "the shell's own",
     "eval": "the shell's own",
     "cd": "the shell's own",
@@ -74,7 +74,7 @@ NOT_OURS = {
     "promtool": "of Prometheus; tests/e2e/test_rehearsal.py",
     "openssl": "of OpenSSL",
     "chmod": "of the distribution",
-    "sed": "of the distribution; tests/harness/documented.py runs what the page says on Debian's file",
+    "sed": "of the distribution; tests/harness/documents/documented.py runs what the page says on Debian's file",
     "echo": "the shell's own",
     "prosodyctl": "of Prosody; tests/packaging/test_pages.py runs it",
     "ejabberdctl": "of ejabberd; tests/packaging/test_pages.py runs it",

@@ -5,8 +5,8 @@ import sqlite3
 from contextlib import asynccontextmanager, closing
 
 import pytest
+from harness.batches.toy_face import LineFace
 from harness.patience import TIMEOUT
-from harness.toy_face import LineFace
 from stores.steps import EMPTY, add, make
 
 from pubqueue import wiring

@@ -1,7 +1,7 @@
 """Errors keep facts: what they are about is an attribute, and nobody has to read their sentence for it."""
 
 import pytest
-from harness.facts import ANN, JOBS
+from harness.batches.facts import ANN, JOBS
 
 from pubqueue.app.store.ports import StaleError, StoreError
 from pubqueue.app.working_set.change_applier import ChangeApplier

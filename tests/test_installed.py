@@ -6,9 +6,17 @@ import re
 import subprocess
 
 import pytest
-from harness.program import Program, write_config
-from harness.pythons import EXTRAS, PROJECT, ROOT, build_wheel, install, python_with, required
-from harness.server import StubServer
+from harness.machines.pythons import (
+    EXTRAS,
+    PROJECT,
+    ROOT,
+    build_wheel,
+    install,
+    python_with,
+    required,
+)
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 
 @pytest.fixture(scope="module")

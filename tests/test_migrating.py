@@ -9,12 +9,12 @@ import subprocess
 from contextlib import closing
 
 import pytest
-from harness import furnished
-from harness.crowd import ETL, JOB, OPTIONS, PUBSUB
+from harness.clients.crowd import ETL, JOB, OPTIONS, PUBSUB
+from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.postgres import Postgres
-from harness.program import PUBQUEUE, Program
-from harness.server import StubServer
+from harness.processes.program import PUBQUEUE, Program
+from harness.servers.stub_server import StubServer
+from harness.stores import furnished
 
 from pubqueue.stores.copying.opening import source_at, target_at
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from harness.documented import ROOT
+from harness.documents.documented import ROOT
 
 from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.model import Column

@@ -1,8 +1,8 @@
 """Each module has a test that proves it, and `PROOFS.md` says which: nothing in that table is out of date."""
 
 import pytest
-from harness import proofs
-from harness.proofs import ROOT, Proof, holds, modules, named, names, reached, table
+from harness.documents import proofs
+from harness.documents.proofs import ROOT, Proof, holds, modules, named, names, reached, table
 
 ROWS = {row.module: row for row in table()}
 BATCH = "core/test_model.py"

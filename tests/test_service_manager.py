@@ -8,13 +8,13 @@ import time
 from queue import SimpleQueue
 
 import pytest
-from harness.asks import a_queue, publishes
 from harness.background import Background
-from harness.facts import NOW
-from harness.live import listener
+from harness.batches.facts import NOW
+from harness.batches.queue_requests import a_queue, publishes
 from harness.patience import TIMEOUT, turns
-from harness.program import Program, write_config
-from harness.server import StubServer
+from harness.processes.program import Program, write_config
+from harness.servers.live import listener
+from harness.servers.stub_server import StubServer
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.watch.watching import Phase

@@ -9,12 +9,12 @@ SLEEPS = {
     # the helper
     "harness/patience.py": 3,
     # the length of a fault, or of work, is what is asked for
-    "harness/relay.py": 1,
+    "harness/servers/relay.py": 1,
     "faults/test_fair_shares.py": 2,
     "faults_run/worker.py": 1,
     "faults_run/workers.py": 1,
     # what a program does every so often, for as long as it lives
-    "harness/suspended.py": 1,
+    "harness/processes/suspended.py": 1,
     "faults_run/disks.py": 1,
     "faults_run/publisher.py": 1,
     "faults_run/run.py": 1,
@@ -67,5 +67,5 @@ def test_nobody_polls_by_hand():
     # a simulated client, and the two programs that do something at each turn
     polls = found(is_poll).keys() - {"harness/patience.py"}
     assert polls <= {name for name in SLEEPS if name.startswith(("simulate/", "faults_run/"))} | {
-        "harness/suspended.py"
+        "harness/processes/suspended.py"
     }

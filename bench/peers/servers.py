@@ -7,8 +7,8 @@ import json
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from harness.ejabberd import Ejabberd
-from harness.live import component
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from bench.peers.service import service
 from pubqueue_demo.prosody import Prosody

@@ -7,14 +7,14 @@ import itertools
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.clients.session import PUBSUB, session
 from harness.patience import TIMEOUT
-from harness.session import PUBSUB, session
 from lxml import etree
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from harness.session import XmppSession
+    from harness.clients.session import XmppSession
     from lxml.etree import _Element
 
 FORM: Final = "jabber:x:data"

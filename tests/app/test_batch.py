@@ -1,10 +1,18 @@
 """One batch: requests in one transaction, then items to whoever is free."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, publishes_all, retracts, touches, unlocks
-from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
-from harness.shell import Shell
-from harness.store_contents import everything, recount
+from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
+from harness.batches.queue_requests import (
+    a_queue,
+    joins,
+    publishes,
+    publishes_all,
+    retracts,
+    touches,
+    unlocks,
+)
+from harness.batches.shell import Shell
+from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 
 from pubqueue.app.dispatcher import MAX_BYTES, MAX_DELIVERIES

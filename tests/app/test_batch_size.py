@@ -3,8 +3,8 @@
 import random
 
 import pytest
-from harness.asks import publishes, retracts, touches, unlocks
-from harness.facts import ANN, BOB, ETL, JOBS
+from harness.batches.facts import ANN, BOB, ETL, JOBS
+from harness.batches.queue_requests import publishes, retracts, touches, unlocks
 
 from pubqueue.app.batch_size import (
     MAX_BATCH_ITEMS,

@@ -6,15 +6,15 @@ import sqlite3
 from functools import partial
 
 import pytest
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
-from harness.inside import connection_of
+from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.batches.inside import connection_of
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.shell import Shell
+from harness.batches.transactions import commits, stages
+from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
-from harness.shell import Shell
-from harness.store_contents import recount
-from harness.store_reader import StoreReader
-from harness.transactions import commits, stages
-from harness.witness import WatchedFace
+from harness.stores.store_contents import recount
+from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
 from pubqueue.app import batch as batch_module

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
-from harness.asks import a_queue, joins, publishes, publishes_all, retracts
-from harness.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
+from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, after, who
+from harness.batches.queue_requests import a_queue, joins, publishes, publishes_all, retracts
+from harness.batches.transactions import APP, commits, in_slices, stages
+from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import TIMEOUT, turns
-from harness.store_reader import StoreReader
-from harness.transactions import APP, commits, in_slices, stages
-from harness.witness import WatchedFace, WatchedStore
+from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module

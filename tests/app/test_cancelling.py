@@ -1,9 +1,9 @@
 """Items are taken out by whoever may retract them, what is not there is named; and dead ones by their reasons, in steps."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, touches, unlocks
-from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
+from harness.batches.queue_requests import a_queue, joins, publishes, touches, unlocks
+from harness.batches.shell import Shell
 
 from pubqueue.app.facts.queue import settling
 from pubqueue.app.facts.reading import inspecting, reading, retrieving

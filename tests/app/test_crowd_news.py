@@ -3,12 +3,12 @@
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.asks import joins, publishes, retracts
-from harness.facts import ANN, BOSS, ETL, JOBS, NOW, who
+from harness.batches.facts import ANN, BOSS, ETL, JOBS, NOW, who
+from harness.batches.queue_requests import joins, publishes, retracts
+from harness.batches.shell import Shell
+from harness.batches.transactions import commits, committed, in_slices, stages
+from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import TIMEOUT, until
-from harness.shell import Shell
-from harness.transactions import commits, committed, in_slices, stages
-from harness.witness import WatchedFace, WatchedStore
 from msgspec.structs import replace
 
 from pubqueue.app.broker import Broker

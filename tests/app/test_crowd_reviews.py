@@ -1,9 +1,9 @@
 """When a node is closed to some of a crowd, the crowd is looked through page by page, whatever happens meanwhile."""
 
 import pytest
-from harness.asks import joins, publishes
-from harness.facts import ANN, BOSS, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOSS, JOBS, who
+from harness.batches.queue_requests import joins, publishes
+from harness.batches.shell import Shell
 from msgspec.structs import replace
 
 from pubqueue.app.facts.nodes import large_audience as pages

@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import BOSS, ETL, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import BOSS, ETL, JOBS, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.shell import Shell
 from msgspec.structs import replace
 
 from pubqueue.app import dispatcher

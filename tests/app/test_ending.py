@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from harness.asks import a_queue, publishes
-from harness.facts import BOSS, NOW, who
+from harness.batches.facts import BOSS, NOW, who
+from harness.batches.queue_requests import a_queue, publishes
 from harness.patience import TIMEOUT, turns
 from structlog.testing import capture_logs
 

@@ -5,10 +5,10 @@ import threading
 from collections import Counter
 
 import pytest
-from harness.asks import a_queue
-from harness.facts import BOSS, JOBS, who
+from harness.batches.facts import BOSS, JOBS, who
+from harness.batches.queue_requests import a_queue
+from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT, until
-from harness.witness import WatchedFace
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 

@@ -1,9 +1,9 @@
 """Groups, in batches on a store: who is handed out when, whatever becomes of those before."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOB, BOSS, ETL, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.shell import Shell
 
 from pubqueue.app.facts.transactions import committing
 from pubqueue.core.decision import Published, Refusal, Refused

@@ -1,10 +1,10 @@
 """Who holds very much and leaves, or is dismissed: its locks end slice by slice, and others are served in between."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
-from harness.shell import Shell
-from harness.witness import WatchedFace, WatchedStore
+from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.shell import Shell
+from harness.batches.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
 from pubqueue.app import broker as broker_module

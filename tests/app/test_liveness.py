@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOB, EVE, JOBS
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOB, EVE, JOBS
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.shell import Shell
 
 from pubqueue.core.model import ItemId, State
 from pubqueue.core.queue.expire import MAX_TIMEOUTS, Expire

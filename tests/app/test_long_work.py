@@ -1,7 +1,7 @@
 """Long work between two slices: what is resumed is begun once, however often somebody looks for it."""
 
 import pytest
-from harness.facts import JOBS
+from harness.batches.facts import JOBS
 
 from pubqueue.app.sliced_work import LongWork
 from pubqueue.core.decision import Decision, Done

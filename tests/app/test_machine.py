@@ -9,11 +9,11 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import BOSS, ETL, JOBS, who
-from harness.replay import reported, there
-from harness.shell import Shell
-from harness.store_contents import ALL, misweighed, out_of_step, recount
+from harness.batches.facts import BOSS, ETL, JOBS, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.shell import Shell
+from harness.stores.replay import reported, there
+from harness.stores.store_contents import ALL, misweighed, out_of_step, recount
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

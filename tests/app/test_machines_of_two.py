@@ -6,9 +6,9 @@ And on two stores at once, of which each has to decide, hand out and keep what t
 import pytest
 from app.test_machine import Queue
 from app.test_transaction_machine import InSlices, Transactions
-from harness.both_shells import BothShells
-from harness.shell import Shell
-from harness.two_shells import PostgresShell, TwoShells, on_memory
+from harness.batches.both_shells import BothShells
+from harness.batches.shell import Shell
+from harness.batches.two_shells import PostgresShell, TwoShells, on_memory
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, run_state_machine_as_test

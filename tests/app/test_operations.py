@@ -1,7 +1,7 @@
 """The table of operations: each row can be asked, answered, carried as text, and logged."""
 
 import pytest
-from harness.facts import NIGHTLY, NOW, who
+from harness.batches.facts import NIGHTLY, NOW, who
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -1,9 +1,9 @@
 """What an operator hears: who comes and goes, and which items died of what; never what is in them."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOSS, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOSS, JOBS, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.shell import Shell
 from structlog.testing import capture_logs
 
 from pubqueue.app.watch.operator_log import ONE_BY_ONE, log_decisions

@@ -4,10 +4,10 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOB, JOBS
+from harness.batches.facts import ANN, BOB, JOBS
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT, until
-from harness.witness import WatchedFace
 from simulate import virtual_time
 from structlog.testing import capture_logs
 

@@ -1,9 +1,9 @@
 """What those who run queues are shown is what is there, bounded; and how much was done of late."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.shell import Shell
 
 from pubqueue.app.facts.reading import inspecting, reading
 from pubqueue.app.watch import throughput

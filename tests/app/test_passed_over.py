@@ -1,9 +1,9 @@
 """Items whose life is over, and for which the reaper has not come yet, are passed over: so many in a batch, and each once."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOB, JOBS
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOB, JOBS
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.shell import Shell
 
 from pubqueue.app import dispatcher
 from pubqueue.core.model import ItemId

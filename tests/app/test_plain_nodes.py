@@ -1,9 +1,9 @@
 """Plain nodes through the shell: whose turn it is to be told, nodes that have moved, nodes made by a publish."""
 
 import pytest
-from harness.asks import publishes
-from harness.facts import BOSS, ETL, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import BOSS, ETL, JOBS, who
+from harness.batches.queue_requests import publishes
+from harness.batches.shell import Shell
 from msgspec.structs import replace
 
 from pubqueue.app.facts.nodes import large_audience as pages

@@ -1,12 +1,12 @@
 """Presence and bounces that meet a store which cannot write: kept, merged, and tried until it takes them."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOB, JOBS, NOW
-from harness.inside import kept_presence
+from harness.batches.facts import ANN, BOB, JOBS, NOW
+from harness.batches.inside import kept_presence
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import until
-from harness.store_reader import StoreReader
-from harness.witness import WatchedFace, WatchedStore
+from harness.stores.store_reader import StoreReader
 
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker

@@ -1,9 +1,9 @@
 """Who may do what to a node: every cell of XEP-0060's table 1, asked of rules and store together."""
 
 import pytest
-from harness.asks import joins, publishes, retracts
-from harness.facts import BOSS, ETL, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import BOSS, ETL, JOBS, who
+from harness.batches.queue_requests import joins, publishes, retracts
+from harness.batches.shell import Shell
 
 from pubqueue.core.decision import (
     Refusal,

@@ -1,11 +1,11 @@
 """An account keeps no more here than it may: who pays for what, what is refused, and that nothing is lost by it."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOSS, ETL, EVE, JOBS, draft, who
-from harness.shell import Shell
-from harness.store_contents import misweighed, out_of_step, recount
-from harness.transactions import commits, in_slices, stages
+from harness.batches.facts import ANN, BOSS, ETL, EVE, JOBS, draft, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.shell import Shell
+from harness.batches.transactions import commits, in_slices, stages
+from harness.stores.store_contents import misweighed, out_of_step, recount
 
 from pubqueue.app.store.rows import HOLDINGS
 from pubqueue.core.decision import Created, Done, Emptied, Published, Redriven, Refusal, Refused

@@ -5,12 +5,12 @@ from time import monotonic
 
 import pytest
 from app.test_reaper import Notes
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOSS, JOBS, NOW, after, who
+from harness.batches.facts import ANN, BOSS, JOBS, NOW, after, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.shell import Shell
+from harness.batches.two_shells import PostgresShell
+from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
-from harness.shell import Shell
-from harness.two_shells import PostgresShell
-from harness.witness import WatchedFace
 
 from pubqueue.app.batch import run
 from pubqueue.app.broker import Broker

@@ -13,10 +13,10 @@ from bench.pause_loads_reading import (
     lay_long_queue,
     lay_many_nodes,
 )
-from harness.asks import joins
-from harness.facts import ANN, BOSS, EVE, NOW, who
-from harness.inside import connection_of, reader_of
-from harness.witness import WatchedFace
+from harness.batches.facts import ANN, BOSS, EVE, NOW, who
+from harness.batches.inside import connection_of, reader_of
+from harness.batches.queue_requests import joins
+from harness.batches.witness import WatchedFace
 
 from pubqueue.app import dispatcher
 from pubqueue.app.broker import Broker

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import count
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, JOBS, NOW, after
-from harness.inside import cache_of, connection_of
+from harness.batches.facts import ANN, JOBS, NOW, after
+from harness.batches.inside import cache_of, connection_of
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import TIMEOUT, turns, until
-from harness.rows import needs_of
-from harness.store_reader import StoreReader
-from harness.witness import WatchedFace, WatchedStore
+from harness.stores.rows import needs_of
+from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
 from pubqueue.app import rules

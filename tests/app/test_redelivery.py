@@ -1,9 +1,9 @@
 """After a crash: what was locked and may never have been told is sent again, to whom it is locked."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOB, NOW
-from harness.witness import WatchedFace
+from harness.batches.facts import ANN, BOB, NOW
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.notify.redelivery import LAG

@@ -1,10 +1,10 @@
 """A setting that names another node is judged like a publish there: when it is set, and at each death."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, unlocks
-from harness.facts import ANN, BOSS, ETL, EVE, JOBS, who
-from harness.shell import Shell
-from harness.store_contents import recount
+from harness.batches.facts import ANN, BOSS, ETL, EVE, JOBS, who
+from harness.batches.queue_requests import a_queue, joins, publishes, unlocks
+from harness.batches.shell import Shell
+from harness.stores.store_contents import recount
 
 from pubqueue.core.decision import Created, Declared, Done, Redriven, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, Principal, State

@@ -1,8 +1,8 @@
 """What is remembered between batches has a bound in bytes, for names and addresses are as long as strangers like."""
 
 import pytest
-from harness.facts import EVE, who
-from harness.shell import Shell
+from harness.batches.facts import EVE, who
+from harness.batches.shell import Shell
 
 from pubqueue.app.store.rows import AFFILIATIONS
 from pubqueue.app.working_set import row_cache

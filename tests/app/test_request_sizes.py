@@ -3,9 +3,9 @@
 from typing import get_args
 
 import pytest
-from harness.asks import a_queue, publishes, retracts, touches, unlocks
-from harness.facts import ANN, BOSS, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOSS, JOBS, who
+from harness.batches.queue_requests import a_queue, publishes, retracts, touches, unlocks
+from harness.batches.shell import Shell
 
 from pubqueue.app import rules
 from pubqueue.app.working_set.working_set import WorkingSet

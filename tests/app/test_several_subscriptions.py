@@ -1,9 +1,9 @@
 """Several subscriptions of one JID, as batches make and tell them: what it is told is what its subscriptions ask for."""
 
 import pytest
-from harness.asks import publishes, retracts
-from harness.facts import ANN, BOB, BOSS, JOBS, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOB, BOSS, JOBS, who
+from harness.batches.queue_requests import publishes, retracts
+from harness.batches.shell import Shell
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

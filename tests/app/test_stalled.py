@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from harness.asks import a_queue, publishes
-from harness.facts import BOSS, NOW, who
-from harness.inside import kept_presence
+from harness.batches.facts import BOSS, NOW, who
+from harness.batches.inside import kept_presence
+from harness.batches.queue_requests import a_queue, publishes
 
 from pubqueue.app import stall_guard
 from pubqueue.app.broker import Broker

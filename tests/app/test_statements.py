@@ -12,11 +12,11 @@ from itertools import groupby
 from typing import NamedTuple
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import NOW
-from harness.inside import connection_of
-from harness.transactions import stages
-from harness.witness import WatchedFace
+from harness.batches.facts import NOW
+from harness.batches.inside import connection_of
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.transactions import stages
+from harness.batches.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.store.ports import Store, Transaction

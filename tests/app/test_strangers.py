@@ -3,11 +3,11 @@
 from itertools import islice
 
 import pytest
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOB, JOBS, NOW
-from harness.inside import cache_of
-from harness.store_reader import StoreReader
-from harness.witness import WatchedFace, WatchedStore
+from harness.batches.facts import ANN, BOB, JOBS, NOW
+from harness.batches.inside import cache_of
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.witness import WatchedFace, WatchedStore
+from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.notify.newcomers import BESIDE, MAX_BYTES, MAX_RESOURCES, Newcomers

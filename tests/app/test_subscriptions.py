@@ -1,9 +1,9 @@
 """Subscriptions that wait, and leases, as a batch does them: what is handed out, and how much is done at once."""
 
 import pytest
-from harness.asks import joins, publishes
-from harness.facts import ANN, BOSS, ETL, JOBS, after, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOSS, ETL, JOBS, after, who
+from harness.batches.queue_requests import joins, publishes
+from harness.batches.shell import Shell
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 

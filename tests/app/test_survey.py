@@ -3,9 +3,9 @@
 import math
 
 import pytest
-from harness.asks import a_queue, joins, publishes, unlocks
-from harness.facts import ANN, BOSS, ETL, EVE, JOBS, NOW, after, queue, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOSS, ETL, EVE, JOBS, NOW, after, queue, who
+from harness.batches.queue_requests import a_queue, joins, publishes, unlocks
+from harness.batches.shell import Shell
 from msgspec.structs import replace
 
 from pubqueue.app.facts.reading import reading

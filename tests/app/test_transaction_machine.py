@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, JOBS
-from harness.replay import reported, there
-from harness.shell import Shell
-from harness.store_contents import misweighed, out_of_step, recount
-from harness.transactions import aborts, commits, in_slices, left_over, stages
+from harness.batches.facts import ANN, JOBS
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.shell import Shell
+from harness.batches.transactions import aborts, commits, in_slices, left_over, stages
+from harness.stores.replay import reported, there
+from harness.stores.store_contents import misweighed, out_of_step, recount
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

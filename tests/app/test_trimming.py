@@ -1,9 +1,9 @@
 """A node whose settings were narrowed is trimmed slice by slice, whatever happens meanwhile (XEP-0060 16.4.4)."""
 
 import pytest
-from harness.asks import publishes
-from harness.facts import ANN, BOSS, JOBS, NOW, after, who
-from harness.shell import Shell
+from harness.batches.facts import ANN, BOSS, JOBS, NOW, after, who
+from harness.batches.queue_requests import publishes
+from harness.batches.shell import Shell
 
 from pubqueue.app.store.listings import ItemIds, Trims
 from pubqueue.core.decision import Done

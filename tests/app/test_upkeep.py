@@ -4,9 +4,9 @@ import asyncio
 from unittest import mock
 
 import pytest
-from harness.facts import BOSS, NOW, who
+from harness.batches.facts import BOSS, NOW, who
+from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import turns, until
-from harness.witness import WatchedFace, WatchedStore
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 

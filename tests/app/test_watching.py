@@ -1,8 +1,8 @@
 """Who watches the service cannot harm it."""
 
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOSS, NOW, who
-from harness.witness import WatchedFace
+from harness.batches.facts import ANN, BOSS, NOW, who
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.witness import WatchedFace
 from structlog.testing import capture_logs
 
 from pubqueue.app.broker import Broker

@@ -3,7 +3,7 @@
 from typing import get_args
 
 import pytest
-from harness.facts import ANN, BOB, ETL, JOBS, NOW, after, draft, held, waiting, window
+from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, after, draft, held, waiting, window
 from msgspec.structs import replace
 
 from pubqueue.core import after as a

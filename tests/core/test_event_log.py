@@ -3,7 +3,7 @@
 from typing import get_args
 
 import pytest
-from harness.facts import (
+from harness.batches.facts import (
     ANN,
     BOB,
     BOSS,

@@ -1,5 +1,5 @@
 import pytest
-from harness.facts import after, queue, waiting
+from harness.batches.facts import after, queue, waiting
 
 from pubqueue.core import lifecycle
 from pubqueue.core.lifecycle import NEXT, Transition, backoff, exhausted

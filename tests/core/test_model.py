@@ -1,5 +1,5 @@
 import pytest
-from harness.facts import NOW
+from harness.batches.facts import NOW
 
 from pubqueue.core.addresses import account_of, covers
 from pubqueue.core.model import Jid, Principal, digest, later, seconds

@@ -1,7 +1,7 @@
 """What an account may keep: the rule, cell by cell, and what each change counts for."""
 
 import pytest
-from harness.facts import JOBS, NOW, draft, queue
+from harness.batches.facts import JOBS, NOW, draft, queue
 from msgspec.structs import replace
 
 from pubqueue.core.after import after

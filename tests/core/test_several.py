@@ -1,7 +1,7 @@
 """Several subscriptions of one JID to one node: what they are together, and how each is found (XEP-0060 6.1.6)."""
 
 import pytest
-from harness.facts import ANN, BOB, JOBS, after, window
+from harness.batches.facts import ANN, BOB, JOBS, after, window
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

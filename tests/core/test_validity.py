@@ -1,7 +1,7 @@
 """What a request has to be, whatever is stored: each bound at its edge, on both sides."""
 
 import pytest
-from harness.facts import ETL, JOBS, draft, who
+from harness.batches.facts import ETL, JOBS, draft, who
 
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Millis, NodeName

@@ -1,7 +1,7 @@
 """Where the program keeps its queues: each test that asks runs on both."""
 
 import pytest
-from harness.kept import KeptInFile, KeptInPostgres
+from harness.stores.kept import KeptInFile, KeptInPostgres
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

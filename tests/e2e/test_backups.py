@@ -9,12 +9,12 @@ import sqlite3
 from contextlib import AsyncExitStack, closing, suppress
 
 import pytest
-from harness.ejabberd import Ejabberd
-from harness.live import listener
+from harness.clients.session import PUBSUB, SERVICE, condition, session
+from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.postgres import Postgres
-from harness.program import PUBQUEUE, Program, write_config
-from harness.session import PUBSUB, SERVICE, condition, session
+from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import listener
 
 from pubqueue_demo.prosody import Prosody
 

@@ -2,9 +2,9 @@
 
 import pytest
 import pytest_asyncio
-from harness.at_a_terminal import Operator
-from harness.live import component
-from harness.pythons import build_wheel, install, python_with, required
+from harness.machines.pythons import build_wheel, install, python_with, required
+from harness.operators.at_a_terminal import Operator
+from harness.servers.live import component
 
 from pubqueue.cli import COMMANDS
 from pubqueue_demo.prosody import Prosody

@@ -12,7 +12,7 @@ from bench.places import PLACES
 from bench.report import spread
 from bench.stanzas import SIX, sizes
 from click.testing import CliRunner
-from harness.recount import recount
+from harness.stores.recount import recount
 
 pytestmark = pytest.mark.e2e
 

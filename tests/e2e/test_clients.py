@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 import slixmpp
-from harness.live import component
-from harness.packaged import needs
+from harness.clients.session import PUBSUB, SERVICE, condition, session
+from harness.machines.packaged import needs
+from harness.operators.terminal import terminal
 from harness.patience import TIMEOUT
-from harness.session import PUBSUB, SERVICE, condition, session
-from harness.terminal import terminal
+from harness.servers.live import component
 from lxml import etree
 
 from pubqueue_demo.prosody import Prosody

@@ -10,9 +10,9 @@ import aioxmpp.forms.xso as forms
 import aioxmpp.pubsub.xso as pubsub
 import pytest
 from aioxmpp.errors import ErroneousStanza, XMPPCancelError
-from harness.ejabberd import Ejabberd
-from harness.live import component
 from harness.patience import TIMEOUT
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue_demo.prosody import Prosody
 

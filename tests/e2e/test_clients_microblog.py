@@ -1,11 +1,11 @@
 """Libervia's command line, unmodified: a microblog (XEP-0277) in a node of ours, behind both servers."""
 
 import pytest
-from harness.ejabberd import Ejabberd
-from harness.libervia import libervia
-from harness.live import component
-from harness.packaged import needs
-from harness.session import PUBSUB, SERVICE, session
+from harness.clients.libervia import libervia
+from harness.clients.session import PUBSUB, SERVICE, session
+from harness.machines.packaged import needs
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue_demo.prosody import Prosody
 

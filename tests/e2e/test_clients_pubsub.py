@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import slixmpp
-from harness.ejabberd import Ejabberd
-from harness.live import component
 from harness.patience import TIMEOUT
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 from slixmpp.exceptions import IqError
 from slixmpp.plugins.xep_0060.pubsub import XEP_0060
 

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from harness.live import JOBS, component
-from harness.packaged import needs
+from harness.clients.session import PUBSUB, SERVICE, session
+from harness.machines.packaged import needs
 from harness.patience import TIMEOUT
-from harness.session import PUBSUB, SERVICE, session
-from harness.tls import secure
+from harness.servers.live import JOBS, component
+from harness.servers.tls import secure
 
 from pubqueue_demo.prosody import Prosody
 

@@ -2,9 +2,9 @@
 
 import pytest
 from e2e.test_clients_pubsub import PUBSUB, SERVICE, WORK, ids, person
-from harness.documented import blocks
-from harness.ejabberd import Ejabberd
-from harness.live import component
+from harness.documents.documented import blocks
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 from slixmpp.exceptions import IqError
 from slixmpp.xmlstream import ET
 

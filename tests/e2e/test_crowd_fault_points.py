@@ -9,10 +9,10 @@ import sys
 from contextlib import suppress
 
 import pytest
-from harness import doomed
 from harness.patience import LOOK, TIMEOUT, until
-from harness.program import Program, write_config
-from harness.server import StubServer
+from harness.processes import doomed
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 SERVICE, BOSS = "queue.localhost", "boss@localhost/desk"
 PUBSUB = "http://jabber.org/protocol/pubsub"

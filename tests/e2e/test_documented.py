@@ -10,8 +10,8 @@ import tomllib
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.client import Client
-from harness.documented import (
+from harness.clients.client import Client
+from harness.documents.documented import (
     DOMAIN,
     ELSEWHERE,
     FOLLOWED,
@@ -21,7 +21,7 @@ from harness.documented import (
     blocks,
 )
 from harness.patience import TIMEOUT
-from harness.program import Program
+from harness.processes.program import Program
 
 from pubqueue.config.settings import load
 from pubqueue_demo.prosody import Prosody

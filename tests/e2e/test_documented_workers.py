@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from harness.documented import ROOT, blocks
-from harness.live import component
+from harness.documents.documented import ROOT, blocks
 from harness.patience import TIMEOUT
-from harness.program import PUBQUEUE
+from harness.processes.program import PUBQUEUE
+from harness.servers.live import component
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from pubqueue.cli.worker import worker as command

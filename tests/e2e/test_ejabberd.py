@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import slixmpp
-from harness import ejabberd
-from harness.ejabberd import Ejabberd, EjabberdError
 from harness.patience import TIMEOUT
+from harness.servers import ejabberd
+from harness.servers.ejabberd import Ejabberd, EjabberdError
 
 from pubqueue_demo.prosody import free_ports
 

@@ -10,11 +10,11 @@ import xml.etree.ElementTree as ET
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from harness import doomed
 from harness.patience import TIMEOUT
-from harness.program import Program, write_config
-from harness.replay import WAITS
-from harness.server import StubServer
+from harness.processes import doomed
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
+from harness.stores.replay import WAITS
 
 ITEMS = [f"i{number}" for number in range(40)]
 SERVICE = "queue.localhost"

@@ -11,7 +11,7 @@ from faults_run.__main__ import main
 from faults_run.notes import Notes
 from faults_run.plan import OF_DATABASES, OF_DISKS, ROUND, Plan
 from faults_run.run import RunResult
-from harness.recount import Count
+from harness.stores.recount import Count
 
 
 @pytest.mark.e2e

@@ -12,9 +12,9 @@ from collections import Counter
 
 import pytest
 from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, reported, trading
-from harness import doomed
 from harness.patience import TIMEOUT
-from harness.program import Program, write_config
+from harness.processes import doomed
+from harness.processes.program import Program, write_config
 
 GROUPS = 4
 

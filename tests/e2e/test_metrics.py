@@ -4,13 +4,13 @@ from contextlib import AsyncExitStack, nullcontext
 
 import aiohttp
 import pytest
-from harness.ejabberd import Ejabberd
-from harness.live import listener
+from harness.clients.session import PUBSUB, SERVICE, condition, session
+from harness.databases.postgres import Postgres
+from harness.operators.metrics_reader import Watcher
 from harness.patience import TIMEOUT
-from harness.postgres import Postgres
-from harness.program import Program, write_config
-from harness.session import PUBSUB, SERVICE, condition, session
-from harness.watcher import Watcher
+from harness.processes.program import Program, write_config
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import listener
 
 from pubqueue_demo.prosody import Prosody, free_ports
 

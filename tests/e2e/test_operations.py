@@ -8,15 +8,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import pytest_asyncio
-from harness.at_a_terminal import Operator
-from harness.documented import BLOCK, ROOT
-from harness.ejabberd import Ejabberd
-from harness.live import component, listener
+from harness.clients.session import PUBSUB, condition, session
+from harness.documents.documented import BLOCK, ROOT
+from harness.operators.at_a_terminal import Operator
+from harness.operators.terminal import terminal
 from harness.patience import TIMEOUT
-from harness.program import PUBQUEUE, Program, write_config
-from harness.session import PUBSUB, condition, session
-from harness.terminal import terminal
-from harness.tls import secure
+from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component, listener
+from harness.servers.tls import secure
 
 from pubqueue.app.management.deaths import DEAD, REASONS
 from pubqueue.app.management.items import EVENTS, ITEMS, PEEK

@@ -3,13 +3,13 @@
 from contextlib import AsyncExitStack, nullcontext
 
 import pytest
-from harness.browser import CHANGE, LOOK, chromium, log_in, visit
-from harness.ejabberd import Ejabberd
-from harness.live import listener
-from harness.packaged import needs
-from harness.postgres import Postgres
-from harness.program import Program, write_config
-from harness.session import PUBSUB, SERVICE, condition, session
+from harness.clients.session import PUBSUB, SERVICE, condition, session
+from harness.databases.postgres import Postgres
+from harness.machines.packaged import needs
+from harness.operators.browser import CHANGE, LOOK, chromium, log_in, visit
+from harness.processes.program import Program, write_config
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import listener
 
 from pubqueue_demo.prosody import Prosody, free_ports
 

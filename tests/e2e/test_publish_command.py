@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 import pytest_asyncio
-from harness.at_a_terminal import Operator
-from harness.live import component
+from harness.operators.at_a_terminal import Operator
 from harness.patience import TIMEOUT
+from harness.servers.live import component
 
 from pubqueue_demo.prosody import Prosody
 

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 import pytest_asyncio
-from harness.ejabberd import Ejabberd
-from harness.inside import close_pipes, connection_keeper, cut
-from harness.live import component
+from harness.batches.inside import close_pipes, connection_keeper, cut
 from harness.patience import LOOK, TIMEOUT, until
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue import (
     BlockingPublisher,

@@ -7,9 +7,9 @@ from xml.etree.ElementTree import Element
 import pytest
 import pytest_asyncio
 import slixmpp
-from harness.ejabberd import Ejabberd
-from harness.live import component
 from harness.patience import TIMEOUT
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 from slixmpp.exceptions import IqError
 
 from pubqueue_demo.prosody import Prosody

@@ -1,6 +1,6 @@
 """docs/operations/rehearsal.md is followed, with a real Prometheus: a worker fails, is found out, mended, and the queue drains.
 
-Prometheus has the configuration of docs/operations/monitoring.md and the alert rules of this repository (`harness.prometheus`).
+Prometheus has the configuration of docs/operations/monitoring.md and the alert rules of this repository (`harness.operators.prometheus`).
 """
 
 import os
@@ -11,14 +11,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from harness.browser import CHANGE, chromium, log_in, visit
-from harness.documented import DOCUMENTED_AT, DOMAIN, ROOT, blocks
-from harness.ejabberd import Ejabberd
-from harness.followed import File, Step, Terminals, steps
-from harness.live import listener
-from harness.packaged import needs
-from harness.program import Program, write_config
-from harness.prometheus import prometheus
+from harness.documents.documented import DOCUMENTED_AT, DOMAIN, ROOT, blocks
+from harness.documents.followed import File, Step, Terminals, steps
+from harness.machines.packaged import needs
+from harness.operators.browser import CHANGE, chromium, log_in, visit
+from harness.operators.prometheus import prometheus
+from harness.processes.program import Program, write_config
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import listener
 
 from pubqueue_demo.prosody import Prosody, free_ports
 

@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
-from harness.client import Client
-from harness.ejabberd import Ejabberd
-from harness.live import component
+from harness.clients.client import Client
 from harness.patience import TIMEOUT
-from harness.server import parse
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
+from harness.servers.stub_server import parse
 
 pytestmark = [pytest.mark.e2e]
 

@@ -7,12 +7,12 @@ import signal
 import sys
 
 import pytest
-from harness import doomed
-from harness.ejabberd import Ejabberd
-from harness.live import component
-from harness.program import Program, write_config
-from harness.server import StubServer
-from harness.ticking import NODE, ticks
+from harness.processes import doomed
+from harness.processes.program import Program, write_config
+from harness.processes.ticking import NODE, ticks
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
+from harness.servers.stub_server import StubServer
 
 MISSED = 12
 POINTS = ("begun", "decided", "applied", "dispatched", "written", "committed", "answering")

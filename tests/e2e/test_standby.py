@@ -5,10 +5,10 @@ import signal
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 
 import pytest
-from harness.live import listener
-from harness.postgres import Postgres
-from harness.program import Program, write_config
-from harness.session import PUBSUB, condition, session
+from harness.clients.session import PUBSUB, condition, session
+from harness.databases.postgres import Postgres
+from harness.processes.program import Program, write_config
+from harness.servers.live import listener
 
 from pubqueue_demo.prosody import Prosody
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from faults_run.publisher import Publisher
-from harness import doomed
-from harness.ejabberd import Ejabberd
-from harness.live import listener
-from harness.postgres import Postgres
-from harness.program import Program, write_config
-from harness.session import PUBSUB, condition, session
+from harness.clients.session import PUBSUB, condition, session
+from harness.databases.postgres import Postgres
+from harness.processes import doomed
+from harness.processes.program import Program, write_config
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import listener
 
 NODE = """
 [[node]]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from harness.inside import close_pipes
-from harness.live import component
+from harness.batches.inside import close_pipes
 from harness.patience import TIMEOUT
-from harness.queue_service import QueueService
+from harness.servers.live import component
+from harness.servers.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
 

@@ -7,11 +7,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, JOBS, NOW
+from harness.batches.facts import ANN, JOBS, NOW
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.toy_face import LineFace
 from harness.patience import TIMEOUT
-from harness.store_reader import StoreReader
-from harness.toy_face import LineFace
+from harness.stores.store_reader import StoreReader
 
 from pubqueue import wiring
 from pubqueue.app.broker import Broker

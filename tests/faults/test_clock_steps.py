@@ -5,12 +5,12 @@ import itertools
 import sys
 
 import pytest
-from harness import shifted
-from harness.crowd import crowd
-from harness.program import Program, write_config
-from harness.recount import recount
-from harness.server import StubServer
-from harness.shifted import set_clock
+from harness.clients.crowd import crowd
+from harness.processes import shifted
+from harness.processes.program import Program, write_config
+from harness.processes.shifted import set_clock
+from harness.servers.stub_server import StubServer
+from harness.stores.recount import recount
 
 NODE = """
 [[node]]

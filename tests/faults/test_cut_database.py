@@ -7,14 +7,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.transactions import MORE, aborts, commits, in_slices, stages
+from harness.batches.witness import WatchedFace
+from harness.databases.postgres_cuts import CutWire
 from harness.patience import TIMEOUT
-from harness.postgres_cuts import CutWire
-from harness.replay import Replay, there
-from harness.store_contents import ALL, contents, recount, subscribers
-from harness.transactions import MORE, aborts, commits, in_slices, stages
-from harness.witness import WatchedFace
+from harness.stores.replay import Replay, there
+from harness.stores.store_contents import ALL, contents, recount, subscribers
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.store.listings import Events

@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from harness.crowd import ETL, PUBSUB, SERVICE, crowd
-from harness.program import Program, write_config
-from harness.recount import recount
-from harness.server import StubServer
+from harness.clients.crowd import ETL, PUBSUB, SERVICE, crowd
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
+from harness.stores.recount import recount
 
 NODE = """
 [[node]]

@@ -4,8 +4,8 @@ import asyncio
 from contextlib import suppress
 
 from harness.patience import TIMEOUT
-from harness.program import Program, write_config
-from harness.server import StubServer
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 from pubqueue.app.store.listings import ItemIds
 from pubqueue.core.model import NodeName

@@ -5,12 +5,12 @@ import random
 from contextlib import AsyncExitStack
 
 import pytest
-from harness.crowd import crowd
-from harness.postgres_recount import recount_postgres
-from harness.program import Program, write_config
-from harness.recount import recount
-from harness.server import StubServer
-from harness.shared_server import SharedServer
+from harness.clients.crowd import crowd
+from harness.processes.program import Program, write_config
+from harness.servers.shared_server import SharedServer
+from harness.servers.stub_server import StubServer
+from harness.stores.postgres_recount import recount_postgres
+from harness.stores.recount import recount
 
 NODE = """
 [[node]]

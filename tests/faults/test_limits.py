@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 import pytest_asyncio
-from harness.ejabberd import Ejabberd
-from harness.live import component
-from harness.session import PUBSUB, SERVICE, condition, session
+from harness.clients.session import PUBSUB, SERVICE, condition, session
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue_demo.prosody import Prosody
 

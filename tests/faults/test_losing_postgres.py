@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-from harness.crowd import Crowd, crowd
-from harness.losing import BEE, NODE, WASP, Stubborn, count
-from harness.postgres import Postgres
-from harness.program import Program, write_config
-from harness.server import StubServer
-from harness.small_disk import SmallDisk
-from harness.standby import Standby, wait_for_standbys
+from harness.clients.crowd import Crowd, crowd
+from harness.clients.store_lost import BEE, NODE, WASP, Stubborn, count
+from harness.databases.postgres import Postgres
+from harness.databases.small_disk import SmallDisk
+from harness.databases.standby import Standby, wait_for_standbys
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 LARGE = f"<job xmlns='x'>{random.Random(1).randbytes(50_000).hex()}</job>"
 """More than fits into what is left of a page, and cannot be made smaller by much."""

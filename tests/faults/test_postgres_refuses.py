@@ -7,12 +7,12 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
-from harness.crowd import crowd
-from harness.losing import BEE, NODE, WAIT, Stubborn, count
+from harness.clients.crowd import crowd
+from harness.clients.store_lost import BEE, NODE, WAIT, Stubborn, count
+from harness.databases.postgres import Postgres
 from harness.patience import until
-from harness.postgres import Postgres
-from harness.program import Program, write_config
-from harness.server import StubServer
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 FEW = {"max_connections": "12", "superuser_reserved_connections": "3", "max_wal_senders": "0"}
 OURS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pubqueue'"

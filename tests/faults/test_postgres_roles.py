@@ -6,11 +6,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from harness.crowd import ETL, crowd
-from harness.losing import BEE, NODE, Stubborn, count
-from harness.postgres import Postgres
-from harness.program import PUBQUEUE, Program, write_config
-from harness.server import StubServer
+from harness.clients.crowd import ETL, crowd
+from harness.clients.store_lost import BEE, NODE, Stubborn, count
+from harness.databases.postgres import Postgres
+from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.servers.stub_server import StubServer
 
 SECRET = "s3cr3t-pa55word"
 WRONG = "wr0ng-pa55word"

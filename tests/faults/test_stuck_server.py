@@ -5,11 +5,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from harness.crowd import crowd
+from harness.clients.crowd import crowd
 from harness.patience import until
-from harness.program import Program, write_config
-from harness.recount import recount
-from harness.server import StubServer
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
+from harness.stores.recount import recount
 
 NODE = """
 [[node]]

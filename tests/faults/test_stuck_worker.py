@@ -1,11 +1,11 @@
 """A worker stops reading: its server keeps what is for it, everybody else is served, and then it may go on."""
 
 import pytest
-from harness.ejabberd import Ejabberd
-from harness.ledger import Ledger
-from harness.live import component
-from harness.recount import recount
-from harness.session import PUBSUB, SERVICE, condition, session
+from harness.clients.ledger import Ledger
+from harness.clients.session import PUBSUB, SERVICE, condition, session
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
+from harness.stores.recount import recount
 
 from pubqueue_demo.prosody import Prosody
 

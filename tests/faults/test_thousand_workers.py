@@ -4,10 +4,10 @@ import asyncio
 import random
 
 import pytest
-from harness.crowd import crowd
-from harness.program import Program, write_config
-from harness.recount import recount
-from harness.server import StubServer
+from harness.clients.crowd import crowd
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
+from harness.stores.recount import recount
 
 NODE = """
 [[node]]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from harness.ejabberd import Ejabberd
-from harness.live import component
 from harness.patience import until
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from faults_run.disks import refuse
 from faults_run.notes import Notes
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from harness.program import Program
-    from harness.recount import Count
+    from harness.processes.program import Program
+    from harness.stores.recount import Count
 
 SERVERS: Final = {"prosody": Prosody, "ejabberd": Ejabberd}
 LOOK: Final = 0.05

@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import psycopg
-from harness.postgres import Postgres, other_user
-from harness.postgres_kills import children, kill_all, kill_session
-from harness.postgres_recount import events, recount_postgres
-from harness.recount import recount
+from harness.databases.postgres import Postgres, other_user
+from harness.databases.postgres_kills import children, kill_all, kill_session
+from harness.stores.postgres_recount import events, recount_postgres
+from harness.stores.recount import recount
 
 from faults_run.plan import Fault
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from harness.recount import Count
+    from harness.stores.recount import Count
 
 
 SIZE_QUERY: Final = """

@@ -14,7 +14,7 @@ from harness.patience import until
 from pubqueue_demo.process import Child, ChildError, spawn
 
 if TYPE_CHECKING:
-    from harness.ejabberd import Ejabberd
+    from harness.servers.ejabberd import Ejabberd
 
     from faults_run.notes import Notes
     from faults_run.plan import Plan

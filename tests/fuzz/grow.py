@@ -6,8 +6,8 @@ from collections import deque
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from harness.requests import ITEMS, ODD, TAGS, window
-from harness.server import ACCEPT
+from harness.servers.stub_server import ACCEPT
+from harness.stanzas.random_requests import ITEMS, ODD, TAGS, window
 from lxml import etree
 
 from fuzz.vocabulary import names, real

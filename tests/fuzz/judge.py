@@ -6,8 +6,8 @@ from collections import Counter
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final
 
-from harness.schema import validate_own
-from harness.server import ACCEPT, on_a_stream
+from harness.servers.stub_server import ACCEPT, on_a_stream
+from harness.stanzas.schema import validate_own
 
 from fuzz.grow import Grower
 from pubqueue_xeps.wire import ns

@@ -8,9 +8,9 @@ import sqlite3
 from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from harness.inside import connection_of
+from harness.batches.inside import connection_of
 from harness.patience import turns, until
-from harness.server import ACCEPT, ROOT, on_a_stream
+from harness.servers.stub_server import ACCEPT, ROOT, on_a_stream
 from lxml import etree
 from structlog.testing import capture_logs
 

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.requests import SETTINGS, USUAL
-from harness.scenario import Send, read
-from harness.schema import SCHEMAS
-from harness.server import parse
+from harness.scenarios.scenario import Send, read
+from harness.servers.stub_server import parse
+from harness.stanzas.random_requests import SETTINGS, USUAL
+from harness.stanzas.schema import SCHEMAS
 from lxml import etree
 
 if TYPE_CHECKING:

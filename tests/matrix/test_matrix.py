@@ -4,9 +4,9 @@ import asyncio
 import itertools
 
 import pytest
-from harness.program import write_config
-from harness.server import StubServer
-from harness.warm import WarmProgram
+from harness.processes.program import write_config
+from harness.processes.warm import WarmProgram
+from harness.servers.stub_server import StubServer
 
 from matrix import table
 from matrix.asks import ASKS

@@ -11,7 +11,7 @@ from harness.patience import TIMEOUT
 from matrix.asks import DISCO
 
 if TYPE_CHECKING:
-    from harness.server import Stanza, StubServer
+    from harness.servers.stub_server import Stanza, StubServer
     from lxml.etree import _Element
 
 IQ: Final = "{jabber:component:accept}iq"

@@ -1,7 +1,7 @@
 """What is counted of each change, and that nothing which happens to items is left out by accident."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, ETL, JOBS, NOW, draft, held, queue, waiting, who
+from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, NOW, draft, held, queue, waiting, who
 from msgspec.structs import replace
 
 from pubqueue.core import changes as c

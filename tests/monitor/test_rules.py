@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from harness.packaged import needs
+from harness.machines.packaged import needs
 from prometheus_client import generate_latest
 
 from pubqueue.app.upkeep import Upkeep

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-from harness.live import JOBS
+from harness.operators.metrics_reader import Watcher
 from harness.patience import TIMEOUT
-from harness.program import Program, write_config
-from harness.server import StubServer
-from harness.watcher import Watcher
+from harness.processes.program import Program, write_config
+from harness.servers.live import JOBS
+from harness.servers.stub_server import StubServer
 
 from pubqueue_demo.prosody import free_ports
 

@@ -1,7 +1,7 @@
 """The counters: what a batch comes to, and that their number is bounded whatever the nodes are called."""
 
 import pytest
-from harness.facts import ANN, ETL, JOBS, NOW, draft, held, who
+from harness.batches.facts import ANN, ETL, JOBS, NOW, draft, held, who
 
 from pubqueue.app.watch.watching import Took
 from pubqueue.core.changes import AddItem

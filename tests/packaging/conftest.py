@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from harness.documented import ROOT
+from harness.documents.documented import ROOT
 
 
 @pytest.fixture(scope="session")

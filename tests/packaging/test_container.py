@@ -8,7 +8,7 @@ import subprocess
 import msgspec
 import pytest
 import yaml
-from harness.documented import ROOT
+from harness.documents.documented import ROOT
 
 from pubqueue.cli import COMMANDS
 from pubqueue.config.settings import ENVIRONMENT, load

@@ -11,11 +11,11 @@ import socket
 from contextlib import ExitStack, asynccontextmanager
 
 import pytest
-from harness.copied_machine import CopiedMachine
-from harness.crowd import ETL, JOB, PUBSUB
-from harness.debian import rebuilt
+from harness.clients.crowd import ETL, JOB, PUBSUB
+from harness.machines.copied_machine import CopiedMachine
+from harness.machines.debian import rebuilt
 from harness.patience import TIMEOUT
-from harness.server import StubServer
+from harness.servers.stub_server import StubServer
 
 pytestmark = pytest.mark.e2e
 

@@ -13,10 +13,8 @@ import sys
 from contextlib import ExitStack, closing
 
 import pytest
-from harness import furnished_then as then
-from harness.debian import rebuilt
-from harness.documented import ROOT, every_block
-from harness.typed_pages import (
+from harness.documents.documented import ROOT, every_block
+from harness.documents.typed_pages import (
     CLONE,
     SERVERS_OWN,
     TypedPages,
@@ -24,6 +22,8 @@ from harness.typed_pages import (
     machine_to_type_into,
     put_file,
 )
+from harness.machines.debian import rebuilt
+from harness.stores import furnished_then as then
 
 from pubqueue.stores import sqlite
 from pubqueue.stores.sql.statements import scripts

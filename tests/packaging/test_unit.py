@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from harness.documented import ROOT
+from harness.documents.documented import ROOT
 
 from pubqueue.cli import COMMANDS
 

@@ -1,8 +1,8 @@
 """What no server sends (RFC 6120 11.1): the component gives up the connection, not its life."""
 
 import pytest
-from harness.program import Program, write_config
-from harness.server import StubServer
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 PING = (
     "<iq type='get' id='still-here' from='bee@localhost/x' to='queue.localhost'>"

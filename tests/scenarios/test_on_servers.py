@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from harness.ejabberd import Ejabberd
-from harness.live import Listener
-from harness.program import write_config
-from harness.real import PASSWORD, Real
-from harness.relay import Relay
-from harness.reserved import STUB_ONLY
-from harness.scenario import Upset, read
-from harness.scenario_player import ScenarioPlayer
-from harness.schema import validate
-from harness.warm import WarmProgram
+from harness.processes.program import write_config
+from harness.processes.warm import WarmProgram
+from harness.scenarios.real_network import PASSWORD, Real
+from harness.scenarios.scenario import Upset, read
+from harness.scenarios.scenario_player import ScenarioPlayer
+from harness.scenarios.stub_only import STUB_ONLY
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import Listener
+from harness.servers.relay import Relay
+from harness.stanzas.schema import validate
 
 from pubqueue_demo.prosody import Prosody
 

@@ -4,13 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from harness.network import Stub
-from harness.program import write_config
-from harness.scenario import read
-from harness.scenario_player import ScenarioPlayer
-from harness.schema import validate
-from harness.server import StubServer
-from harness.warm import WarmProgram
+from harness.processes.program import write_config
+from harness.processes.warm import WarmProgram
+from harness.scenarios.network import Stub
+from harness.scenarios.scenario import read
+from harness.scenarios.scenario_player import ScenarioPlayer
+from harness.servers.stub_server import StubServer
+from harness.stanzas.schema import validate
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.transactions import commits, stages
+from harness.batches.transactions import commits, stages
 
 from pubqueue.core.decision import Published
 from pubqueue.core.transactions.model import Committed, Skipped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.facts import who
+from harness.batches.facts import who
 
 from pubqueue.core.reading.pages import EventPage
 from pubqueue.core.reading.read import ReadEvents

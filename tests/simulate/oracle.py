@@ -12,15 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from harness.replay import Replay, there
-from harness.store_contents import (
-    ALL,
-    contents,
-    misweighed,
-    nodes,
-    recount,
-    subscribers,
-)
+from harness.stores.replay import Replay, there
+from harness.stores.store_contents import ALL, contents, misweighed, nodes, recount, subscribers
 
 from pubqueue.app.store.listings import Events
 from pubqueue.core.after import has_room

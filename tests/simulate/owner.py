@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from harness.facts import who
+from harness.batches.facts import who
 
 from pubqueue.core.decision import Refused
 from pubqueue.core.nodes.manage import Configure, Purge

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.postgres import Postgres
+from harness.databases.postgres import Postgres
 
 from pubqueue.stores.postgres import store as real
 from pubqueue.stores.postgres.clock import ServerClock

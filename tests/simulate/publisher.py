@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harness.asks import publishes
+from harness.batches.queue_requests import publishes
 
 from pubqueue.core.decision import Published
 from simulate.client import Client

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.facts import JOBS
+from harness.batches.facts import JOBS
 
 from simulate import virtual_time
 from simulate.oracle import Oracle

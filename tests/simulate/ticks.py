@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from harness.facts import BOSS, who
+from harness.batches.facts import BOSS, who
 from msgspec.structs import replace
 
 from pubqueue.core.model import Millis, NodeName

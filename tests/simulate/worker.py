@@ -10,8 +10,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from harness.asks import joins, touches
-from harness.facts import who
+from harness.batches.facts import who
+from harness.batches.queue_requests import joins, touches
 from msgspec.structs import replace
 
 from pubqueue.core.decision import Subscribed

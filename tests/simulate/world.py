@@ -7,8 +7,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from harness.asks import a_queue
-from harness.facts import BOSS, JOBS, who
+from harness.batches.facts import BOSS, JOBS, who
+from harness.batches.queue_requests import a_queue
 
 from pubqueue.app.store.ports import StoreError
 from pubqueue.core.model import Jid, NodeName

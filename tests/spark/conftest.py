@@ -12,13 +12,14 @@ import warnings
 from collections import Counter
 from contextlib import closing, contextmanager
 
-import harness.doomed
+import harness.processes.doomed
 import pytest
-from harness import accidents, live
 from harness.background import Background
-from harness.fake import fake_component
 from harness.patience import LOOK, TIMEOUT, until, wait_until
-from harness.queue_script import QueueScript
+from harness.processes import spark_accidents
+from harness.servers import live
+from harness.servers.queue_script import QueueScript
+from harness.servers.scripted_component import fake_component
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -141,7 +142,7 @@ def sink(spark, connection, component):
 
 @pytest.fixture
 def doomed(component, background):
-    """Start the component anew so that it dies at a point of harness.doomed; then it starts as it is.
+    """Start the component anew so that it dies at a point of harness.processes.doomed; then it starts as it is.
 
     Returns what waits until it has died and is back.
     """
@@ -153,7 +154,12 @@ def doomed(component, background):
 
         async def play():
             await component.stop()
-            component._command = (sys.executable, harness.doomed.__file__, point, str(passage))
+            component._command = (
+                sys.executable,
+                harness.processes.doomed.__file__,
+                point,
+                str(passage),
+            )
             await component.start()
 
         async def revive():
@@ -215,12 +221,12 @@ def in_the_middle(component, background):
 
 @pytest.fixture
 def accident(spark):
-    """Register the format with accidents, under a name that is returned; see harness.accidents."""
+    """Register the format with accidents, under a name that is returned; see harness.processes.spark_accidents."""
     names = []
 
     def accident(**steps):
         names.append(f"accident{len(names)}_{secrets.token_hex(4)}")
-        spark.dataSource.register(accidents.source(names[-1], **steps))
+        spark.dataSource.register(spark_accidents.source(names[-1], **steps))
         return names[-1]
 
     return accident
@@ -261,9 +267,9 @@ def spark(tmp_path_factory, java):
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         session = _session(folder)
     # Spark's workers cannot import the harness
-    cloudpickle.register_pickle_by_value(accidents)
+    cloudpickle.register_pickle_by_value(spark_accidents)
     yield session
-    cloudpickle.unregister_pickle_by_value(accidents)
+    cloudpickle.unregister_pickle_by_value(spark_accidents)
     session.stop()
     patch.undo()
 

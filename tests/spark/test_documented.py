@@ -1,7 +1,7 @@
 """What the documentation prints for Spark is run as printed, but for where example.org is."""
 
 import pytest
-from harness.documented import blocks
+from harness.documents.documented import blocks
 from pyspark.sql import functions as f
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from harness.queue_script import error
+from harness.servers.queue_script import error
 from pyspark.sql.types import StringType
 
 from pubqueue_spark import session

@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
-from harness.accidents import first
+from harness.processes.spark_accidents import first
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as f
 

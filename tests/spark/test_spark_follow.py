@@ -5,8 +5,8 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
-from harness.past_events import Past, logged
-from harness.program import Program, write_config
+from harness.clients.past_events import Past, logged
+from harness.processes.program import Program, write_config
 from pyspark.errors import StreamingQueryException
 
 from pubqueue_xeps.wire.outcome import Reject

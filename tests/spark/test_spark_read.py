@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from xml.etree.ElementTree import Element, SubElement, canonicalize
 
 import pytest
-from harness.past_events import SERVICE, Past, logged
-from harness.program import Program, write_config
+from harness.clients.past_events import SERVICE, Past, logged
+from harness.processes.program import Program, write_config
 from pyspark.errors import PySparkException
 
 from pubqueue_spark.read.tables import SCHEMAS

@@ -4,7 +4,7 @@ import os
 from collections import Counter
 
 import pytest
-from harness.accidents import first
+from harness.processes.spark_accidents import first
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
 

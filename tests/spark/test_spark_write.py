@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from harness.queue_script import error
+from harness.servers.queue_script import error
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 

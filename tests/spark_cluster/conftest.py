@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 from harness.background import Background
-from harness.live import JOBS, listener
-from harness.program import Program, write_config
+from harness.processes.program import Program, write_config
+from harness.servers.live import JOBS, listener
 from spark_cluster.driver import Driver
 from spark_cluster.standalone import SPARK_HOME, Standalone
 from spark_cluster.trial import Trial

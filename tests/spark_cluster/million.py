@@ -20,7 +20,7 @@ from rich.table import Table
 from spark_cluster.queue_store import items, left, records
 
 if TYPE_CHECKING:
-    from harness.program import Program
+    from harness.processes.program import Program
 
 TIMEOUT: Final = 3600.0
 

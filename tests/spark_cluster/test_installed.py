@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from harness.pythons import ROOT, build_wheel, install, python_with, required
+from harness.machines.pythons import ROOT, build_wheel, install, python_with, required
 from spark_cluster import jobs
 from spark_cluster.connect import ConnectServer
 from spark_cluster.queue_store import assert_once, numbers, visible

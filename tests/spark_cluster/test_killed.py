@@ -8,10 +8,10 @@ import re
 import sys
 
 import pytest
-from harness import doomed
 from harness.patience import TIMEOUT
-from harness.program import Program
-from harness.relay import Relay
+from harness.processes import doomed
+from harness.processes.program import Program
+from harness.servers.relay import Relay
 from spark_cluster import jobs
 from spark_cluster.driver import JobFailedError
 from spark_cluster.queue_store import assert_once

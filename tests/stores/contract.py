@@ -6,7 +6,7 @@ Everything is asked through the seam (`pubqueue.app.store.ports`), so that a sto
 from __future__ import annotations
 
 import pytest
-from harness.store_contents import recount
+from harness.stores.store_contents import recount
 from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
 from stores.of_contents import OfContents

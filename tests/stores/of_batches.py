@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, waiting, window
-from harness.rows import writes_of
-from harness.store_contents import everything
+from harness.batches.facts import ANN, BOB, EVE, JOBS, NOW, after, waiting, window
+from harness.stores.rows import writes_of
+from harness.stores.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,

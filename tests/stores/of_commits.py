@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import ANN, JOBS, NOW, after, draft, queue, window
-from harness.rows import rows_of
+from harness.batches.facts import ANN, JOBS, NOW, after, draft, queue, window
+from harness.stores.rows import rows_of
 from msgspec.structs import replace
 from stores.staging_steps import (
     ETL,

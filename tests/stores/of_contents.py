@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from harness.facts import ANN, BOB, JOBS, NOW, after, queue, window
-from harness.store_contents import contents
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, queue, window
+from harness.stores.store_contents import contents
 from stores.staging_steps import row, stage
 from stores.steps import DEAD, EMPTY, ENOUGH, add, items, listed, load, lock, make, sweep
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import ANN, BOB, EVE, JOBS, window
-from harness.store_contents import everything
+from harness.batches.facts import ANN, BOB, EVE, JOBS, window
+from harness.stores.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import ANN, BOB, JOBS, NOW, after, window
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, window
 from msgspec.structs import replace
 from stores.steps import (
     DEAD,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import JOBS, NOW, after
+from harness.batches.facts import JOBS, NOW, after
 from msgspec.structs import replace
 from stores.steps import (
     DEAD,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.facts import ANN, BOB, JOBS, NOW, after, waiting, window
-from harness.rows import rows_of
-from harness.store_contents import contents, everything, recount
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, waiting, window
+from harness.stores.rows import rows_of
+from harness.stores.store_contents import contents, everything, recount
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import NOW
+from harness.batches.facts import NOW
 from msgspec import Struct
 from msgspec.structs import replace
 

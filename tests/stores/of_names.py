@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from harness.facts import JOBS, NOW, after, queue, window
-from harness.store_contents import recount
+from harness.batches.facts import JOBS, NOW, after, queue, window
+from harness.stores.store_contents import recount
 from msgspec.structs import replace
 from stores.staging_steps import MORE, TOTALS, commits, judge, row, stage
 from stores.steps import (

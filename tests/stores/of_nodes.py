@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.facts import ANN, BOB, EVE, JOBS, NOW, plain, window
-from harness.facts import after as after_now
-from harness.store_contents import everything
+from harness.batches.facts import ANN, BOB, EVE, JOBS, NOW, plain, window
+from harness.batches.facts import after as after_now
+from harness.stores.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import (
     ANN_ACCOUNT,

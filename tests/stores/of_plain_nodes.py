@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from harness.facts import ANN, BOB, JOBS, NOW, after, window
-from harness.rows import writes_of
-from harness.store_contents import everything
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, window
+from harness.stores.rows import writes_of
+from harness.stores.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep, write
 

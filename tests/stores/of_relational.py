@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import ANN, BOB, JOBS, NOW, held, window
-from harness.store_contents import everything, recount
+from harness.batches.facts import ANN, BOB, JOBS, NOW, held, window
+from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, add, do, items, load, lock, make
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import JOBS, NOW
+from harness.batches.facts import JOBS, NOW
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, make, write
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import JOBS, NIGHTLY, NOW, after
-from harness.rows import needs_of, writes_of
+from harness.batches.facts import JOBS, NIGHTLY, NOW, after
+from harness.stores.rows import needs_of, writes_of
 from msgspec.structs import replace
 from stores.steps import RowMaker, add, ids
 

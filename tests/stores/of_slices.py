@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.facts import after
-from harness.rows import rows_of
+from harness.batches.facts import after
+from harness.stores.rows import rows_of
 from msgspec.structs import replace
 from stores.staging_steps import ETL, MORE, TOTALS, row, stage, waits
 from stores.steps import listed, load, make, sweep

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from harness.facts import JOBS, NOW, after
-from harness.rows import rows_of
-from harness.store_contents import everything
+from harness.batches.facts import JOBS, NOW, after
+from harness.stores.rows import rows_of
+from harness.stores.store_contents import everything
 from msgspec.structs import replace
 from stores.staging_steps import (
     ETL,

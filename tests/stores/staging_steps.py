@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.facts import JOBS, NOW, after, draft
+from harness.batches.facts import JOBS, NOW, after, draft
 from stores.steps import (
     load,
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.facts import ANN, JOBS, NOW, after, draft, queue
-from harness.rows import needs_of, of_kind, writes_of
-from harness.store_contents import contents
+from harness.batches.facts import ANN, JOBS, NOW, after, draft, queue
+from harness.stores.rows import needs_of, of_kind, writes_of
+from harness.stores.store_contents import contents
 from msgspec.structs import replace
 
 from pubqueue.app.store.listings import ItemIds

@@ -10,8 +10,8 @@ from functools import partial
 from itertools import zip_longest
 
 import pytest
-from harness.facts import ANN, BOB, JOBS, NOW, after, window
-from harness.store_contents import ALL, contents, everything, next_token, recount
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, window
+from harness.stores.store_contents import ALL, contents, everything, next_token, recount
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from harness import furnished
-from harness.facts import window
-from harness.store_contents import everything, recount
+from harness.batches.facts import window
+from harness.stores import furnished
+from harness.stores.store_contents import everything, recount
 from stores.steps import EMPTY, add, lock, make
 
 from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError
@@ -453,13 +453,13 @@ async def test_who_opened_the_store_before_does_not_serve_from_half_a_copy(files
 def test_a_copy_may_be_killed_between_any_two_statements(files, postgres, target):
     furnished.furnish(path_of(files[0]), items=12)
     address = files[1] if target == "sqlite" else postgres.address
-    script = Path(__file__).parents[1] / "harness" / "killed_copy.py"
+    script = Path(__file__).parents[1] / "harness" / "processes" / "killed_copy.py"
     done = subprocess.run(
         [sys.executable, "-P", script, files[0], address, files[2]],
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(script.parents[1])},
+        env=os.environ | {"PYTHONPATH": str(script.parents[2])},
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     assert int(done.stdout) > 20, "so many kills"

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, closing
 
 import psycopg
 import pytest
-from harness import furnished_then as then
-from harness.store_contents import everything, misweighed
+from harness.stores import furnished_then as then
+from harness.stores.store_contents import everything, misweighed
 from msgspec import json
 
 from pubqueue.app.store.rows import Needs

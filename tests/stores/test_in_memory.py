@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from harness.inside import session_in
-from harness.store_contents import next_token
+from harness.batches.inside import session_in
+from harness.stores.store_contents import next_token
 from stores.contract import SharedStoreContract
 from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational

@@ -5,9 +5,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from harness.facts import ANN, BOB, ETL, JOBS, NOW, after
-from harness.rows import needs_of
-from harness.store_contents import recount
+from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, after
+from harness.stores.rows import needs_of
+from harness.stores.store_contents import recount
 from msgspec import json
 from msgspec.structs import replace
 from stores.steps import make, sweep

@@ -5,7 +5,7 @@ import re
 
 import psycopg
 import pytest
-from harness.inside import session_in
+from harness.batches.inside import session_in
 from stores.contract import SharedStoreContract
 from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational

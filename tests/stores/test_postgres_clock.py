@@ -4,10 +4,10 @@ import asyncio
 import re
 
 import pytest
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN, BOB, who
+from harness.batches.facts import ANN, BOB, who
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
-from harness.witness import WatchedFace
 
 from pubqueue import wiring
 from pubqueue.app.broker import Broker

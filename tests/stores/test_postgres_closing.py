@@ -7,9 +7,9 @@ import threading
 from contextlib import suppress
 
 import pytest
+from harness.databases.postgres import Postgres
+from harness.databases.postgres_cuts import CutWire
 from harness.patience import TIMEOUT, turns
-from harness.postgres import Postgres
-from harness.postgres_cuts import CutWire
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import StoreError

@@ -3,10 +3,10 @@
 import itertools
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import NOW
-from harness.postgres_wire import PostgresWire
-from harness.witness import WatchedFace
+from harness.batches.facts import NOW
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.witness import WatchedFace
+from harness.databases.postgres_wire import PostgresWire
 
 from pubqueue.app.broker import Broker
 from pubqueue.core.decision import Refused

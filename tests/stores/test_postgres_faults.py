@@ -5,10 +5,10 @@ import threading
 
 import psycopg
 import pytest
-from harness.facts import JOBS
-from harness.inside import session_in
-from harness.postgres_wire import PostgresWire
-from harness.store_contents import everything, recount
+from harness.batches.facts import JOBS
+from harness.batches.inside import session_in
+from harness.databases.postgres_wire import PostgresWire
+from harness.stores.store_contents import everything, recount
 from stores.steps import EMPTY, add, do, ids, make
 
 from pubqueue.app.store.listings import ItemIds, Nodes

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from harness import pausing
-from harness.inside import line_of
+from harness.batches.inside import line_of
 from harness.patience import TIMEOUT
-from harness.store_contents import recount
+from harness.processes import pausing
+from harness.stores.store_contents import recount
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import StoreError

@@ -4,11 +4,11 @@ import asyncio
 from contextlib import asynccontextmanager, closing
 
 import pytest
-from harness.asks import a_queue, joins, publishes
-from harness.facts import ANN
-from harness.inside import line_of, writer_id
+from harness.batches.facts import ANN
+from harness.batches.inside import line_of, writer_id
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
-from harness.witness import WatchedFace
 from stores.of_instances import died
 from stores.steps import EMPTY, add, ids, make
 

@@ -4,9 +4,9 @@ import os
 import subprocess
 
 import pytest
+from harness.databases.pgbouncer import pooled
 from harness.patience import TIMEOUT
-from harness.pgbouncer import pooled
-from harness.program import PUBQUEUE
+from harness.processes.program import PUBQUEUE
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import ForeignStoreError

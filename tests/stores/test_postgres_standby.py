@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from harness.databases.postgres import Postgres
+from harness.databases.standby import Standby, wait_for_standbys
 from harness.patience import wait_until
-from harness.postgres import Postgres
-from harness.standby import Standby, wait_for_standbys
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.core import changes as c

@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.inside import line_of, writer_id
+from harness.batches.inside import line_of, writer_id
 from stores.steps import EMPTY, make
 
 from pubqueue.app.store.ports import StoreError

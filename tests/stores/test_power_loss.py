@@ -12,10 +12,10 @@ from functools import partial
 from random import Random
 
 import pytest
-from harness.facts import JOBS, NOW, after, draft, queue, window
-from harness.inside import connection_of
-from harness.power import Image, images
-from harness.recording_vfs import Confirmed, Recorder, Sync, Write
+from harness.batches.facts import JOBS, NOW, after, draft, queue, window
+from harness.batches.inside import connection_of
+from harness.databases.power_loss import Image, images
+from harness.databases.recording_vfs import Confirmed, Recorder, Sync, Write
 from msgspec.structs import replace
 from stores.steps import ENOUGH, add, do, release
 

@@ -12,9 +12,9 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from harness.facts import ANN, JOBS, NOW, after, held, window
-from harness.inside import connection_of, reader_of, session_in
-from harness.store_contents import everything, recount
+from harness.batches.facts import ANN, JOBS, NOW, after, held, window
+from harness.batches.inside import connection_of, reader_of, session_in
+from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.contract import SharedStoreContract
 from stores.of_kinds import OfKinds

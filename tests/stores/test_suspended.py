@@ -6,8 +6,8 @@ import sys
 from contextlib import asynccontextmanager
 
 import pytest
-from harness import suspended
 from harness.patience import TIMEOUT
+from harness.processes import suspended
 from stores.of_instances import died
 from stores.test_postgres_hanging import stopped
 

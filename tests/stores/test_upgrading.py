@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 
 import psycopg
 import pytest
-from harness import furnished_then
-from harness.store_contents import everything
+from harness.stores import furnished_then
+from harness.stores.store_contents import everything
 from stores.steps import EMPTY, add, make
 from stores.test_copying import empty_database
 

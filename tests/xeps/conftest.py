@@ -1,6 +1,6 @@
 import pytest
 import pytest_asyncio
-from harness.queue_service import QueueService
+from harness.servers.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.timings import Timings

@@ -5,7 +5,7 @@ from contextlib import closing
 from xml.etree.ElementTree import Element
 
 import pytest
-from harness.live import component
+from harness.servers.live import component
 
 from pubqueue_xeps.batch import Batch, Committed
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client

@@ -7,9 +7,9 @@ from xml.etree.ElementTree import Element
 
 import pytest
 import pytest_asyncio
-from harness.ejabberd import Ejabberd
-from harness.live import component
 from harness.patience import turns
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.batch import Batch

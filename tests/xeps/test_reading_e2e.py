@@ -5,8 +5,8 @@ from xml.etree.ElementTree import Element, tostring
 
 import pytest
 import pytest_asyncio
-from harness.ejabberd import Ejabberd
-from harness.live import component
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client

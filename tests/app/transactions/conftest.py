@@ -1,8 +1,8 @@
 import pytest
-from harness.asks import a_queue
-from harness.shell import Shell
-from harness.store_contents import recount
-from harness.transactions import MORE
+from harness.batches.queue_requests import a_queue
+from harness.batches.shell import Shell
+from harness.batches.transactions import MORE
+from harness.stores.store_contents import recount
 
 
 @pytest.fixture

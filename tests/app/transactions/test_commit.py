@@ -3,11 +3,10 @@
 import itertools
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOSS, ETL, JOBS, after, who
-from harness.shell import Shell
-from harness.store_contents import recount
-from harness.transactions import (
+from harness.batches.facts import ANN, BOSS, ETL, JOBS, after, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.shell import Shell
+from harness.batches.transactions import (
     APP,
     MORE,
     NEWS,
@@ -20,6 +19,7 @@ from harness.transactions import (
     stages,
     sweep,
 )
+from harness.stores.store_contents import recount
 from msgspec.structs import replace
 
 from pubqueue.core.decision import Done, Refusal, Refused, Withdrawn

@@ -1,9 +1,9 @@
 """What a commit of a version costs that is visible at once: the same, however much has been published in it."""
 
 import pytest
-from harness.asks import a_queue
-from harness.shell import Shell
-from harness.transactions import commits, stages
+from harness.batches.queue_requests import a_queue
+from harness.batches.shell import Shell
+from harness.batches.transactions import commits, stages
 
 from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
 from pubqueue.core.transactions.model import Committed

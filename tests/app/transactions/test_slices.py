@@ -1,10 +1,10 @@
 """Commits that are too large for one batch: in slices, between which anything may happen, the end of the process too."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOSS, ETL, JOBS, who
-from harness.shell import Shell
-from harness.transactions import (
+from harness.batches.facts import ANN, BOSS, ETL, JOBS, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.shell import Shell
+from harness.batches.transactions import (
     APP,
     MORE,
     NEWS,

@@ -1,9 +1,9 @@
 """Transactions through rules and store, up to the commit and beside it: nothing is seen before."""
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.facts import ANN, BOSS, ETL, JOBS, after, who
-from harness.transactions import (
+from harness.batches.facts import ANN, BOSS, ETL, JOBS, after, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.batches.transactions import (
     APP,
     HOUR,
     MORE,

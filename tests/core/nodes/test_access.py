@@ -1,5 +1,5 @@
 import pytest
-from harness.facts import plain, who
+from harness.batches.facts import plain, who
 
 from pubqueue.core.decision import Refusal
 from pubqueue.core.model import AccessModel, Affiliation, PublishModel

@@ -1,5 +1,5 @@
 import pytest
-from harness.facts import BOSS, JOBS, who
+from harness.batches.facts import BOSS, JOBS, who
 
 from pubqueue.core.decision import MyAffiliations, MySubscriptions, Refusal, Refused
 from pubqueue.core.model import Affiliation, Jid, NodeName, Principal, Subscription

@@ -1,7 +1,7 @@
 """Nodes of the configuration file: made, brought to what is declared, or told of."""
 
 import pytest
-from harness.facts import BOSS, EVE, JOBS, NOW, plain, queue, who, window
+from harness.batches.facts import BOSS, EVE, JOBS, NOW, plain, queue, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import ConfigureNode, CreateNode, EndSubscription, SetAffiliation

@@ -1,7 +1,7 @@
 """Nodes and who is what to them (XEP-0060 5, 8)."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who, window
+from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (

@@ -1,7 +1,7 @@
 """Names below `replies/` belong to the account that they name."""
 
 import pytest
-from harness.facts import NOW, who
+from harness.batches.facts import NOW, who
 
 from pubqueue.core.decision import Created, Refusal, Refused
 from pubqueue.core.model import Affiliation, Jid, NodeName

@@ -1,7 +1,7 @@
 """The settings of a node: their defaults and their bounds."""
 
 import pytest
-from harness.facts import plain, queue
+from harness.batches.facts import plain, queue
 
 from pubqueue.core.decision import (
     Refusal,

@@ -1,7 +1,7 @@
 """Options of a subscription, and what becomes of a lease (XEP-0060 6.3, 12.5, 12.19)."""
 
 import pytest
-from harness.facts import ANN, JOBS, NOW, after, plain, queue, who, window
+from harness.batches.facts import ANN, JOBS, NOW, after, plain, queue, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.after import subscription_after

@@ -1,7 +1,7 @@
 """Subscriptions that wait for an owner's word (XEP-0060 6.1.4, 8.6)."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, who, window
+from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (

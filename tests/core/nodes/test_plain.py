@@ -1,7 +1,7 @@
 """What becomes of items that are published to a plain node (XEP-0060 4.3, 7.1)."""
 
 import pytest
-from harness.facts import ANN, ETL, FLEETING, JOBS, NOW, draft, plain, waiting, who
+from harness.batches.facts import ANN, ETL, FLEETING, JOBS, NOW, draft, plain, waiting, who
 
 from pubqueue.core.changes import AddItem, CreateNode, RemoveItem, SetAffiliation
 from pubqueue.core.decision import Decision, Published, Refusal

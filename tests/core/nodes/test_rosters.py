@@ -1,7 +1,7 @@
 """Access models that the rosters of a node's owners decide (XEP-0060 6.1.3.2, 6.1.3.3, 6.5.9), and who nobody stands behind."""
 
 import pytest
-from harness.facts import ANN, BOSS, JOBS, NOW, plain, who, window
+from harness.batches.facts import ANN, BOSS, JOBS, NOW, plain, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import ConfigureNode, EndSubscription

@@ -1,7 +1,7 @@
 """Who subscribes several times: what makes one more, what names which, and who is told (XEP-0060 6.1.6, 6.2, 6.3, 8.8, 12.5)."""
 
 import pytest
-from harness.facts import ANN, BOSS, FLEETING, JOBS, NOW, after, plain, who, window
+from harness.batches.facts import ANN, BOSS, FLEETING, JOBS, NOW, after, plain, who, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import AddAnother, AddSubscription, EndSubscription, SetTerms

@@ -1,7 +1,7 @@
 """Subscribing with a window (XEP-0254 2.1) and the ways out of it (XEP-0060 6.2, 6.3)."""
 
 import pytest
-from harness.facts import ANN, JOBS, NOW, plain, queue, who, window
+from harness.batches.facts import ANN, JOBS, NOW, plain, queue, who, window
 
 from pubqueue.core.changes import (
     AddSubscription,

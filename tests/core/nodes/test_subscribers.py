@@ -1,7 +1,7 @@
 """Who subscribes, in an owner's hands (XEP-0060 8.8)."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, EVE, JOBS, plain, queue, who, window
+from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, plain, queue, who, window
 
 from pubqueue.core.changes import AddSubscription, Approve, EndSubscription
 from pubqueue.core.decision import (

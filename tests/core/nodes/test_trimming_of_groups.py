@@ -1,7 +1,7 @@
 """More turns for the groups of a queue whose limit was raised: which slices, and when they end."""
 
 import pytest
-from harness.facts import JOBS, plain, queue
+from harness.batches.facts import JOBS, plain, queue
 
 from pubqueue.core.changes import CallGroups, EndTrim
 from pubqueue.core.decision import Decision, Done

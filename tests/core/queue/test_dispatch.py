@@ -3,7 +3,7 @@
 from collections import Counter, deque
 
 import pytest
-from harness.facts import ANN, BOB, EVE, NOW, after, queue, waiting, window
+from harness.batches.facts import ANN, BOB, EVE, NOW, after, queue, waiting, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (

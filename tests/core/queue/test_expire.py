@@ -1,7 +1,7 @@
 """What time and absence do to items (XEP-0254 4)."""
 
 import pytest
-from harness.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (

@@ -1,7 +1,7 @@
 """An owner ends locks of others, and the subscription of one; nobody else may."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, held, plain, queue, waiting, who
+from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, held, plain, queue, waiting, who
 
 from pubqueue.core.changes import EndSubscription, Release
 from pubqueue.core.decision import Decision, Refusal, Refused

@@ -1,6 +1,6 @@
 """Whose turn it is in a group."""
 
-from harness.facts import NOW, held, waiting
+from harness.batches.facts import NOW, held, waiting
 from hypothesis import given
 from hypothesis import strategies as st
 

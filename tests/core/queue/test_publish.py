@@ -1,7 +1,7 @@
 """Publish (XEP-0060 7.1) and what makes it safe to repeat on a queue."""
 
 import pytest
-from harness.facts import (
+from harness.batches.facts import (
     ANN,
     BOB,
     ETL,

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from harness.facts import NOW, after, queue
+from harness.batches.facts import NOW, after, queue
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

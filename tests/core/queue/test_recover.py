@@ -1,6 +1,6 @@
 """After a clock was set back: no lock lasts longer than a new one."""
 
-from harness.facts import ANN, NOW, after, held, queue
+from harness.batches.facts import ANN, NOW, after, held, queue
 
 from pubqueue.core.changes import Extend
 from pubqueue.core.decision import Decision, Recovered

@@ -1,7 +1,7 @@
 """Redrive: dead items requeued."""
 
 import pytest
-from harness.facts import BOSS, JOBS, NOW, held, queue, waiting, who
+from harness.batches.facts import BOSS, JOBS, NOW, held, queue, waiting, who
 
 from pubqueue.core.changes import Revive
 from pubqueue.core.decision import (

@@ -1,6 +1,6 @@
 """Deliveries that may never have left are sent again."""
 
-from harness.facts import ANN, BOB, NOW, after, held
+from harness.batches.facts import ANN, BOB, NOW, after, held
 
 from pubqueue.core.decision import Decision, Resent
 from pubqueue.core.notices import Deliver

@@ -1,7 +1,7 @@
 """Retract from a node that is no queue (XEP-0060 7.2)."""
 
 import pytest
-from harness.facts import ANN, BOB, BOSS, ETL, EVE, FLEETING, JOBS, NOW, plain, waiting, who
+from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, FLEETING, JOBS, NOW, plain, waiting, who
 
 from pubqueue.core.changes import RemoveItem
 from pubqueue.core.decision import Decision, Done, Refusal, Refused

@@ -1,7 +1,7 @@
 """Retract and unlock (XEP-0254 2.3, 2.4), cell by cell, in the words of the XEP's errors."""
 
 import pytest
-from harness.facts import (
+from harness.batches.facts import (
     ANN,
     BOB,
     BOSS,

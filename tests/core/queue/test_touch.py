@@ -1,7 +1,7 @@
 """Touch: a holder extends its lock."""
 
 import pytest
-from harness.facts import ANN, BOB, EVE, JOBS, NOW, after, held, plain, queue, waiting, who
+from harness.batches.facts import ANN, BOB, EVE, JOBS, NOW, after, held, plain, queue, waiting, who
 
 from pubqueue.core.changes import Extend
 from pubqueue.core.decision import (

@@ -1,7 +1,7 @@
 """Who runs queues is told what it may do and sees who works; nobody else."""
 
 import pytest
-from harness.facts import ANN, BOSS, JOBS, NOW, held, queue, who, window
+from harness.batches.facts import ANN, BOSS, JOBS, NOW, held, queue, who, window
 
 from pubqueue.core.decision import Refusal
 from pubqueue.core.limits.quotas import Holding, Quota, Quotas

@@ -1,7 +1,7 @@
 """Who may read a queue from outside."""
 
 import pytest
-from harness.facts import EVE, JOBS, plain, queue, who
+from harness.batches.facts import EVE, JOBS, plain, queue, who
 from msgspec.structs import replace
 
 from pubqueue.core.decision import (

@@ -1,7 +1,7 @@
 """Who sees which items (XEP-0060 6.5, XEP-0254 row 14)."""
 
 import pytest
-from harness.facts import ANN, BOB, EVE, JOBS, held, plain, queue, waiting, who
+from harness.batches.facts import ANN, BOB, EVE, JOBS, held, plain, queue, waiting, who
 
 from pubqueue.core.decision import (
     Decision,

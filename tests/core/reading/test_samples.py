@@ -1,6 +1,6 @@
 """Who keeps samples and who sees them, and how long they are kept."""
 
-from harness.facts import ETL, JOBS, NOW, who
+from harness.batches.facts import ETL, JOBS, NOW, who
 
 from pubqueue.core.changes import NoteSamples
 from pubqueue.core.decision import Decision, Done, Refusal

@@ -1,7 +1,7 @@
 """A schedule's turn: which of its times is published, what is settled by that, and what a refusal leaves."""
 
 import pytest
-from harness.facts import JOBS, NIGHTLY, NOW, after, plain, queue, who
+from harness.batches.facts import JOBS, NIGHTLY, NOW, after, plain, queue, who
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -1,7 +1,7 @@
 """Schedules are made, changed, paused and ended: by whom, and what that means for their times."""
 
 import pytest
-from harness.facts import JOBS, NIGHTLY, NOW, after, who
+from harness.batches.facts import JOBS, NIGHTLY, NOW, after, who
 from msgspec.structs import replace
 
 from pubqueue.core.decision import Decision, Done, Refusal, Refused

@@ -1,8 +1,8 @@
 """Commit: all winners or none, and each id as a single publish would treat it."""
 
 import pytest
-from harness.facts import ANN, BOB, ETL, FLEETING, JOBS, NOW, draft, plain, queue, who
-from harness.transactions import APP, commits
+from harness.batches.facts import ANN, BOB, ETL, FLEETING, JOBS, NOW, draft, plain, queue, who
+from harness.batches.transactions import APP, commits
 
 from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State

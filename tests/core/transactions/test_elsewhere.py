@@ -1,6 +1,6 @@
 """The ids of dead letters whose own ids are taken."""
 
-from harness.facts import NOW
+from harness.batches.facts import NOW
 
 from pubqueue.core.model import MAX_ID_LENGTH, ItemId, NodeName
 from pubqueue.core.transactions.moved_winners import id_elsewhere

@@ -1,9 +1,9 @@
 """Transactions up to their commit: who may, what is skipped, what waits, what is refused."""
 
 import pytest
-from harness.asks import publishes
-from harness.facts import BOSS, ETL, JOBS, NOW, after, draft, queue, waiting, who
-from harness.transactions import APP, aborts, stages
+from harness.batches.facts import BOSS, ETL, JOBS, NOW, after, draft, queue, waiting, who
+from harness.batches.queue_requests import publishes
+from harness.batches.transactions import APP, aborts, stages
 
 from pubqueue.core.changes import AddItem
 from pubqueue.core.decision import (

@@ -1,8 +1,8 @@
 """How large answers can get is known before anything is decided."""
 
 import pytest
-from harness.asks import publishes, touches
-from harness.facts import ANN, JOBS, NOW, waiting
+from harness.batches.facts import ANN, JOBS, NOW, waiting
+from harness.batches.queue_requests import publishes, touches
 
 from pubqueue.core.decision import Published, Refusal, Touched
 from pubqueue.core.model import DeadLetter, ItemId, Jid, State

@@ -1,7 +1,7 @@
 """What comes back for a delivery, and what it says of its addressee (XEP-0060 12.4, RFC 6120 8.3)."""
 
 import pytest
-from harness.facts import ANN, JOBS, held
+from harness.batches.facts import ANN, JOBS, held
 
 from pubqueue.core.model import mark_of
 from pubqueue.core.notices import Deliver

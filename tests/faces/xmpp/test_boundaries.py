@@ -1,7 +1,7 @@
 """A fault of ours in reading or answering a stanza, or in rendering a notice, is that stanza's, and nobody else's."""
 
 import pytest
-from harness.stage import BOSS, staged
+from harness.servers.stage import BOSS, staged
 from structlog.testing import capture_logs
 
 from pubqueue.core.notices import Deliver

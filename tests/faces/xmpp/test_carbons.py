@@ -4,7 +4,7 @@ import json
 
 import pytest
 from bench.wire import log_in
-from harness.ejabberd import Ejabberd
+from harness.servers.ejabberd import Ejabberd
 
 from pubqueue.core.model import Item, State
 from pubqueue.core.notices import Deliver, Retracted, Unlocked

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 from harness.patience import TIMEOUT, turns
-from harness.server import StubServer
+from harness.servers.stub_server import StubServer
 from structlog.testing import capture_logs
 
 from pubqueue.faces.xmpp.stream import component

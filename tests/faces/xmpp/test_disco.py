@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from harness.facts import plain, queue
-from harness.schema import validate
-from harness.server import parse as tree
+from harness.batches.facts import plain, queue
+from harness.servers.stub_server import parse as tree
+from harness.stanzas.schema import validate
 
 from pubqueue.core.decision import Described
 from pubqueue.core.model import AccessModel, Affiliation

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, closing
 from xml.sax.saxutils import quoteattr
 
 import pytest
-from harness.requests import request
-from harness.schema import validate_own
-from harness.server import ACCEPT, StubServer
+from harness.servers.stub_server import ACCEPT, StubServer
+from harness.stanzas.random_requests import request
+from harness.stanzas.schema import validate_own
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from harness.patience import turns, until
-from harness.stage import PAYLOAD, staged
+from harness.servers.stage import PAYLOAD, staged
 
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing

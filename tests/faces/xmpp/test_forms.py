@@ -1,7 +1,7 @@
 """Data forms: what was submitted is read to the letter, what is offered is a valid form."""
 
 import pytest
-from harness.facts import queue
+from harness.batches.facts import queue
 from lxml import etree
 
 from pubqueue.core.decision import Described

@@ -1,8 +1,8 @@
 """What is refused as too large has done nothing, and what is done is never answered with *wait*."""
 
 import pytest
-from harness.rows import needs_of
-from harness.stage import BOSS, SERVICE, staged
+from harness.servers.stage import BOSS, SERVICE, staged
+from harness.stores.rows import needs_of
 from msgspec.structs import replace
 
 from pubqueue.app.store.rows import AFFILIATIONS, WAITING, Needs

@@ -1,7 +1,7 @@
 """What one is told who subscribes several times: behind all else, and once (XEP-0060 7.1.2.4, 7.2.2.2)."""
 
 import pytest
-from harness.facts import ANN, JOBS, draft
+from harness.batches.facts import ANN, JOBS, draft
 from msgspec.structs import replace
 
 from pubqueue.core.model import ItemId

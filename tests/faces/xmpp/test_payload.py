@@ -1,7 +1,7 @@
 """Two payloads are the same if they mean the same; what cannot be read means only itself."""
 
 import pytest
-from harness.xml_text import element
+from harness.stanzas.xml_text import element
 from hypothesis import given
 from lxml import etree
 

@@ -1,8 +1,8 @@
 """Every way to say no has its words, and they are the words of the schemas."""
 
 import pytest
-from harness.schema import SCHEMAS, validate
-from harness.server import parse
+from harness.servers.stub_server import parse
+from harness.stanzas.schema import SCHEMAS, validate
 from lxml import etree
 
 from pubqueue.core.decision import (

@@ -1,7 +1,7 @@
 """The node_config form and the subscribe_options form: their fields, and what is said of them."""
 
 import pytest
-from harness.facts import queue
+from harness.batches.facts import queue
 
 from pubqueue.core.decision import (
     Refusal,

@@ -7,7 +7,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 import pytest
-from harness.xml_text import element
+from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 import pytest
 from fuzz.rig import SERVICE, Wire
 from harness.patience import TIMEOUT
-from harness.server import ROOT
+from harness.servers.stub_server import ROOT
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.principals import Principals

@@ -1,8 +1,8 @@
 """A service with its page, and a browser."""
 
 import pytest
-from harness.browser import chromium
-from harness.shown import shown
+from harness.operators.browser import chromium
+from harness.operators.page_service import shown
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
 """The page in a browser: it can be used by keyboard, on a phone, in the dark, and whatever stands in a queue is only text.
 
-What its console complains of, and a request to another host, fails each of these tests (`harness.browser`).
+What its console complains of, and a request to another host, fails each of these tests (`harness.operators.browser`).
 """
 
 import pytest
-from harness.asks import a_queue, joins, publishes, retracts
-from harness.browser import CHANGE, DESKTOP, LOOK, PHONE, log_in, visit
-from harness.facts import ANN, JOBS, who
-from harness.packaged import needs
-from harness.past import an_hour
-from harness.shown import SERVICE, shown
+from harness.batches.facts import ANN, JOBS, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts
+from harness.machines.packaged import needs
+from harness.operators.browser import CHANGE, DESKTOP, LOOK, PHONE, log_in, visit
+from harness.operators.page_service import SERVICE, shown
+from harness.operators.sampled_hour import an_hour
 
 from pubqueue.cli import COMMANDS
 from pubqueue.core.model import ItemId, Jid, NodeName

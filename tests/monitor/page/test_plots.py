@@ -1,6 +1,6 @@
 """Plots: what holds in minutes without a sample, and what the lines are."""
 
-from harness.facts import JOBS
+from harness.batches.facts import JOBS
 
 from pubqueue.core.reading.sampled import SLOT, Sample
 from pubqueue.monitor.page.plots import KINDS, SMALL, draw

@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from harness.asks import a_queue, joins, publishes, retracts, unlocks
-from harness.facts import ANN, ETL, JOBS, NOW, who
+from harness.batches.facts import ANN, ETL, JOBS, NOW, who
+from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.operators.page_service import SERVICE, Face
 from harness.patience import TIMEOUT
-from harness.shown import SERVICE, Face
 
 from pubqueue.app.broker import Broker
 from pubqueue.core.decision import Done, Refusal, Refused, refuse

@@ -7,11 +7,11 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
-from harness.asks import a_queue, joins, publishes
-from harness.browser import CHANGE, LOOK
-from harness.facts import ANN, JOBS
+from harness.batches.facts import ANN, JOBS
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.operators.browser import CHANGE, LOOK
+from harness.operators.page_service import BOTH, SERVICE, shown
 from harness.patience import TIMEOUT
-from harness.shown import BOTH, SERVICE, shown
 from structlog.testing import capture_logs
 from yarl import URL
 

@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 import pytest_asyncio
-from harness.tls import certify, secure
+from harness.servers.tls import certify, secure
 
 from pubqueue_demo.prosody import Prosody, free_ports
 from pubqueue_xeps.client.xmpp_client import LoginFailed, login, logout, make_client

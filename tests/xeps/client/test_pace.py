@@ -6,8 +6,8 @@ import logging
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
-from harness.ejabberd import Ejabberd
 from harness.patience import TIMEOUT
+from harness.servers.ejabberd import Ejabberd
 from simulate import virtual_time
 
 from pubqueue import Publisher, Timings

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from xml.etree.ElementTree import Element
 
 import pytest
-from harness.inside import connection_keeper, cut, has_noticed_the_cut
-from harness.queue_service import QueueService, in_turn, refuse, result
+from harness.batches.inside import connection_keeper, cut, has_noticed_the_cut
+from harness.servers.queue_service import QueueService, in_turn, refuse, result
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.timings import Timings

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from harness.queue_service import refuse
+from harness.servers.queue_service import refuse
 
 from pubqueue_xeps.wire.outcome import Failed, Outcome, Reject, Release, outcome_of
 

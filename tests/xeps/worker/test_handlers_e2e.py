@@ -10,10 +10,10 @@ from xml.etree.ElementTree import Element, fromstring
 import msgspec
 import pytest
 import pytest_asyncio
-from harness.ejabberd import Ejabberd
-from harness.inside import session_of
-from harness.live import component
+from harness.batches.inside import session_of
 from harness.patience import TIMEOUT
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

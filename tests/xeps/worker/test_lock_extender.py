@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
-from harness.inside import cut, held_items, session_of
-from harness.queue_service import TIME, answer, refuse, stamp
+from harness.batches.inside import cut, held_items, session_of
+from harness.servers.queue_service import TIME, answer, refuse, stamp
 
 from pubqueue.testing import make_item
 from pubqueue_xeps.client.timings import Timings

@@ -8,10 +8,10 @@ import signal
 import tracemalloc
 
 import pytest
-from harness import inside
-from harness.inside import has_noticed_the_cut, session_of
+from harness.batches import inside
+from harness.batches.inside import has_noticed_the_cut, session_of
 from harness.patience import TIMEOUT
-from harness.queue_service import (
+from harness.servers.queue_service import (
     OPTIONS,
     PUBSUB,
     QueueService,

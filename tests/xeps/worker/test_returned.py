@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from harness.inside import session_of
+from harness.batches.inside import session_of
 from harness.patience import TIMEOUT
 
 from pubqueue import BlockingItem, Handlers, Publisher, Worker

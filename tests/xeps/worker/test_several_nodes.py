@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from harness.inside import cut, held_items, session_of
+from harness.batches.inside import cut, held_items, session_of
 from harness.patience import TIMEOUT
-from harness.queue_service import result
+from harness.servers.queue_service import result
 
 from pubqueue import ConfigurationError, Handlers, NoSuchNode, Worker
 from pubqueue.testing import Service
@@ -140,7 +140,7 @@ async def test_all_are_subscribed_again_and_all_are_left(service_script, worker_
 
 @pytest.fixture
 async def service_script(prosody):
-    from harness.queue_service import QueueService  # noqa: PLC0415 - named as the one in this process
+    from harness.servers.queue_service import QueueService  # noqa: PLC0415 - named as the one in this process
 
     async with QueueService(prosody.component_port, prosody.secret) as scripted:
         scripted.script["unsubscribe"] = lambda iq: [result(iq)]

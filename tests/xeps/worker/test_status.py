@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 import structlog
-from harness.inside import cut, held_items, session_of
-from harness.queue_service import in_turn, refuse, result
+from harness.batches.inside import cut, held_items, session_of
+from harness.servers.queue_service import in_turn, refuse, result
 from simulate import virtual_time
 
 from pubqueue_xeps.log import log

@@ -4,7 +4,7 @@ Told to be done is only who deleted the item for certain.
 """
 
 import pytest
-from harness.queue_service import in_turn, refuse, result, stamp
+from harness.servers.queue_service import in_turn, refuse, result, stamp
 
 from pubqueue_xeps.errors import GoneUnconfirmed, LockLost
 

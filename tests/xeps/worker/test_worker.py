@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from harness.queue_service import in_turn, refuse, result
+from harness.servers.queue_service import in_turn, refuse, result
 
 from pubqueue_xeps.errors import LockLost, NotConfirmed, Refused
 

@@ -7,10 +7,10 @@ from xml.etree.ElementTree import Element
 
 import pytest
 import pytest_asyncio
-from harness import inside
-from harness.ejabberd import Ejabberd
-from harness.inside import held_items, session_of
-from harness.live import component
+from harness.batches import inside
+from harness.batches.inside import held_items, session_of
+from harness.servers.ejabberd import Ejabberd
+from harness.servers.live import component
 
 from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.timings import Timings

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from xml.etree.ElementTree import Element
 
 import pytest
-from harness.queue_service import item, refuse, result
+from harness.servers.queue_service import item, refuse, result
 from slixmpp.exceptions import IqError
 
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from harness.facts import NOW, queue, who
-from harness.server import ROOT, parse
+from harness.batches.facts import NOW, queue, who
+from harness.servers.stub_server import ROOT, parse
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 

@@ -1,7 +1,7 @@
 """The forms of schedules: what is filled in becomes a definition, or is said to be unfit."""
 
 import pytest
-from harness.facts import NIGHTLY, NOW, who
+from harness.batches.facts import NIGHTLY, NOW, who
 from msgspec.structs import replace
 
 from pubqueue.app.management.given import Given

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 import pytest
-from harness.queue_service import stamp
+from harness.servers.queue_service import stamp
 
 from pubqueue_xeps.wire.outcome import Failed, Reject, Release
 from pubqueue_xeps.worker.handling.handler_match import kind_of

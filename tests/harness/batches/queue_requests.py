@@ -1,0 +1,56 @@
+"""What people ask of a queue, each in one short call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.batches.facts import BOSS, ETL, JOBS, draft, who
+
+from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
+from pubqueue.core.model import ItemId, Jid, Millis
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
+from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.queue.touch import Touch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.core.model import NodeName
+
+
+def a_queue(name: NodeName = JOBS, **settings: Any) -> Declare:
+    """Declare a queue of the boss's, to which `etl` publishes, open to all; settings by their names."""
+    wanted = Settings({"queueing": True, "access_model": "open"} | settings)
+    return Declare(who(BOSS, admin=True), name, wanted, (Jid("boss@x"),), (Jid("etl@x"),))
+
+
+def joins(jid: str, requests: int = 1, *, node: NodeName = JOBS) -> Subscribe:
+    return Subscribe(who(jid), node, Jid(jid), f"{node}-{jid}", Options(requests))
+
+
+def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -> Publish:
+    """Publish items of these names; `facts` are those of each draft, spans in seconds."""
+    spans = {key: Millis(round(facts.pop(key) * 1000)) for key in ("delay", "ttl") if key in facts}
+    drafts = tuple(draft(name, **spans, **facts) for name in names)
+    return Publish(who(by), node, drafts)
+
+
+def publishes_all(names: Sequence[str], **facts: Any) -> list[Publish]:
+    """Publish items of any number, in as few requests as may be."""
+    parts = (names[at : at + MAX_PUBLISHED] for at in range(0, len(names), MAX_PUBLISHED))
+    return [publishes(*part, **facts) for part in parts]
+
+
+def retracts(jid: str, *names: str, node: NodeName = JOBS) -> Settle:
+    return Settle(who(jid), node, tuple(map(ItemId, names)), Verb.RETRACT)
+
+
+def touches(jid: str, *names: str, node: NodeName = JOBS) -> Touch:
+    return Touch(who(jid), node, tuple(map(ItemId, names)))
+
+
+def unlocks(jid: str, *names: str, node: NodeName = JOBS, **said: Any) -> Settle:
+    return Settle(who(jid), node, tuple(map(ItemId, names)), Verb.UNLOCK, **said)

@@ -1,0 +1,140 @@
+"""The shell without its threads: one call is one batch, at a time that the test says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
+
+from harness.batches.facts import NOW
+from harness.stores.store_reader import StoreReader
+
+from pubqueue.app.batch import run
+from pubqueue.app.facts.context import Context
+from pubqueue.app.working_set.change_applier import ChangeApplier
+from pubqueue.app.working_set.working_set import WorkingSet
+from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
+from pubqueue.core.model import Millis
+from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
+from pubqueue.core.transactions.model import DEFAULTS
+from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.schema import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pubqueue.app.batch import BatchResult
+    from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Jid, NodeName
+
+T = TypeVar("T")
+
+SUBSCRIPTION: Final = (
+    "id, node_id, jid, subid, queue_requests, in_flight, last_served, available"  # not `unanswered`
+)
+
+
+class Shell:
+    """Rules and a SQLite store, called as the broker calls them. Power is not lost here: no syncs.
+
+    `unreachable` are the JIDs that no face can send to.
+    """
+
+    TABLES: ClassVar = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+
+    def __init__(self, path: Path) -> None:
+        self._open(path)
+        self.now = NOW
+        self.limits, self.quotas = DEFAULTS, QUOTAS
+        self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
+        self.policy, self.creation = CreationPolicy.ANYONE, AutoCreation.NEVER
+        self.operators: frozenset[Jid] = frozenset()
+        self.space_of: Callable[[bytes], str] = lambda _payload: ""
+        self.unreachable: set[Jid] = set()
+        self.rows = WorkingSet()
+        self.changes = ChangeApplier(self.rows, lambda jid: jid not in self.unreachable)
+
+    def _open(self, path: Path) -> None:
+        self._store = SqliteStore(path)
+        self.connection: Any = self._store._connect()
+        prepare(self.connection, path)
+        self.connection.execute("PRAGMA synchronous = OFF")
+
+    def _transact(self, job: Callable[[Transaction], T]) -> T:
+        return self._store._transact(self.connection, job)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def batch(
+        self, *requests: Request, everywhere: bool = False, rest: Sequence[NodeName] = ()
+    ) -> BatchResult:
+        """Do the requests in one batch, and hand out."""
+        how: Any = {"dispatching": True, "everywhere": everywhere, "rest": rest}
+
+        def job(tx: Transaction) -> BatchResult:
+            self.rows.begin(tx)
+            self.changes.begin(self.now, foreign=tx.foreign)
+            return run(self._context(), self.changes, tx, requests, **how)
+
+        try:
+            done = self._transact(job)
+        except BaseException:
+            self.changes.forget()
+            raise
+        self.rows.cache.shrink()
+        return done
+
+    def do(self, request: Request) -> Reply:
+        """Do one request, all slices of it, and return its reply."""
+        decision = self.batch(request).decisions[0]
+        while decision.then is not None:
+            decision = self.batch(cast("Request", decision.then)).decisions[0]
+        return decision.reply
+
+    def look(self, job: Callable[[StoreReader], T]) -> T:
+        """Run a job that only looks in a transaction of its own."""
+        return self.look_within(lambda tx: job(StoreReader(tx)))
+
+    def look_within(self, job: Callable[[Transaction], T]) -> T:
+        """Run a job that only looks on the seam itself."""
+        return self._transact(job)
+
+    def holds_back(self, node: NodeName, jid: Jid) -> bool:
+        """Say whether the subscriber gets nothing for a while, because a delivery to it has come back."""
+        return self.changes.held_back.holds(node, jid)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass. Nobody notices by itself: that is the reaper's part."""
+        self.now = Millis(self.now + round(seconds * 1000))
+
+    def dump(self) -> list[object]:
+        """Return every row of every table, but for what notes that a worker has spoken, also when it was refused."""
+        names = [name for (name,) in self.connection.execute(self.TABLES)]
+        of = {"subscription": SUBSCRIPTION}
+        asked = [f"SELECT {of.get(name, '*')} FROM {name}" for name in names]
+        # a row that was written is elsewhere in a table of PostgreSQL
+        return [
+            row
+            for statement in asked
+            for row in sorted(self.connection.execute(statement), key=repr)
+        ]
+
+    def event_numbers(self) -> list[int]:
+        """Return the numbers of all events, also of nodes that are no more."""
+        return [seq for (seq,) in self.connection.execute("SELECT seq FROM event ORDER BY seq")]
+
+    def next_token(self) -> int:
+        """Return the token that would be given next."""
+        found = self.connection.execute("SELECT next FROM sequence WHERE name = 'token'")
+        return int(found.fetchone()[0])
+
+    def _context(self) -> Context:
+        return Context(
+            *(self.rows, self.now, self.policy, self.same, self.limits),
+            auto_creation=self.creation,
+            operators=self.operators,
+            space_of=self.space_of,
+            quotas=self.quotas,
+        )

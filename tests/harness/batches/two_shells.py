@@ -1,0 +1,111 @@
+"""Two shells on one store, each with what an instance remembers between its batches; and a third that only looks."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from harness.batches.shell import Shell
+
+from pubqueue.stores.postgres.connection import DatabaseConnection
+from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from harness.stores.store_reader import StoreReader
+
+    from pubqueue.app.batch import BatchResult
+    from pubqueue.app.rules import Request
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.core.model import Jid, NodeName
+
+T = TypeVar("T")
+
+
+class PostgresShell(Shell):
+    """Rules and a PostgreSQL store, on the thread of whoever calls; `place` is the store's address."""
+
+    # but for what the processes note of themselves, with each batch that writes anything, a sign of life too
+    TABLES: ClassVar = (
+        "SELECT tablename FROM pg_tables"
+        " WHERE schemaname = 'pubqueue' AND tablename NOT IN ('writer', 'writing') ORDER BY 1"
+    )
+
+    def _open(self, place: Any) -> None:
+        self._postgres = PostgresStore(place)
+        self._line = DatabaseConnection(self._postgres._conninfo)
+        self.connection = self._line.connection()
+
+    def _transact(self, job: Callable[[Transaction], T]) -> T:
+        return self._postgres._transact(self._line, job)
+
+
+class MemoryShell(Shell):
+    """Rules and a store in memory; `place` is the memory."""
+
+    def _open(self, place: Any) -> None:
+        self._memory = MemoryStore(place)
+        self.connection = place.connection
+
+    def _transact(self, job: Callable[[Transaction], T]) -> T:
+        return self._memory.transact(job)
+
+    def close(self) -> None:
+        """Leave it to the garbage collector."""
+
+
+class TwoShells:
+    """As one shell: each batch is done by one of two, and what is asked beside them by neither.
+
+    `turns` says whose turn it is, over and over.
+    """
+
+    def __init__(self, make: Callable[[], Shell], turns: Sequence[int] = (0, 1)) -> None:
+        self._both = make(), make()
+        self._beside = make()
+        self.take_turns(turns)
+
+    def take_turns(self, turns: Sequence[int]) -> None:
+        self._turns: Iterator[int] = itertools.cycle(turns)
+
+    def close(self) -> None:
+        for shell in (*self._both, self._beside):
+            shell.close()
+
+    def batch(self, *requests: Request, **how: Any) -> BatchResult:
+        return self._both[next(self._turns)].batch(*requests, **how)
+
+    do = Shell.do
+
+    def look(self, job: Callable[[StoreReader], T]) -> T:
+        return self._beside.look(job)
+
+    def look_within(self, job: Callable[[Transaction], T]) -> T:
+        return self._beside.look_within(job)
+
+    def holds_back(self, node: NodeName, jid: Jid) -> bool:
+        return any(shell.holds_back(node, jid) for shell in self._both)
+
+    def wait(self, seconds: float) -> None:
+        for shell in self._both:
+            shell.wait(seconds)
+
+    def __getattr__(self, name: str) -> Any:  # what all have in common
+        return getattr(self._beside if name in BESIDE else self._both[0], name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            for shell in self._both:
+                setattr(shell, name, value)
+
+
+BESIDE = {"connection", "dump", "event_numbers", "next_token"}
+
+
+def on_memory() -> TwoShells:
+    memory = Memory()
+    return TwoShells(lambda: MemoryShell(memory))  # type: ignore[arg-type]  # a place of its own kind

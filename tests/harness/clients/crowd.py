@@ -1,0 +1,278 @@
+"""Publishers and workers, as many as a test wants, who all speak through a server that is a stub.
+
+Everything is on one stream, in one order: so what they see is entered in a ledger as it comes. Workers
+retract what they get, at once, unless a test gives them something else to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from xml.sax.saxutils import quoteattr
+
+from harness.clients.ledger import Ledger
+from harness.patience import TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from harness.servers.stub_server import Stanza, StubServer
+    from lxml import etree
+
+PUBSUB: Final = "http://jabber.org/protocol/pubsub"
+OURS: Final = "urn:x-pubqueue:0"
+SERVICE: Final = "queue.localhost"
+ETL: Final = "etl@localhost/x"
+CUT: Final = "cut"
+JOB: Final = "<job xmlns='urn:example:work'/>"
+OPTIONS: Final = (
+    f"<options><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE' type='hidden'><value>"
+    f"{PUBSUB}#subscribe_options</value></field><field var='pubsub#queue_requests'><value>{{}}"
+    "</value></field></x></options>"
+)
+
+
+class CutError(ConnectionError):
+    """The stream was cut before the answer came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An item that came to somebody."""
+
+    to: str
+    item: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What somebody has asked, and what to enter in the ledger if the answer is a result."""
+
+    answer: asyncio.Future[str]
+    enter: Callable[[], None]
+
+
+class Crowd:
+    """Everybody beyond the server; `ledger` is what they have seen."""
+
+    def __init__(self, server: StubServer, group: asyncio.TaskGroup) -> None:
+        self.ledger = Ledger()
+        self.handle: Callable[[Delivery], Coroutine[Any, Any, None]] = self.work
+        self._server = server
+        self._group = group
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = itertools.count(1)
+        self._open: dict[str, Question] = {}
+        self._unsure: dict[str, Delivery] = {}
+        self._cuts = 0
+        self._fan_out = asyncio.Event()
+        server.on_stanza, server.on_lost = self._take, self._lost
+
+    def __repr__(self) -> str:
+        ledger = self.ledger
+        return f"{sorted(ledger.confirmed - ledger.committed)} to do, {sorted(self._unsure)} unsure, {ledger}"
+
+    # --- what they do ---
+
+    async def publish(self, *names: str, payload: str = JOB) -> str:
+        """Publish in one request; return "result", or the error."""
+        items = "".join(f"<item id={quoteattr(name)}>{payload}</item>" for name in names)
+        enter = partial(self.ledger.confirmed.update, names)
+        return await self.ask(ETL, f"<publish node='jobs'>{items}</publish>", enter=enter)
+
+    async def publish_until_confirmed(self, *names: str, payload: str = JOB) -> None:
+        """Publish, and again after every cut, as a careful publisher does."""
+        while True:
+            try:
+                answer = await self.publish(*names, payload=payload)
+            except CutError:
+                await self._server.connected()
+            else:
+                assert answer == "result", answer
+                return
+
+    async def join(self, worker: str, window: int) -> None:
+        """Subscribe and be there."""
+        inner = f"<subscribe node='jobs' jid='{worker}'/>{OPTIONS.format(window)}"
+        enter = partial(self.ledger.joined, worker, window)
+        answer = await self.ask(worker, inner, enter=enter)
+        assert answer == "result", answer
+        await self.send(f"<presence from='{worker}' to='{SERVICE}'/>")
+
+    async def leave(self, worker: str) -> None:
+        """Go, with whatever is in hand."""
+        self.ledger.left(worker)
+        await self.send(f"<presence type='unavailable' from='{worker}' to='{SERVICE}'/>")
+
+    async def work(self, delivery: Delivery) -> None:
+        """Retract what has come, at once: that is refused to nobody who has not left meanwhile."""
+        with suppress(CutError):
+            answer = await self.retract(delivery)
+            held = self.ledger.holds(delivery.to, delivery.item, delivery.token)
+            assert answer == "result" or not held, f"{delivery} is refused: {answer}"
+
+    async def retract(self, delivery: Delivery) -> str:
+        """Retract what has come, under its very lock; return "result", or the error."""
+        retract = f"<retract node='jobs'><item id={quoteattr(delivery.item)}/></retract>"
+        lock = f"<lock xmlns='{OURS}' token='{delivery.token}'/>"
+        enter = partial(self.ledger.retracted, delivery.to, delivery.item)
+        self._unsure[delivery.item] = delivery
+        answer = await self.ask(delivery.to, retract, lock, enter=enter)
+        self._unsure.pop(delivery.item, None)
+        return answer
+
+    async def ask_again(self) -> None:
+        """Ask again for every retract that was never answered: it may have been carried out."""
+        for delivery in list(self._unsure.values()):
+            answer = await self.retract(delivery)
+            if answer == "cancel item-not-found":
+                self.ledger.retracted(delivery.to, delivery.item)
+                self._fan_out.set()
+            else:  # done now, or the item has to come again
+                assert answer in {"result", "wait unexpected-request", "cancel conflict"}, answer
+
+    async def ping(self) -> None:
+        """Return when the service has answered what needs no store (XEP-0199)."""
+        assert await self._asked(ETL, "get", "<ping xmlns='urn:xmpp:ping'/>") == "result"
+
+    async def all_done(self) -> None:
+        """Return when all that is confirmed is committed."""
+        await self.until(lambda: not self.ledger.confirmed - self.ledger.committed)
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Return when the ledger says so; something has to be entered now and then, and no stream be cut."""
+        cuts = self._cuts
+        while not reached():
+            assert self._cuts == cuts, "the stream was cut meanwhile"
+            self._fan_out.clear()
+            try:
+                async with asyncio.timeout(TIMEOUT):
+                    await self._fan_out.wait()
+            except TimeoutError:
+                raise AssertionError(
+                    f"{TIMEOUT} s without news, and this is open: {self!r}"
+                ) from None
+
+    async def ask(
+        self, who: str, inner: str, beside: str = "", *, enter: Callable[[], None] = lambda: None
+    ) -> str:
+        """Ask; return "result", or the type and the condition of the error.
+
+        Raises:
+            CutError: the stream was cut before.
+
+        """
+        pubsub = f"<pubsub xmlns='{PUBSUB}'>{inner}{beside}</pubsub>"
+        return await self._asked(who, "set", pubsub, enter)
+
+    async def read(self, who: str, inner: str) -> str:
+        """Ask for what changes nothing; return "result", or the type and the condition of the error."""
+        return await self._asked(who, "get", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+
+    async def send(self, text: str) -> None:
+        """Send, if there is a stream."""
+        if not self._server.up:
+            raise CutError
+        try:
+            await self._server.send(text)
+        except ConnectionError as problem:
+            raise CutError from problem
+
+    # --- how ---
+
+    def spawn(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Have somebody do something meanwhile; it ends with the crowd at the latest."""
+        task = self._group.create_task(doing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def watch(self) -> None:
+        """Raise what goes wrong on the stream."""
+        await self._server.receive(timeout=3600)
+
+    def disperse(self) -> None:
+        """Let go of all that is still being done."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _asked(
+        self, who: str, kind: str, child: str, enter: Callable[[], None] = lambda: None
+    ) -> str:
+        name = f"c{next(self._numbers)}"
+        answer = asyncio.get_running_loop().create_future()
+        self._open[name] = Question(answer, enter)
+        await self.send(f"<iq type='{kind}' id='{name}' from='{who}' to='{SERVICE}'>{child}</iq>")
+        async with asyncio.timeout(TIMEOUT):
+            words = await answer
+        if words == CUT:
+            raise CutError
+        return words
+
+    def _lost(self) -> None:
+        """Tell whoever waits for an answer that it will not come, and strike everybody out.
+
+        What was under way may have been done or not: so who wants to work on has to join anew.
+        """
+        for worker in list(self.ledger.windows):
+            self.ledger.left(worker)
+        self._cuts += 1
+        self._fan_out.set()
+        asked, self._open = self._open, {}
+        for question in asked.values():
+            if not question.answer.done():
+                question.answer.set_result(CUT)
+
+    def _take(self, heard: Stanza) -> None:
+        stanza = heard.tree
+        if stanza.tag.endswith("}iq"):
+            self._take_answer(stanza)
+            return
+        for event in stanza.iterfind(f"{{{PUBSUB}#event}}event/{{*}}items/{{*}}*"):
+            kind, item = event.tag.partition("}")[2], event.get("id")
+            if kind == "unlock":
+                self.ledger.freed(stanza.get("to"), item)
+                self._fan_out.set()
+            elif kind == "item" and stanza.get("to") in self.ledger.windows:
+                self._take_delivery(Delivery(stanza.get("to"), item, _token(stanza)))
+            # what comes to one who has left is on its way back already
+
+    def _take_delivery(self, delivery: Delivery) -> None:
+        self.ledger.delivered(delivery.to, delivery.item, delivery.token)
+        self.spawn(self.handle(delivery))
+
+    def _take_answer(self, stanza: etree._Element) -> None:
+        question = self._open.pop(stanza.get("id"), None)
+        assert question, f"nobody asked, or answered twice: {stanza.get('id')}"
+        error = stanza.find("{*}error")
+        if error is None:
+            question.enter()
+            self._fan_out.set()
+        words = "result" if error is None else f"{error.get('type')} {_name(error[0])}"
+        if not question.answer.done():
+            question.answer.set_result(words)
+
+
+def _token(message: etree._Element) -> int:
+    return int(message.find(f"{{{OURS}}}lock").get("token"))
+
+
+def _name(element: etree._Element) -> str:
+    return element.tag.partition("}")[2]
+
+
+@asynccontextmanager
+async def crowd(server: StubServer) -> AsyncIterator[Crowd]:
+    """Gather a crowd behind the stub; what goes wrong with one of them ends the body."""
+    async with asyncio.TaskGroup() as group:
+        made = Crowd(server, group)
+        made.spawn(made.watch())
+        try:
+            yield made
+        finally:
+            made.disperse()

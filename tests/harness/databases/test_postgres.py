@@ -1,0 +1,17 @@
+"""The PostgreSQL of tests ends, whoever is connected."""
+
+import os
+import signal
+import socket
+
+from harness.databases.postgres import Postgres
+
+
+def test_it_ends_although_somebody_connects_meanwhile_and_says_nothing():
+    with Postgres() as server:
+        os.kill(server.pid, signal.SIGSTOP)
+        with socket.create_connection((server.host, server.port)):
+            os.kill(server.pid, signal.SIGQUIT)  # taken before the connection is
+            os.kill(server.pid, signal.SIGCONT)
+            server.kill()
+            assert server.has_ended

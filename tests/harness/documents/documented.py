@@ -1,0 +1,152 @@
+"""What the documentation prints for others to use: its code blocks, and servers that are set up by them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import yaml
+from harness.servers.ejabberd import Ejabberd
+
+from pubqueue_demo.prosody import COMPONENT, Prosody
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).parents[3]
+BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DOMAIN: Final = "example.org"
+SECRET: Final = "a long secret"
+DOCUMENTED_AT: Final = "127.0.0.1:9254"
+"""Where the documentation has the service tell its metrics."""
+
+
+FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
+"""Pages that are followed line by line, with what they have typed, written and shown (`tools/five-minutes`)."""
+
+
+ELSEWHERE: Final = {
+    "docs/how-to/ask-and-reply.md": "e2e/test_how_to.py",
+    "docs/how-to/blocking.md": "e2e/test_how_to.py",
+    "docs/how-to/payloads.md": "e2e/test_how_to.py",
+    "docs/how-to/publish.md": "e2e/test_how_to.py",
+    "docs/how-to/handlers.md": "e2e/test_documented_workers.py",
+    "docs/how-to/run-a-worker.md": "e2e/test_documented_workers.py",
+    "docs/how-to/tracing.md": "e2e/test_documented_workers.py",
+    "docs/how-to/groups-and-rates.md": "xeps/test_groups_e2e.py",
+    "docs/how-to/install.md": "test_installed.py",
+    "docs/how-to/schedules.md": "test_declared_schedules.py",
+    "docs/how-to/several-subscriptions.md": "e2e/test_clients_subids.py",
+    "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
+    "docs/operations/command-line.md": "e2e/test_operations.py",
+    "docs/operations/monitoring.md": "e2e/test_rehearsal.py",
+    "docs/operations/rehearsal.md": "e2e/test_rehearsal.py",
+}
+"""Pages whose snippets a test of their own runs, which knows what has to come of them."""
+
+
+class Block(NamedTuple):
+    """A code block: the page, which of the blocks in that language it is, and its text."""
+
+    page: str
+    number: int
+    text: str
+    language: str
+
+    @property
+    def name(self) -> str:
+        """What a test about it is called."""
+        return f"{self.page}-{self.number}"
+
+
+def every_block() -> Iterator[Block]:
+    """Yield each block of every page, counted within its page and language."""
+    for path in sorted(ROOT.rglob("*.md")):
+        inside = path.relative_to(ROOT)
+        if inside.parts[0] == "build" or any(part.startswith(".") for part in inside.parts):
+            continue
+        counts: Counter[str] = Counter()
+        for language, text in BLOCK.findall(path.read_text()):
+            counts[language] += 1
+            yield Block(inside.as_posix(), counts[language], text, language)
+
+
+def blocks(language: str) -> Iterator[Block]:
+    """Yield each block in this language of every page."""
+    return (block for block in every_block() if block.language == language)
+
+
+class DocumentedProsody(Prosody):
+    """Prosody for example.org with the limits of Debian, and a documented block in a file that it includes."""
+
+    def __init__(self, block: Block) -> None:
+        name = f"queue.{DOMAIN}"
+        super().__init__(component=name, more_domains=(DOMAIN,), modules=("limits",))
+        self._block = block
+        self._own = "Component" in block.text
+        if self._own:
+            self.secret = SECRET
+
+    def _config(self) -> str:
+        included = self.folder / "conf.d" / "pubqueue.cfg.lua"
+        included.parent.mkdir(exist_ok=True)
+        included.write_text(self._block.text)
+        ours = COMPONENT.format(component=self.component, secret=self.secret)
+        config = super()._config().replace("network_settings = { nagle = false }\n", "")
+        config = config.replace(ours, "") if self._own else config
+        return f's2s_require_encryption = false\n{config}\nInclude "conf.d/*.cfg.lua"\n'
+
+
+class DocumentedEjabberd(Ejabberd):
+    """ejabberd for example.org with the shapers of Debian, and a documented block in a file that it includes."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(component=f"queue.{DOMAIN}", more_domains=(DOMAIN,))
+        self._block = block
+        self._own = "ejabberd_service" in block.text
+        if self._own:
+            self.secret = SECRET
+
+    def _configure(self) -> None:
+        super()._configure()
+        path = self.folder / "ejabberd.yml"
+        included = self.folder / "pubqueue.yml"
+        included.write_text(self._block.text.replace("5347", str(self.component_port)))
+        config = json.loads(path.read_text())
+        clients, component = config["listen"]
+        clients["shaper"] = "c2s_shaper"
+        config["listen"] = [clients] if self._own else [clients, component]
+        config |= {
+            "acl": {"admin": {"user": f"admin@{DOMAIN}"}},
+            "shaper": {"normal": {"rate": 3000, "burst_size": 20_000}},
+            "include_config_file": [str(included)],
+        }
+        path.write_text(json.dumps(config))
+
+
+DEBIANS: Final = Path("/etc/ejabberd/ejabberd.yml")
+
+
+class DebiansEjabberd(DocumentedEjabberd):
+    """ejabberd with the file that Debian's package installs, changed by the commands of the pages and including the block.
+
+    Hosts, ports, modules and how accounts are kept are the test's, for it is no root and Debian's ports are one machine's.
+    """
+
+    def _configure(self) -> None:
+        super()._configure()
+        path, copied = self.folder / "ejabberd.yml", self.folder / "debians.yml"
+        copied.write_text(DEBIANS.read_text())
+        commands = [block.text for block in blocks("sh") if str(DEBIANS) in block.text]
+        assert len(commands) == 2, "how it is attached, and what Spark needs beside"
+        here = "".join(commands).replace(str(DEBIANS), str(copied))
+        here = here.replace("/etc/ejabberd/pubqueue.yml", str(self.folder / "pubqueue.yml"))
+        subprocess.run(["sh", "-e"], input=here, text=True, check=True)
+        theirs = yaml.safe_load(copied.read_text())
+        ours = json.loads(path.read_text())
+        kept = ("acl", "access_rules", "shaper", "shaper_rules", "include_config_file")
+        path.write_text(json.dumps(ours | {name: theirs[name] for name in kept}))

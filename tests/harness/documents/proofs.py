@@ -1,0 +1,188 @@
+"""Which test proves a module: the table `tests/PROOFS.md`, and what can be read off the imports about it.
+
+A test proves a module that it imports, itself or by a module of the tests that it imports (a contract, a crowd). A module that
+no test imports is proved through one that does: a test imports that one, which imports the module. Imports for types count
+only where there is no other; a name that stands in a string counts, for that is how modules are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[3]
+TABLE: Final = ROOT / "tests" / "PROOFS.md"
+
+PACKAGES: Final = {
+    "pubqueue": ROOT / "component",
+    "pubqueue_xeps": ROOT / "xeps",
+    "pubqueue_spark": ROOT / "spark",
+    "pyspark_pubqueue": ROOT / "spark",
+}
+"""The product's packages, and where each is."""
+
+HELPERS: Final = (ROOT / "tests", ROOT)
+"""Where modules of the tests are found."""
+
+ROW: Final = re.compile(r"^\| `([\w.]+)` \| `([\w/.]+)` \| (?:`([\w.]+)`)? ?\|$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A row: the module, its test below `tests`, and the module through which the test comes to it, if it does not import it."""
+
+    module: str
+    test: str
+    through: str = ""
+
+    def __str__(self) -> str:
+        through = f"`{self.through}` " if self.through else ""
+        return f"| `{self.module}` | `{self.test}` | {through}|"
+
+
+def table() -> list[Proof]:
+    """Return the rows of the table."""
+    return [Proof(*found.groups("")) for found in ROW.finditer(TABLE.read_text())]
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Return the product's modules by name; a package whose file says only what it is for is none."""
+    found = {}
+    for package, folder in PACKAGES.items():
+        for path in sorted((folder / package).rglob("*.py")):
+            if has_code(path):
+                found[dotted(path, folder)] = path
+    return found
+
+
+def has_code(path: Path) -> bool:
+    """Whether there is anything but a docstring and `from __future__`."""
+    body = parsed(path).body
+    return any(
+        not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        and not (isinstance(line, ast.ImportFrom) and line.module == "__future__")
+        for line in body
+    )
+
+
+def dotted(path: Path, folder: Path) -> str:
+    """Return a file's name as a module."""
+    parts = path.relative_to(folder).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def tests() -> list[str]:
+    """Return all test files, below `tests`."""
+    return sorted(
+        str(path.relative_to(ROOT / "tests")) for path in (ROOT / "tests").rglob("test_*.py")
+    )
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return a file as a tree."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def names(path: Path, *, types: bool = False) -> set[str]:
+    """Return what a file imports: each module, and each name of a module, which may be a module too."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [parsed(path)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+        if types or not _is_for_types(node):
+            waiting += _statements(getattr(node, "body", ()))
+        for branch in ("orelse", "finalbody", "handlers", "cases"):
+            waiting += _statements(getattr(node, branch, ()))
+    return found
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _statements(nodes: object) -> list[ast.AST]:
+    return nodes if isinstance(nodes, list) else []  # the body of a lambda is an expression
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """Return the product's modules that a file imports, also those that it imports when they are asked for, by their names."""
+    return frozenset((names(path) | named(path)) & modules().keys())
+
+
+def named(path: Path) -> set[str]:
+    """Return what a file of the product may import by a name that stands in a string, in full or below its own package."""
+    folder = next((at for at in PACKAGES.values() if at in path.parents), None)
+    if folder is None:
+        return set()
+    texts = {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)}
+    words = {text.partition(":")[0] for text in texts if isinstance(text, str)}
+    own = dotted(path, folder)
+    package = own if path.name == "__init__.py" else own.rpartition(".")[0]
+    starts = {word.rstrip(".") for word in words if word.startswith("pubqueue")} | {package}
+    return starts | {f"{start}.{word.lstrip('.')}" for start in starts for word in words}
+
+
+@cache
+def used(path: Path) -> frozenset[str]:
+    """Return what a file of the product imports; what nobody imports when it runs counts also where it is a type."""
+    types = names(path, types=True) & modules().keys()
+    return imported(path) | (types - run_time_imports())
+
+
+@cache
+def run_time_imports() -> frozenset[str]:
+    """Return the product's modules that others of it import when they run."""
+    return frozenset().union(*(imported(path) for path in modules().values()))
+
+
+@cache
+def reached(test: str) -> frozenset[str]:
+    """Return the product's modules that a test imports, itself or by modules of the tests."""
+    found: set[str] = set()
+    file = ROOT / "tests" / test
+    waiting, seen = [file, *(folder / "conftest.py" for folder in file.parents)], set()
+    while waiting:
+        path = waiting.pop()
+        if path in seen or not path.exists():
+            continue
+        seen.add(path)
+        found |= imported(path)
+        waiting += helpers(path)
+    return frozenset(found)
+
+
+def helpers(path: Path) -> list[Path]:
+    """Return the modules of the tests that a file imports."""
+    files = (
+        folder / (name.replace(".", "/") + ".py") for name in names(path) for folder in HELPERS
+    )
+    return [file for file in files if file.exists()]
+
+
+def holds(proof: Proof, rows: dict[str, Proof]) -> bool:
+    """Whether a row is true: the test is there and imports the module, or comes to the one that imports it."""
+    known = modules()
+    if proof.module not in known or not (ROOT / "tests" / proof.test).exists():
+        return False
+    if not proof.through:
+        return proof.module in reached(proof.test)
+    if proof.through not in known or proof.module not in used(known[proof.through]):
+        return False
+    if proof.through in reached(proof.test):
+        return True
+    between = rows.get(proof.through)
+    rest = {name: row for name, row in rows.items() if name != proof.module}
+    return between is not None and between.test == proof.test and holds(between, rest)

@@ -1,0 +1,78 @@
+"""Where a program keeps its queues, and what is there, seen from beside while nobody serves from it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Final, Protocol
+
+from harness.stores.postgres_recount import recount_postgres
+from harness.stores.recount import recount
+from harness.stores.replay import replayed, states
+from harness.stores.store_contents import ALL
+
+from pubqueue.app.store.listings import Events
+from pubqueue.stores.postgres.store import PostgresStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness.databases.postgres import Postgres
+    from harness.stores.recount import Count
+
+LOCKS: Final = "SELECT id, state, holder, token FROM item"
+
+
+class Kept(Protocol):
+    """A place of queues; `address` is what a configuration calls it."""
+
+    address: str
+
+    def recount(self) -> Count:
+        """Count what is there."""
+
+    async def replayed(self) -> dict[str, str]:
+        """Return the state of every item by the event log."""
+
+    def locks(self) -> list[tuple[object, ...]]:
+        """Return which item is in what state, held by whom under which token."""
+
+
+class KeptInFile:
+    """A file of SQLite."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.address = f"sqlite:///{path}"
+
+    def recount(self) -> Count:
+        return recount(self._path)
+
+    async def replayed(self) -> dict[str, str]:
+        return replayed(self._path)
+
+    def locks(self) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(self._path)) as file:
+            return file.execute(LOCKS).fetchall()
+
+
+class KeptInPostgres:
+    """The schema of a server."""
+
+    def __init__(self, server: Postgres) -> None:
+        self._server = server
+        self.address = server.address
+
+    def recount(self) -> Count:
+        return recount_postgres(self._server)
+
+    async def replayed(self) -> dict[str, str]:
+        store = PostgresStore(self.address)
+        await store.open()
+        try:
+            return states(await store.read(lambda tx: tx.page(Events(None, ALL), None, ALL)))
+        finally:
+            await store.close()
+
+    def locks(self) -> list[tuple[object, ...]]:
+        return self._server.ask(LOCKS.replace("item", "pubqueue.item"))

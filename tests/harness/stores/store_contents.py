@@ -1,0 +1,107 @@
+"""All that a store shows of itself through its seam, as values to compare; and its counts, recounted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from harness.stores.rows import needs_of
+
+from pubqueue.app.store.listings import AffiliationsOf, Items, Nodes
+from pubqueue.app.store.rows import HOLDINGS, Needs
+from pubqueue.core.limits.quotas import Holding, weight
+from pubqueue.core.model import State
+
+if TYPE_CHECKING:
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.app.working_set.row_cache import RowCache
+    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
+
+ALL: Final = 1_000_000
+
+
+def nodes(tx: Transaction) -> list[Node]:
+    """Return every node, by name."""
+    return tx.page(Nodes(), None, ALL)
+
+
+def contents(tx: Transaction, node: NodeName) -> list[tuple[Item, bytes]]:
+    """Return every item of the node with its payload, the oldest first."""
+    return tx.page(Items(node), None, ALL)
+
+
+def subscribers(tx: Transaction, node: NodeName) -> list[Subscription]:
+    """Return every subscription to the node, the oldest first."""
+    return tx.load(Needs(subscribers={node})).subscriptions
+
+
+def everything(tx: Transaction) -> list[object]:
+    """Return every node with its people, subscriptions and items, and who has lost one of these."""
+    seen: list[object] = []
+    for node in nodes(tx):
+        seen += [node, *tx.page(AffiliationsOf(node.name), None, ALL), *subscribers(tx, node.name)]
+        rows = contents(tx, node.name)
+        for item, payload in rows:
+            seen += [item, payload]
+        seen += sorted(tx.load(Needs(receipts={item.seq for item, _ in rows})).receipts)
+    return seen
+
+
+def next_token(tx: Transaction) -> int:
+    """Return the token that would be given next; it is given."""
+    return tx.number("token", 1)
+
+
+def recount(tx: Transaction) -> list[str]:
+    """Return a sentence for every count that is not what counting gives."""
+    wrong = []
+    for node in nodes(tx):
+        items = [item for item, _ in contents(tx, node.name)]
+        people = subscribers(tx, node.name)
+        counted = len(items), sum(item.size for item in items), len(people)
+        if (node.items, node.bytes, node.subscriptions) != counted:
+            counts = node.items, node.bytes, node.subscriptions
+            wrong.append(f"{node.name} counts {counts} for {counted}")
+        holds = Counter(item.holder for item in items if item.state is State.LOCKED)
+        wrong += [
+            f"{one.jid} counts {one.in_flight} for {holds[one.jid]}"
+            for one in people
+            if one.in_flight != holds[one.jid]
+        ]
+    return wrong + overpaid(tx)
+
+
+def overpaid(tx: Transaction) -> list[str]:
+    """Return a sentence for every account for which the store adds up something else than is in its nodes."""
+    held: dict[Jid, Holding] = {}
+    for node in nodes(tx):
+        known = held.get(node.creator) or Holding(node.creator)
+        held[node.creator] = known.more(1, node.items, node.bytes)
+    found = {one.account: one for one in tx.load(needs_of(holdings={*held})).of[HOLDINGS]}
+    return [
+        f"{one} is added up as {found.get(jid)}"
+        for jid, one in held.items()
+        if found.get(jid) != one
+    ]
+
+
+def out_of_step(cache: RowCache, tx: Transaction) -> list[str]:
+    """Return a sentence for every account of which a process believes something else than the store adds up."""
+    found = {
+        one.account: one for one in tx.load(needs_of(holdings={*cache.of[HOLDINGS]})).of[HOLDINGS]
+    }
+    return [
+        f"{one} is believed, and {found.get(jid)} is there"
+        for jid, one in cache.of[HOLDINGS].items()
+        if (one or Holding(jid)) != found.get(jid, Holding(jid))
+    ]
+
+
+def misweighed(tx: Transaction) -> list[str]:
+    """Return a sentence for every item that counts for something else than its payload and its headers."""
+    return [
+        f"item {item.id} of {node.name} counts for {item.size} bytes"
+        for node in nodes(tx)
+        for item, payload in contents(tx, node.name)
+        if item.size != weight(payload, item.headers)
+    ]
