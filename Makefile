@@ -36,11 +36,12 @@ pipeline: ## files in, work, and the event log streamed back into a picture (ORD
 	@SETUP_FOR=demo tools/setup
 	@exec .venv/bin/python examples/pipeline/run.py $(if $(ORDERS),--orders $(ORDERS)) $(if $(PICTURE),--picture $(PICTURE))
 
-check: setup ## lint, types, layers and prose, without the tests
+check: setup ## lint, types, layers, imports and prose, without the tests
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
+	$(PY) tools/imports
 	$(PY) tools/prose
 
 quick: check ## the inner loop: check, and the tests without servers, Java and kills (under a minute)
