@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, who
-from harness.batches.inside import connection_of
+from harness.batches.inside import committer_of, connection_of
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
@@ -285,7 +285,7 @@ async def test_a_fault_of_a_whole_batch_is_answered_and_the_next_one_goes_on(sta
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(stage.broker, "_work_in", broken)
+        patched.setattr(committer_of(stage.broker), "_work_in", broken)
         assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
     assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
 
@@ -327,7 +327,7 @@ async def test_one_refusal_that_fails_keeps_no_other_from_being_given(stage, mon
     reported = []
     if failing == "refused":
         failing_write(monkeypatch, sqlite3.OperationalError("disk I/O error"), 0, times=9)
-        monkeypatch.setattr(broker_module, "_is_of_one", lambda _problem: False)
+        monkeypatch.setattr(broker_module, "may_be_of_one", lambda _problem: False)
     stage.broker.submit(publishes("a"), broken)
     stage.broker.submit(publishes("b"), reported.append)
     await (stage.broker.settled() if failing == "refused" else stage.broker.drain(-1))
@@ -366,7 +366,7 @@ async def test_a_face_that_cannot_say_when_holds_up_nobody(stage):
         ("_rates.note", "rates.failed"),
         ("undelivered.said", "delivery_mark.failed"),
         ("_on_moment", "moment.failed"),
-        ("_rows.cache.shrink", "cache.failed"),
+        ("_committer._rows.cache.shrink", "cache.failed"),
         ("_fan_out.keep", "notices.failed"),
         ("_long_work.go_on", "work.failed"),
     ],

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from harness.batches.facts import ANN, BOSS, ETL, JOBS, NOW, who
+from harness.batches.inside import forget_rows
 from harness.batches.queue_requests import joins, publishes, retracts
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, committed, in_slices, stages
@@ -302,7 +303,7 @@ async def test_nobody_of_a_crowd_is_loaded_to_be_told(stage, monkeypatch):
     monkeypatch.setattr(
         SqliteTransaction, "load", lambda self, needs: rows.append(needs) or load(self, needs)
     )
-    stage.broker._changes.forget()
+    forget_rows(stage.broker)
     await stage.do(publishes("a"), Purge(who(BOSS), JOBS), Delete(who(BOSS), JOBS))
     assert not any(needs.subscribers for needs in rows)
     assert stage.words(CROWD[7]) == ["a", "purged", "deleted"]

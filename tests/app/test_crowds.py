@@ -8,7 +8,7 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts, 
 from harness.batches.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app import dispatcher
+from pubqueue.app.dispatch import dispatcher
 from pubqueue.app.store.listings import FreeSubscriptions
 from pubqueue.app.working_set import batch_changes, crowd_windows
 from pubqueue.core.model import Jid

@@ -7,10 +7,10 @@ from harness.batches.shell import Shell
 from harness.batches.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
-from pubqueue.app import broker as broker_module
 from pubqueue.app.batch_size import MAX_BATCH_ITEMS, WaitingRequests
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.queue.expiring import AT_ONCE
+from pubqueue.app.notify import presence_retry
 from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
 from pubqueue.app.sliced_work import at_the_end
 from pubqueue.app.store.listings import HeldBy, Total
@@ -207,7 +207,7 @@ def test_what_is_left_to_free_is_kept_beside_who_comes_and_goes():
 
 
 async def test_a_store_that_fails_between_two_slices_leaves_nothing_locked(tmp_path, monkeypatch):
-    monkeypatch.setattr(broker_module, "RETRY", 0.01)
+    monkeypatch.setattr(presence_retry, "RETRY", 0.01)
     shell = Shell(tmp_path / "queue.db")
     lay(shell)
     shell.close()

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS
+from harness.batches.inside import store_of
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT, until
@@ -161,7 +162,7 @@ async def test_what_it_meets_does_not_end_it(process, monkeypatch, place):
     monkeypatch.setattr(other_processes, "PERIOD", 0.01)
     with capture_logs() as said:
         async with process(connected=False) as (cut_off, _), process() as (broker, heard):
-            owner = broker._store.instances if path else broker._store
+            owner = store_of(broker).instances if path else store_of(broker)
             monkeypatch.setattr(owner, name, failing(owner))
             for request in (a_queue(), joins(ANN, 2), publishes("a")):
                 await cut_off.handle(request)
@@ -174,7 +175,7 @@ async def test_what_it_meets_does_not_end_it(process, monkeypatch, place):
 
 async def test_starting_and_stopping_twice_do_no_harm(process):
     async with process() as (broker, _):
-        watch = OtherProcesses(broker._store)
+        watch = OtherProcesses(store_of(broker))
         watch.start(broker)
         watch.start(broker)
         await watch.stop()
@@ -192,7 +193,7 @@ def test_what_a_process_that_dies_leaves_undone_is_taken_up_within_five_seconds(
             for request in (a_queue(lock_timeout=3600), joins(ANN), publishes("a")):
                 await other.handle(request)
             began = loop.time()
-            await other._store.close()  # as the system does when a process is gone
+            await store_of(other).close()  # as the system does when a process is gone
             delivery = await heard.get()
             assert (delivery.to, delivery.item.id) == (ANN, "a")
             return loop.time() - began

@@ -5,7 +5,7 @@ from harness.batches.facts import ANN, BOB, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.shell import Shell
 
-from pubqueue.app import dispatcher
+from pubqueue.app.dispatch import dispatcher
 from pubqueue.core.model import ItemId
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Leave

@@ -8,8 +8,8 @@ from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import until
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
+from pubqueue.app.notify import presence_retry
 from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, PresenceRetry
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, Jid, Millis, State
@@ -147,7 +147,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(tmp_path, monkeypatch):
-    monkeypatch.setattr(broker_module, "RETRY", 0.01)
+    monkeypatch.setattr(presence_retry, "RETRY", 0.01)
     store = SqliteStore(tmp_path / "queue.db")
     await store.open()
     stage = Stage(store)
@@ -207,7 +207,7 @@ async def test_a_bounce_that_meets_the_failing_store_frees_its_item(stage):
 
 
 async def test_while_words_are_kept_others_are_served(stage, monkeypatch):
-    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    monkeypatch.setattr(presence_retry, "RETRY", 3600)
     stage.store.failures = 1
     await stage.do(Leave(ANN))
     stage.log.clear()
@@ -217,7 +217,7 @@ async def test_while_words_are_kept_others_are_served(stage, monkeypatch):
 
 
 async def test_who_left_is_tried_once_more_when_the_service_ends(stage, monkeypatch):
-    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    monkeypatch.setattr(presence_retry, "RETRY", 3600)
     stage.store.failures = 1
     await stage.do(Leave(ANN))
     await stage.broker.stop()
@@ -225,18 +225,18 @@ async def test_who_left_is_tried_once_more_when_the_service_ends(stage, monkeypa
 
 
 async def test_in_an_outage_no_stranger_takes_the_place_of_who_holds_something(stage, monkeypatch):
-    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    monkeypatch.setattr(presence_retry, "RETRY", 3600)
     stage.store.failures = 1 << 30
     await stage.do(Leave(ANN), *strangers(20_000))
     stage.store.failures = 0
-    stage.broker._retry_presence()
+    kept_presence(stage.broker).retry_now()
     await stage.is_taken()
     assert await stage.seen() == (State.QUEUED, [])
 
 
 async def test_who_held_something_before_the_start_is_remembered_too(stage, monkeypatch):
     other = Stage(stage.store)
-    monkeypatch.setattr(broker_module, "RETRY", 3600)
+    monkeypatch.setattr(presence_retry, "RETRY", 3600)
     other.broker.start()
     await other.do(Recover())
     assert other.broker._acquaintances.knows(ANN)

@@ -18,8 +18,8 @@ from harness.batches.inside import connection_of, reader_of
 from harness.batches.queue_requests import joins
 from harness.batches.witness import WatchedFace
 
-from pubqueue.app import dispatcher
 from pubqueue.app.broker import Broker
+from pubqueue.app.dispatch import dispatcher
 from pubqueue.app.rules import READS
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State

@@ -1,6 +1,7 @@
 """The tasks beside the broker say when they came round; one that does not for long is noticed, by a clock of the test's own."""
 
 import asyncio
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -85,11 +86,11 @@ async def service(monkeypatch):
     await inner.open()
     store = Held(inner)
     watcher = Reaper(clock=lambda: NOW)
+    clock = Seconds()
+    monkeypatch.setattr("pubqueue.app.broker.Upkeep", partial(Upkeep, clock))
     broker = Broker(
         store, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
     )
-    clock = Seconds()
-    broker.upkeep = Upkeep(clock)
     WatchedFace(broker, []).up()
     broker.start()
     others = OtherProcesses(store)

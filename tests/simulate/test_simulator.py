@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from cronsim import CronSim
 from msgspec.structs import replace
 
-from pubqueue.app import dispatcher
 from pubqueue.app.batch import FAILED, Batch
 from pubqueue.app.broker import Broker
+from pubqueue.app.dispatch import dispatcher
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.notify.undelivered import Undelivered
 from pubqueue.app.tasks.other_processes import OtherProcesses
@@ -113,7 +113,7 @@ def does_nothing(*_given):
     return ()
 
 
-async def confirms_what_is_lost(_broker, taken, _problem, *, kicked):
+async def confirms_what_is_lost(_broker, taken, _whose, _problem, *, look):
     for request, answer in taken:
         if isinstance(request, Publish):
             answer(all_published(request))

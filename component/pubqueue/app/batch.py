@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec import Struct
 
-from pubqueue.app.dispatcher import hand_out, look_around
-from pubqueue.app.group_turns import give_turns
+from pubqueue.app.dispatch.dispatcher import hand_out, look_around
+from pubqueue.app.dispatch.group_turns import give_turns
 from pubqueue.app.rules import AHEAD_OF, RULES
 from pubqueue.app.store.listings import MovedTo
 from pubqueue.app.store.ports import StoreError

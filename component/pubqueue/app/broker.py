@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.app.batch import BatchResult, SpoiltError, UndeliverableError, run
 from pubqueue.app.batch_size import MAX_BATCH_ITEMS, WaitingRequests
 from pubqueue.app.boundaries import answer_with, apart
+from pubqueue.app.committer import Committer, may_be_of_one, refusal_of
+from pubqueue.app.dispatch.pending import PendingDispatch
 from pubqueue.app.facts.context import SERVICE, Context
 from pubqueue.app.notify.fan_out import FanOut
 from pubqueue.app.notify.newcomers import Newcomers
@@ -29,35 +28,33 @@ from pubqueue.app.notify.undelivered import Undelivered
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
 from pubqueue.app.sliced_work import LongWork, at_the_end, so_far
-from pubqueue.app.stall_guard import no_longer_behind
-from pubqueue.app.store.ports import FencedError, Instance, StaleError, StoreError, UnfitError
+from pubqueue.app.store.ports import FencedError, Instance
 from pubqueue.app.task import Task
 from pubqueue.app.upkeep import Upkeep
 from pubqueue.app.watch.observers import Observer, Observers
 from pubqueue.app.watch.operator_log import OperatorLog
 from pubqueue.app.watch.throughput import Rates, RatesObserver
-from pubqueue.app.watch.watching import Took, Waiting
-from pubqueue.app.working_set.change_applier import ChangeApplier
+from pubqueue.app.watch.watching import Waiting
 from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
-from pubqueue.core.model import digest
+from pubqueue.core.model import Millis, digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
-from pubqueue.core.queue.expire import Arrive, Expire, Leave
+from pubqueue.core.queue.expire import Arrive, Leave
 from pubqueue.core.reading.summaries import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from pubqueue.app.batch import BatchResult
     from pubqueue.app.notify.fan_out import Ask
     from pubqueue.app.rules import Request
-    from pubqueue.app.store.listings import Place
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.app.store.ports import Store
     from pubqueue.core.decision import Reply
     from pubqueue.core.limits.quotas import Quotas
-    from pubqueue.core.model import Jid, Millis, NodeName, Principal
+    from pubqueue.core.model import Jid, Principal
     from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.reading.summaries import About
     from pubqueue.core.transactions.model import Limits
@@ -70,7 +67,7 @@ ALONE: Final = Instance(0)
 """A process that is not counted among others on its store."""
 
 RETRY: Final = 1.0
-"""Seconds until what nobody repeats is tried again, after the store could not take it."""
+"""Seconds until the next round, after a fault of ours outside all batches."""
 
 ENDING: Final = 2.5
 """Seconds from the beginning of the end until what the store has not done is left as it is: nobody was told that it is done."""
@@ -102,18 +99,42 @@ class Broker:
         space_of: Callable[[bytes], str] = lambda _payload: "",
         quotas: Quotas = QUOTAS,
     ) -> None:
-        self._store, self._clock, self._on_moment = store, clock, on_moment
-        self._same_payload, self._fingerprint, self._about = same_payload, fingerprint, about
-        self._service, self._operators = service, frozenset(operators)
-        self._space_of, self._quotas = space_of, quotas
-        self._policy, self._limits = policy, limits
-        self._auto_creation, self._max_subscriptions = auto_creation, max_subscriptions
+        self._clock, self._on_moment = clock, on_moment
         self._rates = Rates()
         self.upkeep = Upkeep()
         self.outbox = Outbox(self._reach_others)
-        self._rows = WorkingSet()
-        self._changes = ChangeApplier(self._rows, self.outbox.reaches)
+        self._newcomers = Newcomers()
+        self._judging = Context(
+            WorkingSet(),
+            now=Millis(0),
+            policy=policy,
+            same_payload=same_payload,
+            limits=limits,
+            fingerprint=fingerprint,
+            max_subscriptions=max_subscriptions,
+            auto_creation=auto_creation,
+            is_behind=self.outbox.is_behind,
+            rate=lambda node: self._rates.per_minute(node, self._clock()),
+            came=self._newcomers.of,
+            failing=lambda node: self._rates.failed_per_minute(node, self._clock()),
+            about=about,
+            rounds=self.upkeep.rounds,
+            service=service,
+            operators=frozenset(operators),
+            space_of=space_of,
+            quotas=quotas,
+        )
         self.undelivered = Undelivered(store, instance, self.submit, clock)
+        self._dispatch = PendingDispatch()
+        self._committer = Committer(
+            store,
+            self._dispatch,
+            self.outbox.reaches,
+            context_of=self._context_of,
+            note=self.undelivered.note,
+            on_stall=self._refuse_waiting,
+            on_undeliverable=self._look_later,
+        )
         self._fan_out = FanOut(self.outbox, self._ask)
         self._long_work = LongWork(self._fan_out, self.submit)
         self._speaker = Speaker(
@@ -126,21 +147,15 @@ class Broker:
         self._moment: Millis | None = None
         own = OperatorLog(), RatesObserver(self._rates, clock)
         self._observers: Observers[Observer] = Observers((*own, *observers))
-        self._began = self._decided = 0.0
         self._rounds = 0
-        self._reader = Reader(store, self._context, self._observers)
+        self._reader = Reader(store, self._context_of, self._observers)
         self._waiting = WaitingRequests()
         self._acquaintances = Acquaintances()
-        self._presence_retry = PresenceRetry(self._acquaintances)
-        self._newcomers = Newcomers()
-        self._retry: asyncio.TimerHandle | None = None
-        self._dispatching = self._kicked = self._others_reached = False
+        self._presence_retry = PresenceRetry(self._acquaintances, self._wake)
         self._stopping = self._cutting = False
         self._end_by: float | None = None
         self.has_given_up = False
         """The store did not do in time what was to be done before the end."""
-        self._rest: tuple[NodeName, ...] = ()
-        self._looked: Place | None = None
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -157,14 +172,19 @@ class Broker:
         quotas: Quotas = QUOTAS,
     ) -> None:
         """Judge by these from the next batch on."""
-        self._operators, self._quotas = frozenset(operators), quotas
-        self._policy, self._limits = policy, limits
-        self._auto_creation = auto_creation
-        self._max_subscriptions = max_subscriptions
+        self._judging = replace(
+            self._judging,
+            policy=policy,
+            limits=limits,
+            max_subscriptions=max_subscriptions,
+            auto_creation=auto_creation,
+            operators=frozenset(operators),
+            quotas=quotas,
+        )
 
     def serve_as(self, instance: Instance) -> None:
         """Be this process among those that serve from the store; before the work begins."""
-        self.undelivered = Undelivered(self._store, instance, self.submit, self._clock)
+        self.undelivered.serve_as(instance)
 
     def start(self) -> None:
         """Begin to work. Starting twice does no harm."""
@@ -191,7 +211,7 @@ class Broker:
         self._stopping = True
         self._cut()
         self.pause()
-        self._retry_presence()
+        self._presence_retry.retry_now()
         await self._in_time(self._reader.settled())
         await self._reader.stop()
         if self._task.is_started and not self.task.done():
@@ -235,6 +255,10 @@ class Broker:
         self._quiet.clear()
         self._work.set()
 
+    def _wake(self) -> None:
+        self._quiet.clear()
+        self._work.set()
+
     async def handle(self, request: Request) -> Reply:
         """Have the request decided and return the reply after the commit that holds it.
 
@@ -259,9 +283,9 @@ class Broker:
 
     def _reach_others(self) -> None:
         """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
-        self._others_reached = True
+        self._committer.reaches_others()
         if self.outbox.is_open and not self._stopping:
-            self._dispatching = True
+            self._dispatch.is_on = True
             self.undelivered.flows = True
             self.undelivered.go_on()
             self._fan_out.resume()
@@ -271,16 +295,13 @@ class Broker:
 
     def look_around(self) -> None:
         """Look at every node: another process may have left items to hand out, or locks to end."""
-        self._kicked = True
-        self._quiet.clear()
-        self._work.set()
+        self._dispatch.look_around()
+        self._wake()
 
     def pause(self) -> None:
         """Hand out nothing more until a face comes up; requests are still answered."""
-        self._dispatching = self.undelivered.flows = False
-        self._kicked = False
-        self._rest = ()
-        self._looked = None
+        self._dispatch.stop()
+        self.undelivered.flows = False
 
     async def drain(self, patience: float) -> None:
         """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
@@ -322,7 +343,7 @@ class Broker:
             while True:
                 await self._work.wait()
                 self._work.clear()
-                while self._has_work():
+                while self._waiting or self._dispatch or self._presence_retry.is_due:
                     await self._one_round()
                     self._rounds += 1
                 self._quiet.set()
@@ -340,72 +361,40 @@ class Broker:
             self._refuse(taken, Refusal.INTERNAL_FAULT)
             await asyncio.sleep(RETRY)
 
-    def _has_work(self) -> bool:
-        unfinished = self._rest or self._looked is not None
-        return bool(self._waiting or self._kicked or unfinished or self._presence_retry.is_due)
-
     async def _one_batch(self) -> None:
         if self._presence_retry.is_due:  # alone: what it meets is nobody else's
-            taken, kicked = self._presence_retry.some(MAX_BATCH_ITEMS), False
+            taken, look = self._presence_retry.some(MAX_BATCH_ITEMS), False
         else:
-            taken = self._waiting.take_batch()
-            kicked = self._kicked or self._looked is not None
-            if self._looked is None:  # else the look that is under way comes to its end first
-                self._kicked = False
+            taken, look = self._waiting.take_batch(), self._dispatch.take_look()
         slices = [taken]
         while slices:
-            requests = slices.pop(0)
+            taken = slices.pop(0)
             if self._presence_retry:
-                requests = self._presence_retry.before(requests)
+                taken = self._presence_retry.before(taken)
+            requests = [request for request, _ in taken]
             try:
-                done = await self._commit([request for request, _ in requests], kicked=kicked)
+                done = await self._committer.commit(requests, everywhere=look)
             except Exception as problem:  # the boundary between this batch and the next one
-                if len(requests) > 1 and _is_of_one(problem):
+                if len(requests) > 1 and may_be_of_one(problem):
                     half = len(requests) // 2
-                    slices[:0] = [requests[:half], requests[half:]]
+                    slices[:0] = [taken[:half], taken[half:]]
                 else:
-                    await self._lose(requests, problem, kicked=kicked)
+                    await self._lose(taken, refusal_of(problem, requests), problem, look=look)
             else:
-                self._finish(requests, done)
-                kicked = False
+                self._finish(taken, requests, done)
+                look = False
 
-    async def _commit(self, requests: Sequence[Request], *, kicked: bool) -> BatchResult:
-        """Run one batch; if somebody else has changed its rows meanwhile, once more from fresh ones.
-
-        A request whose changes cannot be made is refused in a run of its own, whatever that costs.
-        """
-        spoilt: set[int] = set()
-        stale, dispatching = False, self._dispatching
-        while True:
-            try:
-                with no_longer_behind(self._refuse_waiting):
-                    job = partial(self._work_in, requests, kicked, dispatching, spoilt)
-                    return await self._store.batch(job)
-            except SpoiltError as problem:
-                self._changes.forget()
-                spoilt.add(problem.at)
-            except UndeliverableError:
-                self._changes.forget()
-                dispatching = False
-                log.exception("dispatch.failed")
-                asyncio.get_running_loop().call_later(LATER, self._look_again)
-            except StaleError:
-                self._changes.forget()
-                if stale:
-                    raise
-                stale = True
-                log.info("batch.stale", requests=len(requests))
-            except BaseException:
-                self._changes.forget()
-                raise
+    def _look_later(self) -> None:
+        asyncio.get_running_loop().call_later(LATER, self._look_again)
 
     def _look_again(self) -> None:
-        if self._dispatching:
+        if self._dispatch.is_on:
             self.look_around()
 
-    async def _lose(self, taken: Sequence[Taken], problem: Exception, *, kicked: bool) -> None:
+    async def _lose(
+        self, taken: Sequence[Taken], whose: Refusal, problem: Exception, *, look: bool
+    ) -> None:
         """Tell those whose batch came to nothing: the store's trouble passes, a fault of ours stays."""
-        whose = _refusal(problem, taken)
         if self._cutting and isinstance(problem, FencedError):
             log.info("batch.late", requests=len(taken))  # it has left in order: who asks is itself
         elif whose is Refusal.STORE_FAILED:
@@ -413,7 +402,7 @@ class Broker:
         else:
             names = sorted({type(request).__name__ for request, _ in taken})
             log.error("batch.failed", requests=names, exc_info=problem)
-        self._kicked = self._dispatching and (self._kicked or kicked)
+        self._dispatch.lost(look=look)
         self._refuse(taken, whose)
         if not taken:
             await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
@@ -436,57 +425,35 @@ class Broker:
         if type(word) is Leave and word.at is None:
             word = replace(word, at=self._clock())
         self._presence_retry.keep(word)
-        if self._retry is None and not self._stopping:
-            loop = asyncio.get_running_loop()
-            self._retry = loop.call_later(RETRY, self._retry_presence)
+        if not self._stopping:
+            self._presence_retry.retry_later()
 
-    def _retry_presence(self) -> None:
-        """Try what nobody has repeated, now."""
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
-        if self._presence_retry:
-            self._presence_retry.is_due = True
-            self._quiet.clear()
-            self._work.set()
-
-    def _finish(self, taken: Sequence[Taken], done: BatchResult) -> None:
+    def _finish(
+        self, taken: Sequence[Taken], requests: Sequence[Request], done: BatchResult
+    ) -> None:
         """Speak of what is committed now."""
-        requests = [request for request, _ in taken]
-        self._shrink()
+        self._committer.shrink()
         self._speaker.answer(taken, done.decisions, last=self._cutting)
         with apart("learn.failed"):
-            self._learn(taken, done)
-        self._rest = done.rest if self._dispatching else ()
-        self._looked = done.looked if self._dispatching else None
+            self._learn(requests, done)
+        self._dispatch.committed(done.rest, done.looked)
         if done.deliveries:
             self._speaker.say(done.deliveries)
-        self._observers.committed(requests, done.decisions, done.deliveries, self._took())
+        self._observers.committed(requests, done.decisions, done.deliveries, self._committer.took())
         with apart("delivery_mark.failed"):
-            self.undelivered.said(self._changes.next_token())
+            self.undelivered.said(self._committer.next_token())
         with apart("moment.failed"):
             self._note_moment(done)
 
-    def _shrink(self) -> None:
-        try:
-            self._rows.cache.shrink()
-        except Exception:  # what is in mind is a copy: it is loaded anew
-            log.exception("cache.failed")
-            self._changes.forget()
-
-    def _learn(self, taken: Sequence[Taken], done: BatchResult) -> None:
+    def _learn(self, requests: Sequence[Request], done: BatchResult) -> None:
         """Remember who is somebody here, for the time when the store cannot be asked."""
-        for (request, _), decision in zip(taken, done.decisions, strict=True):
+        for request, decision in zip(requests, done.decisions, strict=True):
             if type(request) in SHOWING:
                 self._acquaintances.learn(decision)
             elif type(request) is Leave:
                 self._newcomers.left(request.jid)
         for jid in {notice.to for notice in done.deliveries}:
             self._acquaintances.meet(jid)
-
-    def _took(self) -> Took:
-        """Return how long the batch took that was committed just now."""
-        return Took(self._decided - self._began, perf_counter() - self._decided)
 
     @property
     def waiting(self) -> Waiting:
@@ -506,76 +473,5 @@ class Broker:
             self._moment = done.soonest if known is None else min(known, done.soonest)
         self._on_moment(self._moment)
 
-    def _work_in(
-        self,
-        requests: Sequence[Request],
-        everywhere: bool,  # noqa: FBT001
-        dispatching: bool,  # noqa: FBT001
-        spoilt: set[int],
-        tx: Transaction,
-    ) -> BatchResult:
-        self._began, now = perf_counter(), self._clock()
-        self._rows.begin(tx)
-        self.undelivered.note(tx, now)
-        if self._others_reached:
-            self._others_reached = False
-            self._rows.cache.windows.clear()
-        self._changes.begin(now, foreign=tx.foreign)
-        done = run(
-            self._context(self._rows, now),
-            self._changes,
-            tx,
-            requests,
-            dispatching=dispatching,
-            everywhere=everywhere,
-            rest=self._rest,
-            looked=self._looked,
-            spoilt=spoilt,
-        )
-        self._decided = perf_counter()
-        return done
-
-    def _context(self, rows: WorkingSet, now: Millis | None = None) -> Context:
-        return Context(
-            rows,
-            now=self._clock() if now is None else now,
-            policy=self._policy,
-            same_payload=self._same_payload,
-            limits=self._limits,
-            fingerprint=self._fingerprint,
-            max_subscriptions=self._max_subscriptions,
-            auto_creation=self._auto_creation,
-            is_behind=self.outbox.is_behind,
-            rate=self._rate,
-            came=self._newcomers.of,
-            failing=self._failing,
-            about=self._about,
-            rounds=self.upkeep.rounds,
-            service=self._service,
-            operators=self._operators,
-            space_of=self._space_of,
-            quotas=self._quotas,
-        )
-
-    def _rate(self, node: NodeName) -> float:
-        return self._rates.per_minute(node, self._clock())
-
-    def _failing(self, node: NodeName) -> float:
-        return self._rates.failed_per_minute(node, self._clock())
-
-
-def _is_of_one(problem: Exception) -> bool:
-    """Say whether it may be the fault of one request of a batch, so that the others are decided without it."""
-    return isinstance(problem, StaleError | UnfitError) or not isinstance(problem, StoreError)
-
-
-def _refusal(problem: Exception, taken: Sequence[Taken]) -> Refusal:
-    """Return what those are told whose batch came to nothing.
-
-    What the clock demands is decided on fresh rows: if that is stale, one of these rows is at odds with the others.
-    """
-    of_store = isinstance(problem, StoreError) and not isinstance(problem, UnfitError)
-    of_clock = any(isinstance(request, Expire) for request, _ in taken)
-    if of_store and not (of_clock and isinstance(problem, StaleError)):
-        return Refusal.STORE_FAILED
-    return Refusal.INTERNAL_FAULT
+    def _context_of(self, rows: WorkingSet) -> Context:
+        return replace(self._judging, rows=rows, now=self._clock())

@@ -35,7 +35,22 @@ def writer_id(store: Any) -> str:
 
 def cache_of(broker: Any) -> Any:
     """Return the rows that a broker remembers between batches."""
-    return broker._rows.cache
+    return committer_of(broker)._rows.cache
+
+
+def forget_rows(broker: Any) -> None:
+    """Let a broker load all rows anew."""
+    committer_of(broker)._changes.forget()
+
+
+def store_of(broker: Any) -> Any:
+    """Return the store of a broker."""
+    return committer_of(broker)._store
+
+
+def committer_of(broker: Any) -> Any:
+    """Return what runs a broker's batches."""
+    return broker._committer
 
 
 def kept_presence(broker: Any) -> Any:

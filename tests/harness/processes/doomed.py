@@ -15,7 +15,9 @@ import sys
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app import batch, broker
+from pubqueue.app import batch
+from pubqueue.app.broker import Broker
+from pubqueue.app.committer import Committer
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.facts.transactions import committing, moving
@@ -76,25 +78,25 @@ def _watch(place: Any, name: str, doom: Doom, *, after: str) -> None:
 
 
 def _watch_begin(doom: Doom) -> None:
-    original = broker.Broker._work_in
+    original = Committer._work_in
 
-    def work_in(self: broker.Broker, requests: Any, *others: Any) -> Any:
+    def work_in(self: Committer, requests: Any, *others: Any) -> Any:
         doom.batch_begins(requests)
         doom.passes("begun")
         return original(self, requests, *others)
 
-    broker.Broker._work_in = work_in
+    Committer._work_in = work_in
 
 
 def _watch_commit(doom: Doom) -> None:
     """Whatever store it is: the point is where its transaction has returned."""
-    original = broker.Broker.start
+    original = Broker.start
 
-    def start(self: broker.Broker) -> None:
-        _watch(self._store, "_transact", doom, after="committed")
+    def start(self: Broker) -> None:
+        _watch(self._committer._store, "_transact", doom, after="committed")
         original(self)
 
-    broker.Broker.start = start
+    Broker.start = start
 
 
 def _watch_speech(doom: Doom) -> None:

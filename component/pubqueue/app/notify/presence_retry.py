@@ -12,6 +12,7 @@ own, and cannot displace the reports of accounts that hold items.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -38,6 +39,9 @@ log = structlog.get_logger(__name__)
 
 Word = Arrive | Leave | FreeLeft | Bounce
 """A report that is never repeated, and the work left to do for it."""
+
+RETRY: Final = 1.0
+"""Seconds until reports are retried, after the store could not accept them."""
 
 STRANGERS: Final = 1 << 20
 """Approximate maximum of bytes kept of strangers' reports; the oldest address is dropped first."""
@@ -119,10 +123,17 @@ class _Room:
 
 
 class PresenceRetry:
-    """The reports that wait for the store; `is_due` means that it is time to retry them, until one has failed."""
+    """The reports that wait for the store; `is_due` means that it is time to retry them, until one has failed.
 
-    def __init__(self, acquaintances: Acquaintances) -> None:
+    `on_due` is called when it is time.
+    """
+
+    def __init__(
+        self, acquaintances: Acquaintances, on_due: Callable[[], None] = lambda: None
+    ) -> None:
         self._acquaintances = acquaintances
+        self._on_due = on_due
+        self._timer: asyncio.TimerHandle | None = None
         self._people, self._strangers = _Room(PEOPLE), _Room(STRANGERS)
         self._has_given_up = False
         self.is_due = False
@@ -145,6 +156,20 @@ class PresenceRetry:
         if room.put(address, words) and not self._has_given_up:
             self._has_given_up = True  # once: they may be thousands
             log.error("presence.given_up", strangers=room is self._strangers)
+
+    def retry_later(self) -> None:
+        """Retry all of them in a while."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(RETRY, self.retry_now)
+
+    def retry_now(self) -> None:
+        """Retry all of them without waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self:
+            self.is_due = True
+            self._on_due()
 
     def some(self, most: int) -> list[Taken]:
         """Return reports about n items or a few more, to be retried now; those that fail have to be kept again."""

@@ -30,14 +30,18 @@ class Undelivered:
         self, store: Store, instance: Instance, submit: Submit, clock: Callable[[], Millis]
     ) -> None:
         self._store = store
-        self._instance = instance
         self._submit = submit
         self._clock = clock
-        self._mark = DeliveredMark(instance)
-        self._own = Redelivery(submit, instance.number)
+        self.serve_as(instance)
         self._others: list[Redelivery] = []
         self._spoken: list[tuple[Millis, Redelivery]] = []
         self.flows = False
+
+    def serve_as(self, instance: Instance) -> None:
+        """Speak for this process among those on the store; before the work begins."""
+        self._instance = instance
+        self._mark = DeliveredMark(instance)
+        self._own = Redelivery(self._submit, instance.number)
 
     def go_on(self) -> None:
         """Send what has to be repeated: an address can be reached."""
