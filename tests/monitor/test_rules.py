@@ -19,8 +19,8 @@ from pubqueue.monitor.loop_lag import Lag
 from pubqueue.monitor.server import given
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = ROOT / "operations" / "prometheus" / "alerts.yml"
-DASHBOARD = ROOT / "operations" / "grafana" / "pubqueue.json"
+RULES = ROOT / "packaging" / "prometheus" / "alerts.yml"
+DASHBOARD = ROOT / "packaging" / "grafana" / "pubqueue.json"
 NAME = re.compile(r"\bpubqueue_\w+")
 
 

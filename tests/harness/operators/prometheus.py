@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE: Final = "docs/operations/monitoring.md"
-RULES: Final = ROOT / "operations" / "prometheus" / "alerts.yml"
+RULES: Final = ROOT / "packaging" / "prometheus" / "alerts.yml"
 PAUSE: Final = 0.05
 
 
