@@ -95,3 +95,26 @@ def test_an_attribute_has_a_docstring_too(tmp_path):
     module = tmp_path / "module.py"
     module.write_text('LIMIT = 3\n"""So many are handed out."""\n')
     assert read("--docstrings", module) == (1, f"{module}:2: 'handed out': write deliver\n")
+
+
+def test_a_file_without_faults_is_read_again_only_when_it_has_changed(tmp_path):
+    prose = runpy.run_path(str(ROOT / "tools" / "prose"))
+    good, bad, cache = tmp_path / "good.md", tmp_path / "bad.md", tmp_path / "cache"
+
+    def pieces():
+        """Return the names of the files that are read, and drop the bad one."""
+        clean = prose["Clean"](cache)
+        found = [
+            file.name for file in (good, bad) if list(clean.unless("texts", file, prose["texts"]))
+        ]
+        clean.drop(bad)
+        clean.keep()
+        return found
+
+    good.write_text("A good line.")
+    bad.write_text("Nobody shall do this.")
+    assert pieces() == ["good.md", "bad.md"]
+    assert pieces() == ["bad.md"]
+    good.write_text("A better line.")
+    assert pieces() == ["good.md", "bad.md"]
+    assert list(prose["Clean"](cache).unless("docstrings", good, prose["texts"]))

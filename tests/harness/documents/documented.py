@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[3]
+BUILD: Final = ROOT / "build"
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOMAIN: Final = "example.org"
 SECRET: Final = "a long secret"
@@ -63,16 +66,25 @@ class Block(NamedTuple):
         return f"{self.page}-{self.number}"
 
 
-def every_block() -> Iterator[Block]:
-    """Yield each block of every page, counted within its page and language."""
-    for path in sorted(ROOT.rglob("*.md")):
-        inside = path.relative_to(ROOT)
-        if inside.parts[0] == "build" or any(part.startswith(".") for part in inside.parts):
-            continue
-        counts: Counter[str] = Counter()
-        for language, text in BLOCK.findall(path.read_text()):
-            counts[language] += 1
-            yield Block(inside.as_posix(), counts[language], text, language)
+@cache
+def every_block() -> tuple[Block, ...]:
+    """Return each block of every page, counted within its page and language."""
+    return tuple(found for page in sorted(pages()) for found in blocks_of(page))
+
+
+def pages() -> Iterator[Path]:
+    """Yield the pages of the project; hidden folders and `build` have copies of them, and pages of others."""
+    for folder, inside, names in os.walk(ROOT):
+        inside[:] = [name for name in inside if name[0] != "." and Path(folder, name) != BUILD]
+        yield from (Path(folder, name) for name in names if name.endswith(".md"))
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    """Yield each block of a page."""
+    counts: Counter[str] = Counter()
+    for language, text in BLOCK.findall(page.read_text()):
+        counts[language] += 1
+        yield Block(page.relative_to(ROOT).as_posix(), counts[language], text, language)
 
 
 def blocks(language: str) -> Iterator[Block]:
