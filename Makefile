@@ -59,6 +59,7 @@ bench: setup ## this component against one that stores nothing, and against othe
 	.venv/bin/python -m bench.situations
 	.venv/bin/python -m bench.stores
 	.venv/bin/python -m bench.worker_cost
+	.venv/bin/python -m bench.payloads
 	.venv/bin/python -m bench.watched
 	.venv/bin/python -m bench.spark
 
@@ -72,8 +73,9 @@ faults: setup ## 10,000 items while component, server, workers, database are kil
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
 	cd tests && PYTHONHASHSEED=0 ../.venv/bin/python -m simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
 
-fuzz: setup ## 100,000 stanzas for the XMPP face, and a queue's life at random (SEED=2 for other stanzas)
+fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, and a queue's life at random (SEED=2 for others)
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
+	cd tests && ../.venv/bin/python -m fuzz.bodies $(if $(SEED),--seed $(SEED))
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 
 peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the table of docs/explanation/other-services.md

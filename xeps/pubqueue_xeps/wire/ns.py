@@ -43,6 +43,9 @@ VERSION: Final = "jabber:iq:version"
 PUBQUEUE: Final = "urn:x-pubqueue:0"
 """This project's own extensions: lock tokens, touch, outcomes, publish metadata, transactions."""
 
+PAYLOAD: Final = "urn:x-pubqueue:data:0"
+"""The element that carries text or bytes with their content type."""
+
 
 def tag(namespace: str, name: str) -> str:
     """Return a tag as the service's stream parser writes it: `namespace name`."""

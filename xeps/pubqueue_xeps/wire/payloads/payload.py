@@ -7,11 +7,23 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from xml.etree.ElementTree import tostring
 
 from pubqueue_xeps.wire.payloads import decoding
+from pubqueue_xeps.wire.payloads.wrapper import WRAPPERS, Body, carried, xml_type
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 T = TypeVar("T")
+
+
+def of_element(payload: Element, header: str | None = None) -> Body:
+    """Return what an element carries, as `wrapper.unwrap` does of a stored one; `header` is `content-type`.
+
+    An element that is no wrapper is XML: its bytes mean what was published, and need not be the same ones.
+    """
+    found = None
+    if payload.tag in WRAPPERS and not len(payload):
+        found = carried(payload.tag, payload.attrib, payload.text or "", header)
+    return found or Body(tostring(payload, "utf-8"), xml_type(header), "xml")
 
 
 class Content(ABC):

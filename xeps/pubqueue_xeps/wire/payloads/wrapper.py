@@ -1,0 +1,214 @@
+"""From a body with its content type to the one XML element that is stored, and back, byte for byte.
+
+| content type | stored as |
+| --- | --- |
+| XML, and the body is one element that is no wrapper | the body as it is |
+| `application/json`, and the body is JSON and safe text | `<json xmlns='urn:xmpp:json:0'>` (XEP-0335) |
+| `text/*`, `+json`, `+xml`, forms; no type, but the protocol says text; and the body is safe text | `<data xmlns='urn:x-pubqueue:data:0' type='...'>` |
+| anything else, and an empty body | the same with `encoding='base64'` |
+
+`data_element.escaped` says which text is safe. A type that the first two rows do not have by themselves travels in the
+item's header `content-type`. Everything here is pure, and `unwrap` has an answer for all bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+from xml.parsers import expat
+
+import msgspec
+
+from pubqueue_xeps.wire import ns
+from pubqueue_xeps.wire.payloads import data_element, xml_body
+from pubqueue_xeps.wire.payloads.content_type import JSON, TEXT, XML, form_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue_xeps.wire.payloads.content_type import PayloadForm
+
+JSON_TAG: Final = f"{{{ns.JSON}}}json"
+TEXT_TAG: Final = f"{{{ns.PUBQUEUE}}}text"
+"""What Spark's writer makes of text."""
+
+WRAPPERS: Final = (JSON_TAG, TEXT_TAG, data_element.TAG)
+"""Elements that carry something else; a body that is one of them is wrapped, or it would be unwrapped on its way out."""
+
+JSON_START: Final = f"<json xmlns='{ns.JSON}'>".encode()
+JSON_END: Final = b"</json>"
+
+_AS_OTHERS_WRITE: Final = JSON_START.replace(b"'", b'"')
+_JSON_BEGIN: Final = len(JSON_START)
+_JSON_STOP: Final = -len(JSON_END)
+_DATA_START: Final = re.compile(
+    rb"<data xmlns=(['\"])%b\1(?: type=(['\"])(?P<type>[ !#-%%(-;=-~]*)\2)?"
+    rb"(?P<base64> encoding=(['\"])base64\5)?>" % ns.PAYLOAD.encode()
+)
+_DATA_END: Final = b"</data>"
+_AS_WRITTEN: Final = bytes(byte for byte in range(0x100) if byte not in b"<&\r")
+"""Bytes that a parser reads as they are written."""
+
+_STARTS: Final = (JSON_START, _AS_OTHERS_WRITE)
+_IS_WRAPPER: Final = re.compile(rb"\s*<(?:[^\s<>/:]+:)?(?:json|text|data)[\s/>]")
+_raw_json: Final = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+class Wrapped(msgspec.Struct, frozen=True, gc=False):
+    """What is stored of a body."""
+
+    xml: bytes
+    """One XML element."""
+    space: str
+    """Its namespace."""
+    header: str | None = None
+    """The item's header `content-type`; None for none, because the element has the type."""
+
+
+class Body(msgspec.Struct, frozen=True, gc=False):
+    """What a stored element carries."""
+
+    data: bytes
+    type: str | None
+    """The content type; None if the publisher gave none."""
+    form: PayloadForm
+    """What the element carries: itself, JSON, text or bytes."""
+
+    @property
+    def text(self) -> str | None:
+        """The body as text, or None where it is bytes."""
+        return None if self.form == "bytes" else self.data.decode("utf-8", "replace")
+
+
+def wrap(
+    body: bytes,
+    type: str | None = None,  # noqa: A002 - the name of the attribute
+    *,
+    is_text: bool = False,
+) -> Wrapped:
+    """Return what is stored of a body; `is_text` says that a body without a type is text if it can be.
+
+    Raises ValueError for a content type with a character that XML cannot carry.
+    """
+    kind = "text" if type is None and is_text else form_of(type)
+    if kind == "bytes" or not body:
+        return Wrapped(data_element.of_bytes(type, body), ns.PAYLOAD)
+    if kind == "xml":
+        root = xml_body.root_of(body)
+        if root is not None and root not in WRAPPERS:
+            return Wrapped(body, root[1:].partition("}")[0], None if type == XML else type)
+    content = data_element.escaped(body)
+    if content is None:
+        return Wrapped(data_element.of_bytes(type, body), ns.PAYLOAD)
+    if kind == "json" and is_json(body):
+        header = None if type == JSON else type
+        return Wrapped(b"%b%b</json>" % (JSON_START, content), ns.JSON, header)
+    return Wrapped(data_element.of_text(type, content), ns.PAYLOAD)
+
+
+def unwrap(stored: bytes, header: str | None = None) -> Body:
+    """Return what a stored element carries; `header` is the item's header `content-type`.
+
+    What is no wrapper, or a `<data/>` that cannot be decoded, is XML and returned as it is.
+    """
+    if stored.startswith(_STARTS) and stored.endswith(JSON_END):
+        text = stored[_JSON_BEGIN:_JSON_STOP]
+        if not text.translate(None, _AS_WRITTEN):
+            return Body(text, JSON if header is None else _type(header, "json", JSON), "json")
+    elif (start := _DATA_START.match(stored)) is not None and stored.endswith(_DATA_END):
+        found = _data(start, stored[start.end() : -len(_DATA_END)], header)
+        if found is not None:
+            return found
+    leaf = _parsed(stored) if _IS_WRAPPER.match(stored) else None
+    body = None if leaf is None else carried(*leaf, header)
+    return body or Body(stored, xml_type(header), "xml")
+
+
+def carried(
+    tag: str, attributes: Mapping[str, str], text: str, header: str | None = None
+) -> Body | None:
+    """Return what an element without children carries, or None if it is only itself."""
+    if tag == JSON_TAG:
+        return Body(text.encode(), _type(header, "json", JSON), "json")
+    if tag == TEXT_TAG:
+        return Body(text.encode(), _type(header, "text", TEXT), "text")
+    if tag != data_element.TAG:
+        return None
+    data = data_element.read(attributes, text)
+    if data is None:
+        return None
+    type_ = attributes.get("type", header)
+    if isinstance(data, str):
+        return Body(data.encode(), type_, "text")
+    return Body(data, type_, "bytes")
+
+
+def is_json(body: bytes) -> bool:
+    """Return whether a body is one JSON value (RFC 8259)."""
+    try:
+        _raw_json(body)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def xml_type(header: str | None) -> str:
+    """Return the content type of an item that is XML, with or without its header `content-type`."""
+    return _type(header, "xml", XML)
+
+
+def _type(header: str | None, kind: PayloadForm, usual: str) -> str:
+    """Return the type that a header names, if what is stored can be of that type; else the usual one."""
+    if header is None:
+        return usual
+    try:
+        return header if form_of(header) == kind else usual
+    except ValueError:
+        return usual
+
+
+def _data(start: re.Match[bytes], content: bytes, header: str | None) -> Body | None:
+    """Return what `<data/>` carries if it is written as `wrap` writes it; `content` stands between its tags."""
+    if content.translate(None, _AS_WRITTEN):
+        return None
+    type_ = header if start["type"] is None else start["type"].decode()
+    if start["base64"] is None:
+        return Body(content, type_, "text")
+    data = data_element.decoded(content)
+    return None if data is None else Body(data, type_, "bytes")
+
+
+class _NoLeafError(Exception):
+    """An element has children, or the document a type."""
+
+
+class _Leaf:
+    """An element without children, as expat reports it."""
+
+    def __init__(self) -> None:
+        self.tag = ""
+        self.attributes: dict[str, str] = {}
+        self.pieces: list[str] = []
+
+    def on_start(self, name: str, attributes: dict[str, str]) -> None:
+        if self.tag:
+            raise _NoLeafError
+        self.tag, self.attributes = "{" + name, attributes
+
+    def refuse(self, *_: object) -> None:
+        raise _NoLeafError
+
+
+def _parsed(stored: bytes) -> tuple[str, dict[str, str], str] | None:
+    """Return name, attributes and text of an element without children; None for anything else."""
+    leaf = _Leaf()
+    parser = expat.ParserCreate("utf-8", namespace_separator="}")
+    parser.buffer_text = True
+    parser.StartElementHandler = leaf.on_start
+    parser.StartDoctypeDeclHandler = leaf.refuse
+    parser.CharacterDataHandler = leaf.pieces.append
+    try:
+        parser.Parse(stored, True)  # noqa: FBT003 - expat's own signature
+    except (expat.ExpatError, _NoLeafError):
+        return None
+    return leaf.tag, leaf.attributes, "".join(leaf.pieces)
