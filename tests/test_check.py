@@ -107,7 +107,7 @@ def test_offline_finds_what_the_start_would_refuse(tmp_path):
     result = CliRunner().invoke(main, ["check", "--offline", "--config", str(config)])
     assert result.exit_code == 2
     assert result.stderr == (
-        "pubqueue: node 'jobs': x-queueing#lock_timeot is no setting of this service;"
+        "pubqueue: node 'jobs': x-queueing#lock_timeot is not a setting of this service;"
         " did you mean x-queueing#lock_timeout?\n"
     )
     late = NODE + '[[schedule]]\nname = "n"\ncron = "61 * * * *"\nnode = "jobs"\njson = 1\n'

@@ -86,9 +86,9 @@ async def test_check_says_that_a_node_is_not_there_and_what_is_not_enabled():
 
 
 UNFIT = [
-    ({"cron": "0 3 * *"}, "cron '0 3 * *' has to have five fields"),
+    ({"cron": "0 3 * *"}, "cron '0 3 * *' must have five fields"),
     ({"cron": "0 25 * * *"}, "cron '0 25 * * *': bad hour"),
-    ({"zone": "Mars/Olympus"}, "zone 'Mars/Olympus' is no time zone that is known here"),
+    ({"zone": "Mars/Olympus"}, "zone 'Mars/Olympus' is not a known time zone"),
     ({"json": None}, "set either payload or json, not both"),
     ({"payload": "<job xmlns='urn:x'/>"}, "set either payload or json, not both"),
     ({"json": None, "payload": "<job>"}, "the payload is not an XML element"),
@@ -103,10 +103,10 @@ UNFIT = [
     ),
     ({"json": "\ufffe"}, "the payload cannot be JSON in XML"),
     ({"name": "a\nb"}, "name has to be 1 to 255 bytes"),
-    ({"node": "a\nb"}, "node is no NodeID"),
+    ({"node": "a\nb"}, "node is not a valid NodeID"),
     ({"group": "a\nb"}, "group has to be 1 to 255 bytes"),
     ({"priority": 9_999_999}, "priority goes from"),
-    ({"ttl": 1e12}, "ttl is a number of seconds, up to a hundred years"),
+    ({"ttl": 1e12}, "ttl must be a number of seconds, up to a hundred years"),
     ({"headers": {"a": "x" * 20_000}}, "the headers of an item have at most"),
 ]
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
         (NIGHTLY * 2, "schedule 'nightly' is declared twice"),
         (NIGHTLY + "cronn = 1", "Object contains unknown field `cronn`"),
         (NIGHTLY + 'missed = "never"', "Invalid enum value 'never'"),
-        (NIGHTLY + 'zone = "Mars"', "zone 'Mars' is no time zone"),
+        (NIGHTLY + 'zone = "Mars"', "zone 'Mars' is not a known time zone"),
         (NIGHTLY.replace("0 3", "61 3"), "cron '61 3 * * *': bad minute"),
     ],
 )

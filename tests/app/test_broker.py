@@ -181,7 +181,7 @@ async def test_at_the_end_long_work_does_not_go_on(stage, monkeypatch):
     await asked_to_go.wait()
     stage.store.may_go.set()
     await draining
-    stopped = Refused(Refusal.STORE_FAILED, "the service stops before it is committed")
+    stopped = Refused(Refusal.STORE_FAILED, "the service stopped before the commit")
     assert stage.heard() == ["commit", stopped]
 
 

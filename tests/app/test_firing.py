@@ -240,7 +240,7 @@ async def test_what_leaves_the_file_is_ended_and_what_comes_is_begun(process):
 
 async def test_what_cannot_be_meant_changes_nothing(process):
     await bring(process, EACH_MINUTE)
-    with pytest.raises(ConfigError, match="schedule 'bad': cron '1' has to have five fields"):
+    with pytest.raises(ConfigError, match="schedule 'bad': cron '1' must have five fields"):
         await bring(process, ScheduleSettings("bad", "1", JOBS, json=1))
     assert (await process.schedule()).name == "tick"
 
@@ -281,7 +281,7 @@ async def test_a_calendar_that_fails_puts_off_its_schedule_alone(process, clock,
         await process.until(lambda: _tried(process, 1, "odd"))
     assert await process.ids() == ["tick@2026-11-22T03:00:00Z"]
     odd = await process.schedule("odd")
-    assert (odd.error, odd.due) == ("its times could not be worked out", clock[0] + 1000)
+    assert (odd.error, odd.due) == ("its times could not be computed", clock[0] + 1000)
     assert [one["schedule"] for one in logs if one["event"] == "schedule.calendar_failed"] == [
         "odd"
     ]

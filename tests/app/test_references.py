@@ -132,7 +132,7 @@ def test_a_death_puts_nothing_where_an_owner_of_the_queue_may_not_publish_any_mo
         ({"max_payload_size": 2}, {"payload": b"four"}, "payload too big (2)"),
         ({"type": KEPT}, {"payload": b"urn:other|x"}, "wrong payload"),
         ({"queueing": False}, {"priority": 3}, "bad request"),
-        ({"queueing": False, "persist_items": False}, {}, "it keeps no items"),
+        ({"queueing": False, "persist_items": False}, {}, "it does not keep items"),
         ({"max_items": 1}, {}, "it is full"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_missing_dead_letter_node_is_not_whoever_makes_it_first(shell):
     shell.do(SetAffiliations(who(EVE), DEAD, (mine,)))  # to look like one of the boss's
     dead = dies(shell)
     assert (dead.node, dead.state) == (JOBS, State.DEAD)
-    assert "eve@x made it since, and it is another than was meant" in dead.error
+    assert "eve@x recreated it, so it is not the node that was meant" in dead.error
 
 
 def test_nor_is_one_that_was_deleted_and_made_anew_by_another(shell):

@@ -74,10 +74,10 @@ def test_the_last_times_are_found_however_long_ago_the_first_was():
 @pytest.mark.parametrize(
     ("line", "zone", "sentence"),
     [
-        ("0 3 * * *", "Europe/Nowhere", "zone 'Europe/Nowhere' is no time zone that is known here"),
-        ("0 3 * * *", "../etc", "zone '../etc' is no time zone that is known here"),
-        ("0 3 * *", "UTC", "cron '0 3 * *' has to have five fields"),
-        ("0 0 3 * * *", "UTC", "cron '0 0 3 * * *' has to have five fields"),
+        ("0 3 * * *", "Europe/Nowhere", "zone 'Europe/Nowhere' is not a known time zone"),
+        ("0 3 * * *", "../etc", "zone '../etc' is not a known time zone"),
+        ("0 3 * *", "UTC", "cron '0 3 * *' must have five fields"),
+        ("0 0 3 * * *", "UTC", "cron '0 0 3 * * *' must have five fields"),
         ("61 3 * * *", "UTC", "cron '61 3 * * *': bad minute"),
         ("0 3 31 2 *", "UTC", "cron '0 3 31 2 *': bad day-of-month"),
     ],

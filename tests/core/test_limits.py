@@ -17,15 +17,15 @@ def mosts(whose):
 
 def test_what_an_account_is_held_to():
     assert mosts(Whose.ACCOUNT) == {
-        "requests under way": 2048,
-        "bytes under way": 3 << 20,
-        "items under way": 8192,
-        "reads under way": 64,
+        "requests in progress": 2048,
+        "bytes in progress": 3 << 20,
+        "items in progress": 8192,
+        "reads in progress": 64,
         "processor time of refused requests": 0.15,
         "subscriptions": 9,
         "items that wait for a commit": 7,
         "bytes that wait for a commit": 8,
-        "nodes that it has made": 3,
+        "nodes that it has created": 3,
         "items in these": 4,
         "bytes in these": 5,
     }
@@ -34,7 +34,7 @@ def test_what_an_account_is_held_to():
 def test_a_quota_of_0_holds_nobody_to_anything():
     found = {limit.what for limit in limits(STAGED, 9, Quota(nodes=0, items=4, bytes=0))}
     assert "items in these" in found
-    assert not {"nodes that it has made", "bytes in these"} & found
+    assert not {"nodes that it has created", "bytes in these"} & found
 
 
 def test_what_all_are_held_to_together():
@@ -56,7 +56,7 @@ def test_no_bound_of_a_budget_is_left_out():
 def test_numbers_have_units():
     units = {limit.what: limit.unit for limit in limits(STAGED, 9, QUOTA)}
     assert {what for what, unit in units.items() if unit is Unit.BYTES} == {
-        "bytes under way",
+        "bytes in progress",
         "bytes that wait for a commit",
         "bytes in these",
     }

@@ -38,9 +38,9 @@ from pubqueue.core.validity import (
 
 PRINCIPAL = who(ETL)
 LINES = NodeName("a\nb")
-NO_NODE = Refused(Refusal.BAD_REQUEST, "this is no NodeID")
-TWICE = Refused(Refusal.BAD_REQUEST, "an item id comes twice in one request")
-SPAN = "a span is a number of seconds, up to a hundred years"
+NO_NODE = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
+TWICE = Refused(Refusal.BAD_REQUEST, "an item id occurs twice in one request")
+SPAN = "a duration is a number of seconds, up to a hundred years"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_request_about_all_nodes_names_none():
 
 def test_items_go_where_there_is_a_name():
     assert of_redrive(Redrive(PRINCIPAL, JOBS, None, JOBS)) is None
-    no = Refused(Refusal.BAD_REQUEST, "to is no NodeID")
+    no = Refused(Refusal.BAD_REQUEST, "to is not a valid NodeID")
     assert of_redrive(Redrive(PRINCIPAL, JOBS, None, LINES)) == no
 
 
@@ -98,7 +98,9 @@ def published(*drafts):
 
 @pytest.mark.parametrize("name", ["", LINES, "n" * 1024])
 def test_an_item_is_named_by_a_name(name):
-    assert published(draft(), draft(name)) == Refused(Refusal.BAD_REQUEST, "this is no ItemID")
+    assert published(draft(), draft(name)) == Refused(
+        Refusal.BAD_REQUEST, "this is not a valid ItemID"
+    )
 
 
 @pytest.mark.parametrize("priority", [1_000_000, -1_000_000, 0])

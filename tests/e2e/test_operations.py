@@ -140,7 +140,7 @@ async def test_everything_is_seen(server, tmp_path):
         assert list(about) == columns(SERVICE)
         assert (about["nodes"], about["clock_ahead"]) == (2, None)
         mine, *others = about["limits"]
-        assert mine.startswith("an account: 2,048 requests under way, 3 MiB under way, ")
+        assert mine.startswith("an account: 2,048 requests in progress, 3 MiB in progress, ")
         assert len(others) == 2
 
         happened = await root.rows("events", "jobs", "--after", "0")
@@ -418,7 +418,7 @@ async def test_a_payload_may_come_from_standard_input(prosody, tmp_path):
         (({}, ["schedule", "change", "gone", "--zone=UTC"]), 1, "there is no schedule 'gone'"),
         (({}, ["schedule", "add", *WEEKLY, "--node=gone"]), 1, "there is no node 'gone'"),
         (({}, ["schedule", "add", *WEEKLY, "--cron=61 * * * *"]), 2, "bad minute"),
-        (({}, ["schedule", "add", *WEEKLY, "--zone=Mars"]), 2, "is no time zone"),
+        (({}, ["schedule", "add", *WEEKLY, "--zone=Mars"]), 2, "is not a known time zone"),
         (({}, ["schedule", "add", *WEEKLY, "--payload=odd"]), 2, "neither an XML element nor JSON"),
         (({}, ["schedule", "add", *WEEKLY, "--ttl=soon"]), 2, "ttl: a number"),
         (({}, ["schedule", "add", "weekly", "--cron=0 3 * * *"]), 2, "Missing option '--node'"),
@@ -514,7 +514,7 @@ async def test_a_doctor_finds_what_is_wrong(server, tmp_path):
         rows = await root.rows("doctor")
         limits = [row["says"] for row in rows if row["about"] == "limits"]
         assert [says.partition(":")[0] for says in limits] == [whose.value for whose in Whose]
-        assert "2,048 requests under way, 3 MiB under way, 8,192 items under way" in limits[0]
+        assert "2,048 requests in progress, 3 MiB in progress, 8,192 items in progress" in limits[0]
         found = {row["about"]: row for row in rows}
         assert list(found["login"]) == ["level", "about", "says"]
         assert found["dead items"]["level"] == "look"

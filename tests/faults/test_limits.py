@@ -76,7 +76,7 @@ async def test_a_payload_that_nests_too_deeply(place, etl, deep):
 async def test_a_payload_over_the_node_s_bound(etl):
     answer = await etl.publish(f"<a xmlns='urn:x'>{'x' * 70_000}</a>")
     assert condition(answer) == "modify not-acceptable"
-    assert answer.findtext("{*}error/{*}text") == "the largest payload in bytes is 65536"
+    assert answer.findtext("{*}error/{*}text") == "the maximum size of a payload in bytes is 65536"
 
 
 @pytest.mark.parametrize("char", ['"', "'", ">", "x"])

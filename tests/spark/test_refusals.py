@@ -59,12 +59,12 @@ def test_a_full_node_is_waited_for_though_it_is_a_conflict():
 
 def test_a_failure_names_row_item_node_reason_and_remedy():
     publish = IqRequest("set", "row 7 of partition 2 (item 'order-7', node 'jobs')", "<secret/>")
-    busy = Refusal("cancel", "conflict", text="item order-7 is being worked on")
+    busy = Refusal("cancel", "conflict", text="item order-7 is in flight")
     row = failure(busy, publish, service="queue.localhost", retried=0)
     assert isinstance(row, RowError)
     assert str(row) == (
         "queue.localhost refused row 7 of partition 2 (item 'order-7', node 'jobs'): conflict, type"
-        " cancel; item order-7 is being worked on."
+        " cancel; item order-7 is in flight."
     )
     fatal = failure(
         Refusal("wait", "resource-constraint", text="Slow down."),

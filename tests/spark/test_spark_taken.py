@@ -54,7 +54,7 @@ def orders(sink, first, end, text=""):
 
 def test_the_refusal_names_them_and_what_helps(sink, locked, stored):
     message = sink.failure(orders(sink, 0, 9, "new"))
-    assert "item order-3 is being worked on (node jobs)" in message
+    assert "item order-3 is in flight (node jobs)" in message
     assert "With onError=skip such items are left out" in message
     assert set(stored()) == {"order-3"}
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is being stopped")
+ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is stopping")
 """For requests whose turn does not come any more: nothing has happened, and they may be repeated."""
 
 

@@ -59,10 +59,10 @@ MAX_GROUP_LENGTH: Final = 255
 HIGHEST_NUMBER: Final = 10**18 - 1
 """Of a version, a part, an attempt, and of whatever is counted: no store has to keep a higher one."""
 
-NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no NodeID")
-NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is no ItemID")
-NO_SPAN: Final = "a span is a number of seconds, up to a hundred years"
-_TWICE: Final = "an item id comes twice in one request"
+NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
+NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid ItemID")
+NO_SPAN: Final = "a duration is a number of seconds, up to a hundred years"
+_TWICE: Final = "an item id occurs twice in one request"
 
 
 def is_name(text: str) -> bool:
@@ -185,7 +185,7 @@ def of_cancel(request: Cancel) -> Refused | None:
 def of_redrive(request: Redrive) -> Refused | None:
     """Refuse names beyond their bounds, and an id that comes twice."""
     if request.to is not None and not is_node(request.to):
-        return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is no NodeID")
+        return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is not a valid NodeID")
     return of_node(request) or _distinct(request.ids or ())
 
 

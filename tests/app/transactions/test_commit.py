@@ -181,7 +181,7 @@ def test_a_refused_commit_names_the_ids_that_are_taken_and_may_be_said_again(she
     reply = shell.do(commits(*PARTS))
     assert reply.reason == (
         "item a is dead here, to be redriven or retracted (node trial);"
-        " item locked is being worked on (node trial)"
+        " item locked is in flight (node trial)"
     )
     again = shell.do(commits(*PARTS, on_taken=OnTaken.SKIP))
     assert again == Committed(1, 1, 0, already=False, taken=2, named=TAKEN)

@@ -212,7 +212,7 @@ def test_a_refusal_names_the_ids_that_are_taken(shell):
     assert reply.refusal is Refusal.ITEM_EXISTS
     assert reply.reason == (
         "item dead is dead here, to be redriven or retracted (node trial);"
-        " item locked is being worked on (node trial)"
+        " item locked is in flight (node trial)"
     )
     assert shell.dump() == before
 
@@ -224,7 +224,7 @@ def test_a_refusal_names_no_more_ids_than_have_room(shell):
     shell.do(stages(*there, "new", payload=b"<x/>"))
     reply = shell.do(commits((0, 0, 26)))
     assert (
-        reply.reason == f"items {', '.join(there[:20])} are being worked on (node jobs); and 5 more"
+        reply.reason == f"items {', '.join(there[:20])} are in flight (node jobs); and 5 more"
     )
     left = shell.do(commits((0, 0, 26), on_taken=OnTaken.SKIP))
     assert (left.published, left.taken, [it.id for it in left.named]) == (1, 25, there[:20])

@@ -265,7 +265,7 @@ def test_another_payload_in_the_open_version_is_a_conflict_that_names_its_cause(
     assert reply == Refused(
         Refusal.ITEM_EXISTS,
         "item a was published with another payload earlier in version 41: "
-        "a repeated task has computed it anew",
+        "a repeated task computed a different result",
     )
     assert names(shell) == ["a"]
 

@@ -111,7 +111,7 @@ def test_a_node_is_created_once():
 @pytest.mark.parametrize("node", [None, queue()])
 def test_who_may_not_create_does_not_learn_what_is_there(node):
     decision = create(Create(who(EVE), JOBS, Settings()), facts(node, policy=CreationPolicy.ADMINS))
-    assert decision == refused(Refusal.FORBIDDEN, "creating nodes is not open to you here")
+    assert decision == refused(Refusal.FORBIDDEN, "you may not create nodes on this service")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_new_settings_replace_those_that_are_named():
 
 def test_a_bad_setting_changes_nothing():
     decision = configuring({"lock_timeout": "0"}, queue())
-    reason = "lock_timeout: a whole number from 1 to 31622400 is needed"
+    reason = "lock_timeout: a whole number from 1 to 31622400 is required"
     no = Refused(Refusal.INVALID_CONFIG, reason, setting="lock_timeout")
     assert decision == Decision(no)
 
@@ -252,7 +252,7 @@ class TestAffiliations:
 
     def test_the_last_owner_stays(self):
         decision = self.change((BOSS, PUBLISHER))
-        no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner")
+        no = Refused(Refusal.LAST_OWNER, "a node must have an owner")
         stays = ((Jid("boss@x"), OWNER),)
         assert decision == Decision(replace(no, unchanged=stays))
 

@@ -109,7 +109,7 @@ def test_a_value_beyond_its_bounds_is_refused_with_its_name(name, text):
 
 @pytest.mark.parametrize("value", [0, -1, None, True + 10**6, 1.5])
 def test_what_is_typed_has_the_same_bounds(value):
-    reason = "max_failures: a whole number from 1 to 1000000 is needed"
+    reason = "max_failures: a whole number from 1 to 1000000 is required"
     assert configured(max_failures=value) == Refused(
         Refusal.INVALID_CONFIG, reason, setting="max_failures"
     )
@@ -134,7 +134,7 @@ def test_with_one_bad_setting_none_changes():
 
 
 def test_an_unknown_setting_is_refused():
-    no = Refused(Refusal.INVALID_CONFIG, "speed is no setting of this service")
+    no = Refused(Refusal.INVALID_CONFIG, "speed is not a setting of this service")
     assert configured(speed=1) == no
 
 
@@ -213,7 +213,7 @@ def test_what_a_plain_node_has_chosen_comes_back_when_it_is_no_queue_any_more():
         ({"access_model": "whitelist"}, "access_model is 'open' here"),
         ({"max_items": "3"}, "max_items is 'max' here"),
         ({"max_items": "many"}, "max_items is 'max' here"),
-        ({"strange": "1"}, "strange is no setting of this service"),
+        ({"strange": "1"}, "strange is not a setting of this service"),
     ],
 )
 def test_settings_are_preconditions_of_a_publish(wanted, reason):

@@ -46,7 +46,7 @@ def test_the_longest_lease_is_not_exceeded():
 
 @pytest.mark.parametrize("ago", [0, 1])
 def test_a_lease_that_is_over_is_none(ago):
-    no = Refused(Refusal.INVALID_OPTIONS, "expire: a moment to come", setting="expire")
+    no = Refused(Refusal.INVALID_OPTIONS, "expire: a future date and time", setting="expire")
     assert granted(Options(lease=Lease(after(-ago)))) == no
 
 

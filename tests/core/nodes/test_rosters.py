@@ -71,7 +71,7 @@ def test_who_is_something_to_the_node_or_subscribes_already_needs_no_roster(node
 def test_a_node_has_such_a_model_only_where_rosters_can_be_asked_for(model, rosters):
     by = replace(who(BOSS), rosters=rosters)
     wanted = Settings({"access_model": model})
-    reason = "access_model: the server lets nobody ask it for rosters"
+    reason = "access_model: the server does not give the service access to rosters"
     no = Refused(Refusal.UNSUPPORTED_ACCESS_MODEL, reason, setting="access_model")
     nowhere = NodeFacts(NOW, None, NONE, CreationPolicy.ANYONE)
     made = create(Create(by, JOBS, wanted), nowhere)

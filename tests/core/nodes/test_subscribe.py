@@ -36,7 +36,9 @@ WHOLE = Refused(
     Refusal.INVALID_OPTIONS, "queue_requests: a whole number from 1", setting="queue_requests"
 )
 QUEUES_ALONE = Refused(
-    Refusal.INVALID_OPTIONS, "queue_requests: only a queue has it", setting="queue_requests"
+    Refusal.INVALID_OPTIONS,
+    "queue_requests: only queues have this option",
+    setting="queue_requests",
 )
 UNREAD = Refused(Refusal.INVALID_OPTIONS, "what the face could not read")
 

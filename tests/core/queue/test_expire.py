@@ -108,7 +108,7 @@ def test_a_dead_item_moves_to_the_dead_letter_node():
 @pytest.mark.parametrize(
     ("place", "obstacle"),
     [
-        (DeadLetterPlace(DLQ, exists=False, taken=False), "it is not there"),
+        (DeadLetterPlace(DLQ, exists=False, taken=False), "it does not exist"),
         (DeadLetterPlace(DLQ, exists=True, taken=True), "it has this id"),
         (DeadLetterPlace(DLQ, exists=True, taken=False, room=0), "it is full"),
         (DeadLetterPlace(DLQ, exists=True, taken=False, refuses="paused"), "paused"),

@@ -87,7 +87,7 @@ def test_another_payload_replaces_that_of_a_waiting_item():
 
 def test_another_payload_for_work_in_progress_is_a_conflict():
     decision = put(draft(), existing=[(Known.OTHER, held())])
-    assert decision == refused(Refusal.ITEM_LOCKED, "item i1 is being worked on")
+    assert decision == refused(Refusal.ITEM_LOCKED, "item i1 is in flight")
 
 
 def test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain():
@@ -98,7 +98,7 @@ def test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain()
 
 def test_one_conflict_refuses_all_items_of_the_publish():
     decision = put(draft("i2"), draft("i1"), existing=[NEW, (Known.OTHER, held())])
-    assert decision == refused(Refusal.ITEM_LOCKED, "item i1 is being worked on")
+    assert decision == refused(Refusal.ITEM_LOCKED, "item i1 is in flight")
 
 
 def test_a_delayed_item_waits_for_its_time():

@@ -90,7 +90,7 @@ def test_a_name_is_given_once():
 @pytest.mark.parametrize(
     ("what", "changes", "refusal"),
     [
-        (WHAT, {"unfit": "cron '1' has to have five fields"}, Refusal.BAD_REQUEST),
+        (WHAT, {"unfit": "cron '1' must have five fields"}, Refusal.BAD_REQUEST),
         (replace(WHAT, priority=1_000_001), {}, Refusal.BAD_REQUEST),
         (WHAT, {"has_node": False}, Refusal.NODE_NOT_FOUND),
         (WHAT, {"full": True}, Refusal.TOO_MUCH_STAGED),
@@ -212,10 +212,10 @@ def test_one_that_is_not_enabled_has_nothing_to_do_and_begins_anew_when_it_is():
         ({"name": ""}, "name has to be 1 to 255 bytes, without control characters"),
         ({"name": "a\nb"}, "name has to be 1 to 255 bytes, without control characters"),
         ({"name": "ä" * 128}, "name has to be 1 to 255 bytes, without control characters"),
-        ({"node": ""}, "node is no NodeID"),
-        ({"payload": b""}, "a payload is needed"),
+        ({"node": ""}, "node is not a valid NodeID"),
+        ({"payload": b""}, "a payload is required"),
         ({"priority": -1_000_001}, "priority goes from -1000000 to 1000000"),
-        ({"ttl": -1}, "ttl is a number of seconds, up to a hundred years"),
+        ({"ttl": -1}, "ttl must be a number of seconds, up to a hundred years"),
         ({"group": "a\nb"}, "group has to be 1 to 255 bytes, without control characters"),
         ({"group": "ä" * 128}, "group has to be 1 to 255 bytes, without control characters"),
         ({"headers": (("a", "b"),) * 65}, "an item has at most 64 headers"),

@@ -141,9 +141,9 @@ def test_ids_that_are_taken_are_named_in_the_refusal():
     reply = refused(ask(tally(LOCKED, DEAD, taken=NAMES), elsewhere))
     assert reply.refusal is Refusal.ITEM_EXISTS
     assert reply.reason == (
-        "item x is being worked on (node jobs);"
+        "item x is in flight (node jobs);"
         " items y, z are dead here, to be redriven or retracted (node jobs);"
-        " item x is being worked on (node more)"
+        " item x is in flight (node more)"
     )
 
 

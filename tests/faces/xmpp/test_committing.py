@@ -95,7 +95,7 @@ def test_metadata_may_stand_before_it_or_behind_it():
         (f"app='a' version='{'9' * 19}'", "version has to be a whole number from 0"),
         (f"{MARK} part='x'", "part has to be a whole number from 0"),
         (f"{MARK} attempt='-2'", "attempt has to be a whole number from 0"),
-        (f"{MARK} visibility='now'", "visibility is commit or immediate"),
+        (f"{MARK} visibility='now'", "visibility must be commit or immediate"),
     ],
 )
 def test_a_mark_that_cannot_be_read_is_not_passed_over(words, text):
@@ -134,7 +134,7 @@ def test_a_commit_says_what_becomes_of_ids_that_are_taken():
     request = commit(said=f"{MARK} on-taken='dead-letter' dead-letter-node='bad'")
     assert (request.on_taken, request.dead_letter_node) == (OnTaken.DEAD_LETTER, "bad")
     assert says(commit(said=f"{MARK} on-taken='x'")).endswith(
-        "on-taken is fail, skip or dead-letter"
+        "on-taken must be fail, skip or dead-letter"
     )
     for said in ("on-taken='dead-letter'", "on-taken='skip' dead-letter-node='bad'"):
         assert says(commit(said=f"{MARK} {said}")).startswith(
@@ -164,10 +164,10 @@ NAMED_TWICE = "commit: a part is named twice"
         ("<part n='1'/>", "commit: items has to be a whole number from 0"),
         ("<part items='1'/>", "commit: n has to be a whole number from 0"),
         ("<part n='1' items='1' bytes='x'/>", "commit: bytes has to be a whole number from 0"),
-        ("<parts>1:1:1</parts>", "commit: an entry of parts is n:attempt:items:bytes"),
+        ("<parts>1:1:1</parts>", "commit: an entry of parts must be n:attempt:items:bytes"),
         ("<parts>1:1:one:1</parts>", "commit: items has to be a whole number from 0"),
         *(
-            (mixed, "commit: in it stand either part elements, or one list in parts")
+            (mixed, "commit: commit contains either part elements or one list in parts")
             for mixed in (
                 "<part n='1' items='1'/><parts>2:1:1:1</parts>",
                 "<parts>1:1:1:1</parts><parts>2:1:1:1</parts>",
@@ -208,7 +208,7 @@ def test_the_other_requests_are_read():
     assert asked(committing.ask, "app='a' account='etl@localhost'").app == theirs
     assert asked(committing.records, "app='a' account='etl@localhost'").app == theirs
     for parser, said in ((committing.abort, MARK), (committing.ask, "app='a'")):
-        assert says(asked(parser, f"{said} account='@'")).endswith("account is no JID")
+        assert says(asked(parser, f"{said} account='@'")).endswith("account is not a valid JID")
     assert says(asked(committing.ask, "")).startswith("app")
     assert says(asked(committing.records, "app=''")).startswith("app")
     for said in ("state='both'", "after='-1'", "max='x'"):

@@ -40,7 +40,7 @@ def test_a_form_without_type_or_form_type():
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (form("<field><value>1</value></field>"), "without a name"),
+        (form("<field><value>1</value></field>"), "has no name"),
         (form("<a>" * 300 + "</a>" * 300), "depth"),
         (form("<a xmlns:p='\"'/>"), "not a valid URI"),
         (form(f"<{'n' * 60_000}/>"), "too long"),

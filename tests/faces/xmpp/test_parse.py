@@ -71,7 +71,7 @@ def test_a_request_needs_a_node(kind, child, tag, node):
     inner = f"<{name} xmlns='{space}' jid='bee@localhost' {node}>{inside}</{name}>"
     condition, detail = says(request(kind, namespace, inner))
     assert condition == "bad-request"
-    assert detail == ("this is no NodeID" if node else "nodeid-required")
+    assert detail == ("this is not a valid NodeID" if node else "nodeid-required")
 
 
 @pytest.mark.parametrize("verb", ["subscribe", "unsubscribe", "options"])
@@ -93,11 +93,11 @@ def test_a_subscription_needs_a_jid(verb, given, detail):
         ("<item>text</item>", "invalid-payload"),
         (f"<item>text{JOB}</item>", "invalid-payload"),
         (f"<item>{JOB}{JOB}</item>", "invalid-payload"),
-        (f"<item id=''>{JOB}</item>", "this is no ItemID"),
-        (f"<item id='{'i' * 1024}'>{JOB}</item>", "this is no ItemID"),
-        (f"<item xmlns='urn:x' id='i'>{JOB}</item>", "in publish stands something else than items"),
-        (f"<entry id='i'>{JOB}</entry>", "in publish stands something else than items"),
-        (f"<item id='i'>{JOB}</item>" * 2, "an item id comes twice in one request"),
+        (f"<item id=''>{JOB}</item>", "this is not a valid ItemID"),
+        (f"<item id='{'i' * 1024}'>{JOB}</item>", "this is not a valid ItemID"),
+        (f"<item xmlns='urn:x' id='i'>{JOB}</item>", "publish may contain only items"),
+        (f"<entry id='i'>{JOB}</entry>", "publish may contain only items"),
+        (f"<item id='i'>{JOB}</item>" * 2, "an item id occurs twice in one request"),
     ],
 )
 def test_an_item_has_one_payload_and_one_id(item, detail):

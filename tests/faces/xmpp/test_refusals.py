@@ -61,8 +61,8 @@ def test_a_reason_is_said_escaped(refusal):
 @pytest.mark.parametrize(
     ("refusal", "text"),
     [
-        (Refusal.NODE_FULL, "the largest number of items in this node is 7"),
-        (Refusal.PAYLOAD_TOO_BIG, "the largest payload in bytes is 7"),
+        (Refusal.NODE_FULL, "the maximum number of items in this node is 7"),
+        (Refusal.PAYLOAD_TOO_BIG, "the maximum size of a payload in bytes is 7"),
         (Refusal.CONFIGURATION_REQUIRED, None),
     ],
 )

@@ -137,10 +137,10 @@ def test_a_collection_is_a_feature_that_is_not_there():
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ({"pubsub#digest": ["1"]}, "pubsub#digest is no setting of this service"),
+        ({"pubsub#digest": ["1"]}, "pubsub#digest is not a setting of this service"),
         (
             {"lock_timeout": ["1"]},
-            "lock_timeout is no setting of this service; did you mean x-queueing#lock_timeout?",
+            "lock_timeout is not a setting of this service; did you mean x-queueing#lock_timeout?",
         ),
         ({"pubsub#title": ["a", "b"]}, "pubsub#title takes one value"),
         ({"pubsub#node_type": ["x"]}, "pubsub#node_type is always leaf here"),
@@ -150,7 +150,7 @@ def test_a_collection_is_a_feature_that_is_not_there():
         ),
         (
             {"pubsub#purge_offline": ["0"]},
-            f"pubsub#purge_offline is no setting of this service: {DECLINED['pubsub#purge_offline']}",
+            f"pubsub#purge_offline is not a setting of this service: {DECLINED['pubsub#purge_offline']}",
         ),
         (
             {"pubsub#contact": ["a@x", "b@x/y"]},
@@ -158,11 +158,11 @@ def test_a_collection_is_a_feature_that_is_not_there():
         ),
         (
             {"x-queueing#lock_timeout": []},
-            f"x-queueing#lock_timeout: a whole number from 1 to {YEAR} is needed",
+            f"x-queueing#lock_timeout: a whole number from 1 to {YEAR} is required",
         ),
         (
             {"pubsub#max_payload_size": ["262145"]},
-            "pubsub#max_payload_size: a whole number from 1 to 262144 is needed",
+            "pubsub#max_payload_size: a whole number from 1 to 262144 is required",
         ),
         (
             {"pubsub#access_model": ["friends"]},

@@ -284,7 +284,7 @@ async def test_what_was_not_begun_goes_to_others_when_a_worker_stops(server, pro
             "plain",
             NotAQueue(
                 "'plain' at queue.localhost is not a work queue: bad-request, invalid-options"
-                " (pubsub#queue_requests: only a queue has it)."
+                " (pubsub#queue_requests: only queues have this option)."
             ),
         ),
     ],

@@ -44,7 +44,7 @@ REASON: Final = Parameter(
     "reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"
 )
 
-THROUGH: Final = Column("through", "Looked at up to", more=True)
+THROUGH: Final = Column("through", "Scanned up to", more=True)
 """Where to go on: dead items are looked at in parts."""
 
 ABOUT_DEATHS: Final = (
@@ -53,7 +53,7 @@ ABOUT_DEATHS: Final = (
     Column("error", "Last error"),
     Column("failed", "Failures", Cell.COUNT),
     Column("last_holder", "Last held by"),
-    Column("origin", "Came dead from"),
+    Column("origin", "Moved here from"),
     Column("size", "Bytes", Cell.COUNT),
     Column("death", "Number", Cell.COUNT, more=True),
     Column("published", "Published at", Cell.MOMENT, more=True),
@@ -123,8 +123,8 @@ REASONS: Final = Operation(
     (
         Column("reason", "Reason"),
         Column("count", "Dead items", Cell.COUNT),
-        Column("last", "The last died", Cell.MOMENT),
-        Column("first", "The first died", Cell.MOMENT, more=True),
+        Column("last", "Last death", Cell.MOMENT),
+        Column("first", "First death", Cell.MOMENT, more=True),
     ),
     _ask_reasons,
     _reasons,
@@ -176,7 +176,7 @@ REDRIVE: Final = Operation(
         Parameter("to", ParameterKind.NODE, "To this node, instead of where they came from"),
         NUMBERED_AFTER,
     ),
-    (Column("count", "Live again", Cell.COUNT), THROUGH),
+    (Column("count", "Requeued", Cell.COUNT), THROUGH),
     _ask_redrive,
     _redriven,
     single=True,

@@ -240,7 +240,7 @@ PEEK: Final = Operation(
         Column("failed", "Failures", Cell.COUNT),
         Column("error", "Last error"),
         Column("died", "Died at", Cell.MOMENT),
-        Column("origin", "Came dead from"),
+        Column("origin", "Moved here from"),
         Column("last_holder", "Last held by"),
         Column("holder", "Held by"),
         Column("deadline", "The lock ends at", Cell.MOMENT),

@@ -136,7 +136,7 @@ SCHEDULES: Final = Operation(
         Column("ttl", "Seconds that an item may wait", Cell.RATE, more=True),
         Column("headers", "Headers", Cell.NAMES, more=True),
         Column("group", "Group", more=True),
-        Column("by", "Made so by", more=True),
+        Column("by", "Created or changed by", more=True),
     ),
     lambda by, given: ListSchedules(by, given.one("after") or None, max=given.number("max")),
     _page,
@@ -174,7 +174,7 @@ SHOW: Final = Operation(
         Column("ttl", "Seconds that an item may wait", Cell.RATE),
         Column("headers", "Headers", Cell.NAMES),
         Column("group", "Group"),
-        Column("by", "Made so by"),
+        Column("by", "Created or changed by"),
         Column("payload", "Payload"),
     ),
     lambda by, given: ListSchedules(by, name=given.one("schedule")),
@@ -295,7 +295,7 @@ def _fired(reply: Fired, _given: Given) -> Answer:
 
 FIRE: Final = Operation(
     "schedule-fire",
-    "Publish what a schedule says now",
+    "Publish an item of a schedule now",
     "One extra item is published now; the schedule's times do not change.",
     Power.SERVICE,
     (SCHEDULE,),

@@ -123,7 +123,7 @@ def _state(state: ServiceState, _given: Given) -> Answer:
 
 
 def _sentence(of: tuple[Whose, list[Limit]]) -> str:
-    """Return the limits of one kind of principal: "an account: 2,048 requests under way, ..."."""
+    """Return the limits of one kind of principal: "an account: 2,048 requests in progress, ..."."""
     whose, found = of
     return f"{whose.value}: {', '.join(map(_limit, found))}"
 
@@ -152,22 +152,20 @@ SERVICE: Final = Operation(
     (),
     (
         Column("version", "Version of pubqueue"),
-        Column("uptime", "Runs for", Cell.SINCE),
+        Column("uptime", "Uptime", Cell.SINCE),
         Column("started", "Started at", Cell.MOMENT),
         Column("store", "Store"),
         Column("nodes", "Nodes", Cell.COUNT),
         Column("clock_ahead", "Milliseconds that the store's clock is ahead", Cell.COUNT),
-        Column("limits", "Most at once", Cell.NAMES),
-        Column(
-            "longest_round", "Seconds since each of its tasks has come round, at most", Cell.RATE
-        ),
-        Column("late", "Tasks that should have come round since", Cell.NAMES),
-        Column("accounts", "Accounts that have made nodes", Cell.COUNT),
+        Column("limits", "Limits of concurrent work", Cell.NAMES),
+        Column("longest_round", "Seconds since the slowest task last completed a round", Cell.RATE),
+        Column("late", "Tasks that are late", Cell.NAMES),
+        Column("accounts", "Accounts that have created nodes", Cell.COUNT),
         Column("items", "Items", Cell.COUNT),
         Column("bytes", "Bytes of items", Cell.COUNT),
-        Column("nodes_limit", "Nodes of an account, at most", Cell.COUNT),
-        Column("items_limit", "Items of an account, at most", Cell.COUNT),
-        Column("bytes_limit", "Bytes of an account, at most", Cell.COUNT),
+        Column("nodes_limit", "Maximum nodes of an account", Cell.COUNT),
+        Column("items_limit", "Maximum items of an account", Cell.COUNT),
+        Column("bytes_limit", "Maximum bytes of an account", Cell.COUNT),
         Column("near", "Accounts near their limits", Cell.COUNT),
         Column("nearest", "Nearest to their limits", Cell.NAMES),
     ),

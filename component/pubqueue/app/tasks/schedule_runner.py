@@ -31,7 +31,7 @@ TURNS: Final = 3
 TIMEOUT: Final = 5.0
 """Seconds that the times of one schedule may take; it is milliseconds, for each walk is bounded."""
 
-FAULT: Final = "its times could not be worked out"
+FAULT: Final = "its times could not be computed"
 """The error text of a schedule whose calendar has failed; the log has the fault."""
 
 

@@ -29,7 +29,7 @@ class Allowance(Struct, frozen=True, gc=False):
         limit = self.quota.nodes
         if not limit or self.holding.nodes < limit:
             return None
-        reason = f"this account has made {self.holding.nodes} nodes, and {limit} may be here: delete some first"
+        reason = f"this account has created {self.holding.nodes} nodes, and may have {limit}: delete some first"
         return Refused(Refusal.TOO_MANY_NODES, reason)
 
     def refuses(self, items: int, size: int) -> Refused | None:
@@ -40,7 +40,7 @@ class Allowance(Struct, frozen=True, gc=False):
             ("bytes", has.bytes, size, may.bytes),
         ):
             if more > 0 and limit and used + more > limit:
-                reason = f"the nodes of the account that has made this one may hold {limit} {what} together, and hold {used}"
+                reason = f"all nodes of the account that created this one may hold up to {limit} {what}, and hold {used}"
                 return Refused(Refusal.TOO_MUCH_KEPT, reason)
         return None
 

@@ -62,13 +62,13 @@ class Used(Struct, gc=False):
         if self.refused:
             self._forgive(budget, now)
             if self.refused > budget.refused:
-                return "refused requests have taken too much processor time"
+                return "this account's refused requests have used too much processor time"
         if self.requests >= budget.requests:
-            return f"{budget.requests} requests are under way"
+            return f"{budget.requests} requests are in progress"
         if self.byte_count >= budget.byte_count:
-            return f"{budget.byte_count} bytes are under way"
+            return f"{budget.byte_count} bytes are in progress"
         if self.items >= budget.items:
-            return f"{budget.items} items are under way"
+            return f"{budget.items} items are in progress"
         return ""
 
     def _forgive(self, budget: Budget, now: float) -> None:

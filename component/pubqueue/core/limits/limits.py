@@ -74,7 +74,7 @@ def limits(staged: Limits, subscriptions: int, quota: Quota) -> tuple[Limit, ...
 def _quotas(quota: Quota) -> Iterator[Limit]:
     """Yield what an account may keep; 0 is no bound."""
     for what, most, unit in (
-        ("nodes that it has made", quota.nodes, Unit.NUMBER),
+        ("nodes that it has created", quota.nodes, Unit.NUMBER),
         ("items in these", quota.items, Unit.NUMBER),
         ("bytes in these", quota.bytes, Unit.BYTES),
     ):
@@ -84,10 +84,10 @@ def _quotas(quota: Quota) -> Iterator[Limit]:
 
 def _under_way(whose: Whose, budget: Budget) -> Iterator[Limit]:
     """Yield the bounds of a budget; a time of 0 sets no bound."""
-    yield Limit(whose, "requests under way", budget.requests)
-    yield Limit(whose, "bytes under way", budget.byte_count, Unit.BYTES)
-    yield Limit(whose, "items under way", budget.items)
-    yield Limit(whose, "reads under way", budget.reads)
+    yield Limit(whose, "requests in progress", budget.requests)
+    yield Limit(whose, "bytes in progress", budget.byte_count, Unit.BYTES)
+    yield Limit(whose, "items in progress", budget.items)
+    yield Limit(whose, "reads in progress", budget.reads)
     if budget.refused:
         yield Limit(whose, "processor time of refused requests", budget.refused, Unit.SECONDS)
 

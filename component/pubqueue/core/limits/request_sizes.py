@@ -34,7 +34,7 @@ MAX_ENTRIES: Final = 500
 
 _OF_ITEMS: Final = MAX_NAMED, attrgetter("ids")
 _TOO_MANY_ENTRIES: Final = Refused(
-    Refusal.BAD_REQUEST, f"a request changes {MAX_ENTRIES} entries at most"
+    Refusal.BAD_REQUEST, f"a request changes up to {MAX_ENTRIES} entries"
 )
 
 # fmt: off

@@ -38,9 +38,9 @@ class Declare(Struct, frozen=True, gc=False):
     outcasts: tuple[Jid, ...] = ()
 
 
-_PLAIN: Final = "it is a plain node that {} has made; start without it, purge or delete it, and have the file read again"
+_PLAIN: Final = "it is a plain node that {} has made; start without the file, purge or delete the node, and reload the file"
 
-OPEN_TO_ALL: Final = "anybody may subscribe, and no setting in the file says so"
+OPEN_TO_ALL: Final = "anyone may subscribe, and no setting in the file allows it"
 
 
 def declare(request: Declare, facts: NodeFacts) -> Decision:

@@ -168,7 +168,7 @@ class NodeListFacts(Struct, frozen=True, gc=False):
 def create(request: Create, facts: NodeFacts) -> Decision:
     """Decide a creation; the principal becomes the owner. Settings that do not fit leave no node."""
     if not access.may_create(request.by, facts.policy):
-        return refuse(Refusal.FORBIDDEN, "creating nodes is not open to you here")
+        return refuse(Refusal.FORBIDDEN, "you may not create nodes on this service")
     if (no := names.taken(request.by, request.node)) is not None:
         return Decision(no)
     if facts.node is not None:
@@ -205,7 +205,7 @@ def unheld(by: Principal, config: NodeConfig) -> Refused | None:
     """Refuse an access model that the rosters of owners decide, where these cannot be asked for (XEP-0356)."""
     if config.access_model not in access.OF_ROSTERS or by.rosters:
         return None
-    reason = "access_model: the server lets nobody ask it for rosters"
+    reason = "access_model: the server does not give the service access to rosters"
     return Refused(Refusal.UNSUPPORTED_ACCESS_MODEL, reason, setting="access_model")
 
 
@@ -307,7 +307,7 @@ def set_affiliations(request: SetAffiliations, facts: NodeFacts) -> Decision:
     if Affiliation.OWNER in after.values():
         return _affiliated(node, facts, before, wanted, Done())
     owners = [(jid, before[jid]) for jid, _ in wanted if before.get(jid) is Affiliation.OWNER]
-    no = Refused(Refusal.LAST_OWNER, "a node cannot be without an owner", unchanged=tuple(owners))
+    no = Refused(Refusal.LAST_OWNER, "a node must have an owner", unchanged=tuple(owners))
     others = [entry for entry in wanted if before.get(entry[0]) is not Affiliation.OWNER]
     return _affiliated(node, facts, before, others, no)
 

@@ -81,7 +81,7 @@ def read_boolean(text: str) -> bool:
         case "0" | "false":
             return False
         case _:
-            raise BadValueError("a boolean is needed: 0 or 1")
+            raise BadValueError("a boolean is required: 0 or 1")
 
 
 def _write_boolean(value: bool) -> str:  # noqa: FBT001  # a writer takes the value and nothing else
@@ -95,7 +95,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
         digits = text.strip()
         known = digits.isascii() and digits.isdigit() and len(digits) <= len(str(high))
         if not known or not low <= int(digits) <= high:
-            raise BadValueError(f"a whole number from {low} to {high} is needed")
+            raise BadValueError(f"a whole number from {low} to {high} is required")
         return int(digits)
 
     return read
@@ -225,7 +225,7 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
     for name, value in wanted.values.items():
         setting = SETTINGS.get(name)
         if setting is None:
-            words = f"{name} is no setting of this service{suggestion(name, SETTINGS)}"
+            words = f"{name} is not a setting of this service{suggestion(name, SETTINGS)}"
             return Refused(Refusal.INVALID_CONFIG, words)
         try:
             changed[name] = setting.read(_as_text(value))
@@ -250,7 +250,7 @@ def agrees(config: NodeConfig, wanted: Settings) -> Refused | None:
     for name, value in wanted.values.items():
         setting = SETTINGS.get(name)
         if setting is None:
-            return _unmet(name, " is no setting of this service")
+            return _unmet(name, " is not a setting of this service")
         try:
             same = setting.read(_as_text(value)) == getattr(there, name)
         except ValueError:

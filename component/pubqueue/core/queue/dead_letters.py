@@ -47,10 +47,10 @@ def refusal(heritage: Heritage, item: Item, size: int, space: str) -> str:
     """
     place = heritage.place
     if not is_meant(heritage.queue.config, "dead_letter_node", place, heritage.trusted):
-        return f"{place.creator} made it since, and it is another than was meant"
+        return f"{place.creator} recreated it, so it is not the node that was meant"
     if not place.config.persists:
-        return "it keeps no items"
-    obstacle = "nobody owns this node"
+        return "it does not keep items"
+    obstacle = "this node has no owner"
     for owner in heritage.owners:
         to = owner.by, owner.affiliation, place
         no = turned_away(*to, item, size, space, subscribed=owner.subscribed)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Principal
 
-NOT_LOCKED: Final = "nobody holds item {}"
+NOT_LOCKED: Final = "no worker holds item {}"
 
 
 def absent(node: NodeName, ids: Sequence[ItemId]) -> str:

@@ -44,7 +44,7 @@ class DeadLetterPlace(Struct, frozen=True, gc=False):
     def obstacle(self) -> str:
         """Why the item cannot go there, empty if it can."""
         if not self.exists:
-            return "it is not there"
+            return "it does not exist"
         return self.refuses or ("it has this id" if self.taken else "")
 
 

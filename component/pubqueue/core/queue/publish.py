@@ -74,13 +74,13 @@ PLACES: Final[dict[tuple[Known, State | None], Place]] = {
 }
 
 TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
-    Place.BUSY: (Refusal.ITEM_LOCKED, "item {} is being worked on"),
+    Place.BUSY: (Refusal.ITEM_LOCKED, "item {} is in flight"),
     Place.DEAD: (Refusal.ITEM_EXISTS, "item {} is dead here: redrive or retract it"),
 }
 """The places that refuse an item, with the text about its id."""
 # fmt: on
 
-OF_QUEUES: Final = "delay, priority and group mean something on queues alone"
+OF_QUEUES: Final = "delay, priority and group apply only to queues"
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:

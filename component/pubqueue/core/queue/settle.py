@@ -172,7 +172,7 @@ def settle(request: Settle, facts: SettleFacts) -> Decision:
         return _retract_plainly(request, facts, judged)
     items = [item for item in facts.items if item is not None]
     if request.token is not None and any(item.token != request.token for item in items):
-        return refuse(Refusal.LOCK_LOST, "the item is locked anew, under another token")
+        return refuse(Refusal.LOCK_LOST, "the item has been locked again, under another token")
     if request.verb is Verb.RETRACT:
         return _retract(request, judged, items, facts)
     return _unlock(request, facts, judged, items)
@@ -295,7 +295,9 @@ def _retract_plainly(request: Settle, facts: SettleFacts, node: Node) -> Decisio
     if request.verb is Verb.UNLOCK:
         return refuse(Refusal.NOT_A_QUEUE)
     if request.queue_only:
-        return refuse(Refusal.BAD_REQUEST, "only items of a queue are retracted in this way")
+        return refuse(
+            Refusal.BAD_REQUEST, "only items of a queue can be retracted with this request"
+        )
     if not node.config.persist_items:  # XEP-0060 7.2.3.5
         return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
     affiliation = access.standing(request.by, facts.affiliation)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.summaries import ServiceState, Worker
 
 FOR: Final = {
-    Power.SERVICE: "this is for administrators of the service",
-    Power.NODES: "this is for owners of nodes and administrators of the service",
-    Power.CREATE: "this is for those who own nodes here and may create others",
+    Power.SERVICE: "only administrators of the service may do this",
+    Power.NODES: "only owners of nodes and administrators of the service may do this",
+    Power.CREATE: "only accounts that own nodes and may create others may do this",
 }
 """Whom each power is for, in words."""
 
@@ -40,7 +40,7 @@ NEAREST: Final = 5
 NEAR: Final = 0.9
 """From this share on an account is near what it may have."""
 
-OWNERS: Final = "this is for the node's owners and administrators of the service"
+OWNERS: Final = "only the node's owners and administrators of the service may do this"
 
 
 class AskPowers(Struct, frozen=True, gc=False):

@@ -78,7 +78,9 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
     if (unclear := _which(request.subid, facts.mine)) is not None:
         return refuse(unclear)
     if request.order is not None and (node.config.queueing or request.ids):
-        return refuse(Refusal.BAD_REQUEST, "an order is for all items of a plain node")
+        return refuse(
+            Refusal.BAD_REQUEST, "order applies only to requests for all items of a plain node"
+        )
     if facts.after_missing:
         return refuse(Refusal.ITEM_NOT_FOUND)
     items = facts.items

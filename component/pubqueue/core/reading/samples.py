@@ -26,7 +26,7 @@ MAX_SAMPLED: Final = 500
 CLEARED: Final = 5_000
 """Old samples that go at once, at most: more than several processes add meanwhile."""
 
-FOR_ADMINS: Final = "samples are for administrators of the service"
+FOR_ADMINS: Final = "only administrators of the service may read samples"
 
 
 class KeepSamples(Struct, frozen=True, gc=False):

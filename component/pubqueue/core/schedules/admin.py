@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid, Millis, NodeName, Principal
     from pubqueue.core.schedules.model import Change, Definition
 
-FOR: Final = "this is for administrators of the service"
+FOR: Final = "only administrators of the service may do this"
 OF_THE_FILE: Final = (
     "the configuration file declares the schedule {!r}: it is changed and ended there"
 )
@@ -145,13 +145,13 @@ def fault_of(definition: Definition) -> str:
     if not 0 < len(name.encode()) <= MAX_NAME_LENGTH or not name.isprintable():
         return f"name has to be 1 to {MAX_NAME_LENGTH} bytes, without control characters"
     if not is_node(definition.node):
-        return "node is no NodeID"
+        return "node is not a valid NodeID"
     if not definition.payload:
-        return "a payload is needed"
+        return "a payload is required"
     if abs(definition.priority) > HIGHEST_PRIORITY:
         return f"priority goes from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
     if definition.ttl is not None and not 0 <= definition.ttl <= MAX_SPAN:
-        return "ttl is a number of seconds, up to a hundred years"
+        return "ttl must be a number of seconds, up to a hundred years"
     if definition.group and not is_group(definition.group):
         return f"group has to be 1 to {MAX_GROUP_LENGTH} bytes, without control characters"
     return excess(definition.headers) or ""
@@ -172,7 +172,7 @@ def add_schedule(request: AddSchedule, facts: KeepFacts) -> Decision:
         return Decision(no)
     if facts.schedule is not None:
         name = request.definition.name
-        return refuse(Refusal.ITEM_EXISTS, f"there is a schedule {name!r}: change that one")
+        return refuse(Refusal.ITEM_EXISTS, f"the schedule {name!r} exists already: change that one")
     if facts.full:
         return refuse(
             Refusal.TOO_MUCH_STAGED, f"there are {MAX_SCHEDULES} schedules, the most there may be"

@@ -171,7 +171,7 @@ def _put_off(schedule: Schedule, error: str, now: Millis) -> Decision:
 def fire_now(request: FireNow, facts: FireFacts) -> Decision:
     """Decide a publish in addition to the schedule's times; it settles none of them."""
     if not request.by.admin:
-        return refuse(Refusal.FORBIDDEN, "this is for administrators of the service")
+        return refuse(Refusal.FORBIDDEN, "only administrators of the service may do this")
     schedule = facts.schedule
     if schedule is None or facts.publish is None:
         return refuse(Refusal.ITEM_NOT_FOUND, f"there is no schedule {request.name!r}")

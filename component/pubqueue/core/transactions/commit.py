@@ -55,7 +55,7 @@ NAMED: Final = 20
 """Taken ids that are named at most."""
 
 TAKEN: Final = {
-    Place.BUSY: (Refusal.ITEM_LOCKED, "being worked on"),
+    Place.BUSY: (Refusal.ITEM_LOCKED, "in flight"),
     Place.DEAD: (Refusal.ITEM_EXISTS, "dead here, to be redriven or retracted"),
 }
 """The places that refuse a winner, with the text about its id."""
@@ -181,7 +181,7 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
         reply = Committed(request.version, rows - known, known, already=False)
         return Decision(reply, (_change(request, facts, rows, ()),))
     if facts.too_many:
-        reason = "the service stops before it is committed"
+        reason = "the service stopped before the commit"
         return Decision(Refused(Refusal.STORE_FAILED, reason), then=LookAtWinners(request))
     nodes: list[CommittedNode] = []
     for winners in facts.nodes:
@@ -214,7 +214,7 @@ def _node(
     """Return what the winners do to one node, or the refusal of them all."""
     node = winners.node
     if node is None:
-        return refuse(Refusal.NODE_NOT_FOUND, f"node {winners.name} is no more")
+        return refuse(Refusal.NODE_NOT_FOUND, f"node {winners.name} no longer exists")
     as_publish = Publish(request.by, node.name, ())
     may = PublishFacts(facts.now, node, winners.affiliation, winners.subscribed, ())
     if (no := inadmissible(as_publish, may, node)) is not None:
@@ -222,7 +222,7 @@ def _node(
     if (no := unkept(node)) is not None:
         return no
     if winners.behind:
-        reason = f"what happened in node {node.name} before is still being told"
+        reason = f"earlier notifications of node {node.name} are still being sent"
         return refuse(Refusal.STILL_NOTIFYING, reason)
     places: Counter[Place] = Counter()
     for found in winners.found:
@@ -328,7 +328,7 @@ def dead_letters(
         name = request.dead_letter_node
         return refuse(Refusal.NODE_NOT_FOUND, f"the dead-letter node {name} does not exist")
     if not node.config.queueing:
-        return refuse(Refusal.NOT_A_QUEUE, f"the dead-letter node {node.name} is no queue")
+        return refuse(Refusal.NOT_A_QUEUE, f"the dead-letter node {node.name} is not a queue")
     may = PublishFacts(facts.now, node, place.affiliation, place.subscribed, ())
     if (no := inadmissible(Publish(request.by, node.name, ()), may, node)) is not None:
         return no

@@ -137,7 +137,7 @@ def look(request: LookAtWinners, facts: LookFacts) -> Decision:
     counts = tuple(added.items()), known, request.taken + len(taken), named
     last = facts.winners[-1].row
     then = LookAtWinners(commit, (last.part, last.row), *counts)
-    reason = "the service stops before it is committed"
+    reason = "the service stopped before the commit"
     return Decision(Refused(Refusal.STORE_FAILED, reason), then=then)
 
 
@@ -146,7 +146,7 @@ def _misfit(commit: CommitVersion, facts: LookFacts) -> Decision | None:
     for name, (affiliation, subscribed) in facts.rights.items():
         node = facts.nodes[name]
         if node is None:
-            return refuse(Refusal.NODE_NOT_FOUND, f"node {name} is no more")
+            return refuse(Refusal.NODE_NOT_FOUND, f"node {name} no longer exists")
         may = PublishFacts(facts.commit.now, node, affiliation, subscribed, ())
         if (no := inadmissible(Publish(commit.by, name, ()), may, node)) is not None:
             return no

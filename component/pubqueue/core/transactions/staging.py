@@ -214,7 +214,7 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
             return refuse(
                 Refusal.ITEM_EXISTS,
                 f"item {draft.id} was published with another payload earlier in version "
-                f"{request.mark.version}: a repeated task has computed it anew",
+                f"{request.mark.version}: a repeated task computed a different result",
             )
         rows.append(replace(row, known=noted[1]) if noted else row)
     decision = Decision(Done())

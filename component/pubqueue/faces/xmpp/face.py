@@ -76,12 +76,12 @@ ENDING: Final = 4.0
 """Seconds for all of that, until the server has read the answers."""
 
 _BEHIND: Final = StanzaError(
-    "wait", "resource-constraint", text="what happened here before is still being told"
+    "wait", "resource-constraint", text="earlier notifications of this node are still being sent"
 )
 
-AT_THE_END: Final = Refused(Refusal.STORE_FAILED, "the service is being stopped")
+AT_THE_END: Final = Refused(Refusal.STORE_FAILED, "the service is stopping")
 ROSTERS_BUSY: Final = Refused(
-    Refusal.TOO_MUCH_STAGED, "too many questions about rosters are open; ask again later"
+    Refusal.TOO_MUCH_STAGED, "too many roster requests are open; try again later"
 )
 
 _PRESENCE: Final = f"{ns.COMPONENT} presence"

@@ -55,7 +55,7 @@ def excessive(excess: str | Refused) -> StanzaError:
 
 def busy(why: str) -> StanzaError:
     """Return the error for a request that has to wait, because its account has enough under way."""
-    return StanzaError("wait", "resource-constraint", text=why or "too much is under way")
+    return StanzaError("wait", "resource-constraint", text=why or "too much is in progress")
 
 
 def unsupported(feature: str) -> StanzaError:
@@ -141,8 +141,8 @@ def words(refused: Refused) -> StanzaError:
 
 
 _BOUNDED: Final = {
-    Refusal.TOO_MANY_SUBSCRIPTIONS: "the largest number of subscriptions of an account to a node is",
-    Refusal.NODE_FULL: "the largest number of items in this node is",
-    Refusal.TOO_MANY_ITEMS: "the largest number of items in one request is",
-    Refusal.PAYLOAD_TOO_BIG: "the largest payload in bytes is",
+    Refusal.TOO_MANY_SUBSCRIPTIONS: "the maximum number of subscriptions of an account to a node is",
+    Refusal.NODE_FULL: "the maximum number of items in this node is",
+    Refusal.TOO_MANY_ITEMS: "the maximum number of items in one request is",
+    Refusal.PAYLOAD_TOO_BIG: "the maximum size of a payload in bytes is",
 }

@@ -61,41 +61,41 @@ FIELDS: Final[tuple[Field, ...]] = (
     Field("pubsub#type", "text-single", "The namespace of the payloads", "type"),
     Field("pubsub#access_model", "list-single", "Who may subscribe", "access_model"),
     Field("pubsub#publish_model", "list-single", "Who may publish", "publish_model"),
-    Field("pubsub#max_items", "text-single", "How many items it may hold, or max", "max_items"),
-    Field("pubsub#max_payload_size", "text-single", "Bytes of a payload", "max_payload_size", whole(1, MAX_PAYLOAD)),
-    Field("pubsub#item_expire", "text-single", "Seconds until an item that nobody holds is dead, or max", "item_expire"),
-    Field("pubsub#notify_retract", "boolean", "Tell subscribers of retracted items", "notify_retract"),
-    Field("pubsub#notify_delete", "boolean", "Tell subscribers when the node is deleted", "notify_delete"),
-    Field("pubsub#persist_items", "boolean", "Keep items after they were published", "persist_items"),
-    Field("pubsub#deliver_notifications", "boolean", "Tell subscribers of what happens", "deliver_notifications"),
-    Field("pubsub#deliver_payloads", "boolean", "Tell them the payloads as well", "deliver_payloads"),
+    Field("pubsub#max_items", "text-single", "Maximum number of items, or max", "max_items"),
+    Field("pubsub#max_payload_size", "text-single", "Maximum size of a payload in bytes", "max_payload_size", whole(1, MAX_PAYLOAD)),
+    Field("pubsub#item_expire", "text-single", "Seconds until an unlocked item expires, or max", "item_expire"),
+    Field("pubsub#notify_retract", "boolean", "Notify subscribers of retracted items", "notify_retract"),
+    Field("pubsub#notify_delete", "boolean", "Notify subscribers when the node is deleted", "notify_delete"),
+    Field("pubsub#persist_items", "boolean", "Keep published items", "persist_items"),
+    Field("pubsub#deliver_notifications", "boolean", "Deliver notifications", "deliver_notifications"),
+    Field("pubsub#deliver_payloads", "boolean", "Include payloads in notifications", "deliver_payloads"),
     Field("pubsub#publish_node_full", "list-single", "What to do when the node is full", "publish_node_full"),
-    Field("pubsub#send_last_published_item", "list-single", "When to send the last item unasked", "send_last_published_item"),
+    Field("pubsub#send_last_published_item", "list-single", "When to send the last published item", "send_last_published_item"),
     Field("pubsub#notification_type", "list-single", "The kind of message for notifications", "notification_type"),
-    Field("pubsub#presence_based_delivery", "boolean", "Tell only subscribers who are known to be online", "presence_based_delivery"),
-    Field("pubsub#notify_config", "boolean", "Tell subscribers when these settings change", "notify_config"),
-    Field("pubsub#itemreply", "list-single", "Whom replies to an item are for: its publisher, or nobody", "itemreply"),
+    Field("pubsub#presence_based_delivery", "boolean", "Notify only subscribers that are known to be online", "presence_based_delivery"),
+    Field("pubsub#notify_config", "boolean", "Notify subscribers when these settings change", "notify_config"),
+    Field("pubsub#itemreply", "list-single", "Who receives replies to an item: its publisher, or no one", "itemreply"),
     Field("pubsub#language", "text-single", "The language of the items, such as en", "language"),
-    Field("pubsub#contact", "jid-multi", "Who answers questions about the node", "contact"),
+    Field("pubsub#contact", "jid-multi", "Contacts for questions about the node", "contact"),
     Field("x-queueing#enabled", "boolean", "The node is a work queue", "queueing"),
-    Field("x-queueing#lock_timeout", "text-single", "Seconds until a lock ends", "lock_timeout"),
-    Field("x-queueing#max_failures", "text-single", "Failures after which an item is dead", "max_failures"),
-    Field("x-queueing#dead_letter_node", "text-single", "Where dead items go; empty: they stay", "dead_letter_node"),
-    Field("x-queueing#backoff_min", "text-single", "Seconds of the first pause after a failure", "backoff_min"),
-    Field("x-queueing#backoff_max", "text-single", "Seconds of the longest pause", "backoff_max"),
-    Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of finished work absorbs a re-publish", "dedup_window"),
-    Field("x-queueing#max_queue_requests", "text-single", "Largest number of parallel requests of a subscriber", "max_queue_requests"),
-    Field("x-queueing#group_limit", "text-single", "How many items of one group may be in work at a time", "group_limit"),
-    Field("x-queueing#rate", "text-single", "Items handed out in a second at most, such as 5 or 0.5; empty: no bound", "rate"),
+    Field("x-queueing#lock_timeout", "text-single", "Seconds until a lock expires", "lock_timeout"),
+    Field("x-queueing#max_failures", "text-single", "Number of failures after which an item is dead", "max_failures"),
+    Field("x-queueing#dead_letter_node", "text-single", "Node that receives dead items; empty: they stay in this node", "dead_letter_node"),
+    Field("x-queueing#backoff_min", "text-single", "Seconds of delay after the first failure", "backoff_min"),
+    Field("x-queueing#backoff_max", "text-single", "Maximum seconds of delay after a failure", "backoff_max"),
+    Field("x-queueing#dedup_window", "text-single", "Seconds for which the id of a finished item absorbs another publish", "dedup_window"),
+    Field("x-queueing#max_queue_requests", "text-single", "Maximum number of parallel requests of a subscriber", "max_queue_requests"),
+    Field("x-queueing#group_limit", "text-single", "Maximum number of items of a group in flight", "group_limit"),
+    Field("x-queueing#rate", "text-single", "Maximum deliveries per second, such as 5 or 0.5; empty: no limit", "rate"),
     Field("x-queueing#unsubscribe_on_unavailable", "boolean", "End the subscription of a worker that goes offline", "unsubscribe_on_unavailable"),
-    Field("x-queueing#paused", "boolean", "Hand out nothing for now", "paused"),
-    Field("x-queueing#publish_paused", "boolean", "Take in nothing for now", "publish_paused"),
-    Field("x-queueing#event_log", "boolean", "Keep a log of what happens to items", "event_log"),
-    Field("pubsub#subscribe", "boolean", "Let anybody subscribe who may", "subscribe"),
-    Field("pubsub#tempsub", "boolean", "End every subscription when its subscriber goes offline", "tempsub"),
-    Field("pubsub#notify_sub", "boolean", "Tell owners who subscribes and unsubscribes", "notify_sub"),
-    Field("x-pubsub#multi_subscribe", "boolean", "Let each JID subscribe several times, with options of its own each time", "multi_subscribe"),
-    Field("pubsub#roster_groups_allowed", "text-multi", "Groups of the owner's roster whose members may subscribe", "roster_groups_allowed"),
+    Field("x-queueing#paused", "boolean", "Pause deliveries", "paused"),
+    Field("x-queueing#publish_paused", "boolean", "Pause publishing", "publish_paused"),
+    Field("x-queueing#event_log", "boolean", "Keep an event log of the items", "event_log"),
+    Field("pubsub#subscribe", "boolean", "Accept subscriptions", "subscribe"),
+    Field("pubsub#tempsub", "boolean", "End subscriptions when their subscribers go offline", "tempsub"),
+    Field("pubsub#notify_sub", "boolean", "Notify owners of new and ended subscriptions", "notify_sub"),
+    Field("x-pubsub#multi_subscribe", "boolean", "Allow several subscriptions for each JID, each with its own options", "multi_subscribe"),
+    Field("pubsub#roster_groups_allowed", "text-multi", "Roster groups of the owner whose members may subscribe", "roster_groups_allowed"),
 )
 
 # XEP-0060 knows other values of these; the service has only this one.
@@ -105,9 +105,9 @@ FIXED: Final[dict[str, tuple[str, str]]] = {
 
 # Fields of XEP-0060 16.4.4, and values of them, that the service cannot hold: refused with the reason.
 DECLINED: Final[dict[str, str]] = {
-    "pubsub#purge_offline":    "the service does not know when a publisher is offline",
-    "pubsub#body_xslt":        "the service makes no bodies of payloads",
-    "pubsub#dataform_xslt":    "the service makes no forms of payloads",
+    "pubsub#purge_offline":    "the service does not track whether publishers are online",
+    "pubsub#body_xslt":        "the service does not create message bodies from payloads",
+    "pubsub#dataform_xslt":    "the service does not create forms from payloads",
 }
 DECLINED_VALUES: Final[dict[tuple[str, str], str]] = {
     ("pubsub#send_last_published_item", "on_sub_and_presence"):
@@ -193,7 +193,7 @@ def _misfit(var: str, given: Sequence[str]) -> Refused | None:
     if field is None and var not in FIXED:
         why = DECLINED.get(var)
         instead = f": {why}" if why else suggestion(var, _BY_VAR)
-        return _invalid(f"{var} is no setting of this service{instead}")
+        return _invalid(f"{var} is not a setting of this service{instead}")
     if field is not None and field.type == "jid-multi":
         return _misfit_of_jids(var, given)
     if len(given) > 1 and (field is None or field.type not in MULTIPLE):
@@ -262,7 +262,7 @@ def _unknown_option(form: Mapping[str, Sequence[str]]) -> str | None:
         if only is not None and [value.strip() not in only for value in given] != [False]:
             return f"{var} is always {only[0]} here"
         if only is None and var not in OPTION_FIELDS:
-            return f"{var} is no option of this service"
+            return f"{var} is not an option of this service"
     return None
 
 

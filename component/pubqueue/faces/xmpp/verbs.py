@@ -136,7 +136,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", f"{ns.VERSION} query", ""):     _says(replies.software_version),
     ("get", f"{ns.TIME} time", ""):         _says(_time),
     ("set", f"{ns.COMMANDS} command", ""):  Handler(requests.step),
-    ("get", f"{ns.COMMANDS} command", ""):  Handler(lambda _iq: bad_request(text="a command is an IQ of type set")),
+    ("get", f"{ns.COMMANDS} command", ""):  Handler(lambda _iq: bad_request(text="a command must be an IQ of type set")),
 }
 # fmt: on
 
@@ -144,10 +144,10 @@ STRICT: Final = {key: verb for key, verb in VERBS.items() if not verb.lax}
 """The same without the `get` that changes something."""
 
 _UNKNOWN: Final = Handler(
-    lambda _iq: bad_request(text="this is no request of XEP-0060 or XEP-0254"), accompanied=True
+    lambda _iq: bad_request(text="this is not a request of XEP-0060 or XEP-0254"), accompanied=True
 )
 _NOT_SERVED: Final = Handler(lambda _iq: SERVICE_UNAVAILABLE)
-_BESIDE: Final = Handler(lambda _iq: bad_request(text="beside this request stands another"))
+_BESIDE: Final = Handler(lambda _iq: bad_request(text="the stanza contains another request"))
 
 
 def find(verbs: Mapping[Key, Handler], kind: str, child: Element) -> Handler:

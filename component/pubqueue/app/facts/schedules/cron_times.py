@@ -40,14 +40,14 @@ MAX_WALK: Final = 10_000
 def unfit(cron: str, zone: str) -> str:
     """Return what is wrong with the line or the zone in one sentence, empty if nothing is."""
     if _zone(zone) is None:
-        return f"zone {zone!r} is no time zone that is known here; one is called Europe/Berlin"
+        return f"zone {zone!r} is not a known time zone; an example is Europe/Berlin"
     if len(cron.split()) != FIELDS:
-        return f"cron {cron!r} has to have five fields: minute, hour, day, month, day of the week"
+        return f"cron {cron!r} must have five fields: minute, hour, day, month, day of the week"
     try:
         first = next(CronSim(cron, datetime(2000, 1, 1, tzinfo=UTC)), None)
     except CronSimError as problem:
         return f"cron {cron!r}: {str(problem).lower()}"
-    return "" if first is not None else f"cron {cron!r} names no time that ever comes"
+    return "" if first is not None else f"cron {cron!r} never matches a time"
 
 
 def following(cron: str, zone: str, after: Millis) -> Millis | None:

@@ -78,7 +78,7 @@ def grant(
     if options is not None and options.lease is not None:
         lease, configured = options.lease, True
         if lease.until is not None and lease.until <= now:
-            return _no(f"{EXPIRE}: a moment to come", EXPIRE)
+            return _no(f"{EXPIRE}: a future date and time", EXPIRE)
         expire, remind = _term(lease, now)
         temporary = lease.temporary or node.config.tempsub
     return Granted(window, deliver, expire, remind, temporary, configured)
@@ -102,7 +102,11 @@ def read_window(options: Options | None, node: Node, *, has_one: bool) -> int | 
         return None
     asked = options.queue_requests
     if not node.config.queueing:
-        return options.objection if asked is None else _no(f"{WINDOW}: only a queue has it", WINDOW)
+        return (
+            options.objection
+            if asked is None
+            else _no(f"{WINDOW}: only queues have this option", WINDOW)
+        )
     if options.objection is not None:
         return options.objection
     if asked is None:

@@ -170,7 +170,7 @@ def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decisio
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)
     if request.by.anonymous:  # XEP-0060 6.1.3.6
-        return refuse(Refusal.FORBIDDEN, "anonymous users subscribe to nothing here")
+        return refuse(Refusal.FORBIDDEN, "anonymous users may not subscribe")
     if not access.may(affiliation, Action.SUBSCRIBE, node):
         no = (
             access.stranger(request.by, node, facts.owners)

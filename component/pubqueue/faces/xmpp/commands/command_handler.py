@@ -49,12 +49,12 @@ def _bad(detail: str, text: str) -> StanzaError:
     return StanzaError("modify", "bad-request", detail, text=text, namespace=ns.COMMANDS)
 
 
-MALFORMED_ACTION: Final = _bad("malformed-action", "this is no action of XEP-0050")
-NO_SESSION: Final = _bad("bad-sessionid", "there is no such session of yours for this command")
-BUSY: Final = _bad("bad-action", "the step before is still being worked on")
+MALFORMED_ACTION: Final = _bad("malformed-action", "this is not an action of XEP-0050")
+NO_SESSION: Final = _bad("bad-sessionid", "you have no such session for this command")
+BUSY: Final = _bad("bad-action", "the previous step is still in progress")
 EXPIRED: Final = StanzaError(
     *("cancel", "not-allowed", "session-expired"),
-    text="this has ended, or has waited for too long; begin the command anew",
+    text="this session has ended or timed out; start the command again",
     namespace=ns.COMMANDS,
 )
 
@@ -89,7 +89,7 @@ class CommandHandler:
         if step.session is not None:
             return self._go_on(iq, node, step)
         if step.action != "execute":
-            return _bad("bad-action", f"there is nothing to {step.action} before a session begins")
+            return _bad("bad-action", f"{step.action} is possible only within a session")
         session = self.sessions.begin(iq.by.jid, command)
         if command.operation is not None and step.form_type == program.FORM_TYPE:
             return self._perform(iq, session, command.operation, step.given or Given())
@@ -133,7 +133,7 @@ class CommandHandler:
             *allowed,
             "next",
         }:  # some clients go on by `next` whatever is offered (poezio)
-            return _bad("bad-action", f"at this stage one can: {', '.join((*allowed, 'cancel'))}")
+            return _bad("bad-action", f"allowed at this stage: {', '.join((*allowed, 'cancel'))}")
         return self._act(iq, session, action, step.given)
 
     def _act(
@@ -226,7 +226,7 @@ def _read(iq: Iq) -> Step | StanzaError:
         return NO_SESSION
     payload = [element for element in child.children if element.tag not in IGNORED]
     if len(payload) > 1 or any(element.tag != X for element in payload):
-        return _bad("bad-payload", "the one payload that is understood is a form (jabber:x:data)")
+        return _bad("bad-payload", "the payload must be one form (jabber:x:data)")
     if not payload:
         return Step(action, session, None)
     return _filled_in(iq, payload[0], Step(action, session, None))
@@ -239,11 +239,11 @@ def _filled_in(iq: Iq, x: Element, step: Step) -> Step | StanzaError:
     except forms.FormError as problem:
         return _bad("bad-payload", str(problem))
     if form.type not in {"submit", "cancel"}:
-        return _bad("bad-payload", "a form of type submit is needed")
+        return _bad("bad-payload", "a form of type submit is required")
     given = Given({var: tuple(values) for var, values in form.fields.items()})
     size = sum(len(var) + sum(map(len, values)) for var, values in given.items())
     if size > MAX_FORM_LENGTH:
-        return _bad("bad-payload", f"a form may have {MAX_FORM_LENGTH} characters")
+        return _bad("bad-payload", f"a form may have up to {MAX_FORM_LENGTH} characters")
     return replace(step, given=given, form_type=form.form_type)
 
 
@@ -251,5 +251,5 @@ def _lacks(form: Form | None, given: Given) -> StanzaError | None:
     """Refuse a form in which a required field is empty."""
     for field in () if form is None else form.fields:
         if field.required and not given.lines(field.var):
-            return _bad("bad-payload", f"this has to be filled in: {field.label} ({field.var})")
+            return _bad("bad-payload", f"this field is required: {field.label} ({field.var})")
     return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.summaries import Powers
     from pubqueue.faces.xmpp.commands.command_steps import Command
 
-LABEL = "Run the queues"
+LABEL = "Manage queues"
 
 
 def _info(node: str, kind: str, label: str, *features: str) -> str:

@@ -174,7 +174,7 @@ def choosing(
     operation: Operation,
     *,
     fits: Callable[[Node], bool] = lambda _node: True,
-    none: str = "You own no node here.",
+    none: str = "You own no nodes.",
 ) -> Command:
     """Return the command of an operation on a node: choose it, fill in the rest, be asked once more where that is due."""
     more = fields_of(operation)
@@ -207,7 +207,7 @@ def sure(operation: Operation) -> CommandStep:
 
     def ask(by: Principal, given: Given) -> Request | Result | StanzaError:
         if not given.says_yes(SURE):
-            return Result("Nothing was deleted, for it was not confirmed.", WARN)
+            return Result("Nothing was deleted, because you did not confirm.", WARN)
         return stage.ask(by, given)
 
     return CommandStep(ask, stage.show)

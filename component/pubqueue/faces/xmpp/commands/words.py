@@ -39,7 +39,7 @@ def choose_node(
     instructions: str,
     *,
     fits: Callable[[Node], bool] = lambda node: node.config.queueing,
-    none: str = "You own no queue here.",
+    none: str = "You own no queues.",
     more: tuple[Field, ...] = (),
     var: str = NODE,
     form_type: str = "",
@@ -66,8 +66,8 @@ def _choice(
     pick = Field(var, "list-single", "Node", first, options, required=not powers.more)
     if not powers.more:
         return (pick, *more)
-    hint = f"You have more nodes than the {len(powers.nodes)} that were looked at."
-    other = Field(OTHER, "text-single", "Or another node, by its name", hint=hint)
+    hint = f"Only the first {len(powers.nodes)} of your nodes are listed."
+    other = Field(OTHER, "text-single", "Or the name of another node", hint=hint)
     return (*((pick, other) if named else (other,)), *more)
 
 

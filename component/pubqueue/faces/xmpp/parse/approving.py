@@ -64,6 +64,6 @@ def set_subscriptions(iq: Iq) -> Request | StanzaError:
         if element.tag != ns.tag(ns.OWNER, "subscription") or jid is None:
             return bad_request(text="a subscription needs a jid")
         if state is not None and state not in STATES:
-            return bad_request(text="this is no state of a subscription")
+            return bad_request(text="this is not a subscription state")
         wishes.append(Wish(jid, state, element.get("subid"), iq.new_id()))
     return SetSubscriptions(iq.by, node, tuple(wishes))

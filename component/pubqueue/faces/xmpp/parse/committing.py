@@ -52,7 +52,7 @@ def _app_of(element: Element, by: Principal) -> str:
     """Return the key of an app of the principal's, or of the account that it names: administrators may ask for others'."""
     account = jid_of(element.get("account") or by.account)
     if account is None:
-        raise ValueError("account is no JID")
+        raise ValueError("account is not a valid JID")
     return key_of(account_of(account), element.get("app") or "")
 
 
@@ -70,7 +70,7 @@ def mark_of(iq: Iq) -> Mark | StanzaError | None:
 def _mark(element: Element, by: Principal) -> Mark:
     visibility = element.get("visibility") or "commit"
     if visibility not in {"commit", "immediate"}:
-        raise ValueError("visibility is commit or immediate")
+        raise ValueError("visibility must be commit or immediate")
     return Mark(
         _app(element, by),
         number(element.get("version"), "version"),
@@ -102,7 +102,7 @@ def _on_taken(said: str | None) -> OnTaken:
     try:
         return OnTaken(said or "fail")
     except ValueError:
-        raise ValueError("on-taken is fail, skip or dead-letter") from None
+        raise ValueError("on-taken must be fail, skip or dead-letter") from None
 
 
 def _parts(words: Element) -> tuple[Part, ...]:
@@ -111,7 +111,7 @@ def _parts(words: Element) -> tuple[Part, ...]:
     parts: list[Part] = []
     for child in words.children:
         if child.tag != ns.tag(ns.PUBQUEUE, "part"):
-            raise ValueError("in it stand either part elements, or one list in parts")
+            raise ValueError("commit contains either part elements or one list in parts")
         parts.append(_part(*(child.get(name) for name in ("n", "attempt", "items", "bytes"))))
     return tuple(parts)
 
@@ -119,7 +119,7 @@ def _parts(words: Element) -> tuple[Part, ...]:
 def _listed(entry: str) -> Part:
     pieces = entry.split(":")
     if len(pieces) != _PIECES:
-        raise ValueError("an entry of parts is n:attempt:items:bytes")
+        raise ValueError("an entry of parts must be n:attempt:items:bytes")
     return _part(*pieces)
 
 

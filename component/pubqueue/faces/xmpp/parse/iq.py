@@ -93,7 +93,7 @@ def form_of(iq: Iq, holder: Element, form_type: str) -> forms.Form | StanzaError
     if form.type == "cancel":
         return form
     if form.type != "submit":
-        return bad_request(text="a form of type submit is needed")
+        return bad_request(text="a form of type submit is required")
     if form.form_type not in {None, form_type}:
         return StanzaError("modify", "not-acceptable", text=f"the FORM_TYPE has to be {form_type}")
     return form

@@ -36,7 +36,7 @@ def create(iq: Iq) -> Request | StanzaError:
     fields: dict[str, list[str]] = {}
     for beside in iq.child.children[1:]:
         if beside.tag != ns.tag(ns.PUBSUB, "configure") or beside.get("node") is not None:
-            return bad_request(text="beside create stands only configure, without a node")
+            return bad_request(text="create may be accompanied only by configure, without a node")
         form = form_of(iq, beside, ns.NODE_CONFIG)
         if isinstance(form, StanzaError):
             return form
@@ -58,7 +58,7 @@ def set_configuration(iq: Iq) -> Request | StanzaError:
         return node
     form = form_of(iq, iq.verb, ns.NODE_CONFIG)
     if form is None:
-        return bad_request(text="a form is needed")
+        return bad_request(text="a form is required")
     if isinstance(form, StanzaError):
         return form
     fields = {} if form.type == "cancel" else form.fields
@@ -76,7 +76,7 @@ def delete(iq: Iq) -> Request | StanzaError:
     uri = redirect.get("uri") or ""
     is_one = redirect.tag == ns.tag(ns.OWNER, "redirect") and len(iq.verb.children) == 1
     if not is_one or not 0 < len(uri) <= MAX_URI_LENGTH:
-        return bad_request(text="in delete stands one redirect with a uri, or nothing")
+        return bad_request(text="delete may contain only one redirect with a uri")
     return Delete(iq.by, node, uri)
 
 
@@ -105,6 +105,6 @@ def set_affiliations(iq: Iq) -> Request | StanzaError:
         if element.tag != ns.tag(ns.OWNER, "affiliation") or jid is None:
             return bad_request(text="an affiliation needs a jid")
         if word not in {affiliation.value for affiliation in Affiliation}:
-            return bad_request(text="this is no affiliation")
+            return bad_request(text="this is not an affiliation")
         entries.append((jid, Affiliation(word)))
     return SetAffiliations(iq.by, node, tuple(entries))

@@ -88,7 +88,7 @@ def _meta(iq: Iq) -> _Meta | StanzaError:
             continue
         read = _BESIDE.get(beside.tag)
         if read is None:
-            return bad_request(text="beside publish stands something unknown")
+            return bad_request(text="the publish request contains an unknown element")
         more = read(found, beside)
         if isinstance(more, StanzaError):
             return more
@@ -112,13 +112,13 @@ def _with_meta(found: _Meta, meta: Element) -> _Meta | StanzaError:
 def _group(meta: Element) -> str:
     group = meta.get("group")
     if group == "":
-        raise ValueError("a group has a name")
+        raise ValueError("a group must have a name")
     return group or ""
 
 
 def _with_headers(found: _Meta, element: Element) -> _Meta | StanzaError:
     if found.headers:
-        return bad_request(text="headers come twice")
+        return bad_request(text="headers occurs twice")
     said = headers.read(element)
     return said if isinstance(said, StanzaError) else replace(found, headers=said)
 
@@ -139,14 +139,14 @@ def _options(iq: Iq) -> Settings | StanzaError | None:
     if isinstance(form, StanzaError):
         return bad_request(text=form.text)
     if len(given) > 1 or form is None or form.type == "cancel":
-        return bad_request(text="publish-options are one submitted form")
+        return bad_request(text="publish-options must be one submitted form")
     return settings.wanted(form.fields)
 
 
 def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     """Read an item; what is set for all items is set for each."""
     if element.tag != ns.tag(ns.PUBSUB, "item"):
-        return bad_request(text="in publish stands something else than items")
+        return bad_request(text="publish may contain only items")
     given = element.get("id")
     item = iq.new_id() if given is None else given
     if not element.children:

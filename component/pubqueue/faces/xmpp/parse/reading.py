@@ -72,7 +72,7 @@ def nodes(iq: Iq) -> Request | StanzaError:
     """Read which nodes are wanted."""
     given = iq.child.get("after")
     if given and not is_name(given):
-        return bad_request(text="nodes: after is no NodeID")
+        return bad_request(text="nodes: after is not a valid NodeID")
     try:
         return ReadNodes(iq.by, NodeName(given) if given else None, _size(iq.child))
     except ValueError as problem:

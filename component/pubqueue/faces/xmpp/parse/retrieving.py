@@ -27,7 +27,7 @@ def items(iq: Iq) -> Request | StanzaError:
         return node
     ids = ids_of(iq.verb, ns.tag(ns.PUBSUB, "item"))
     if iq.verb.children and not ids:
-        return bad_request(text="in items stand only items with an id")
+        return bad_request(text="items may contain only item elements with an id")
     order = _order(iq)
     if isinstance(order, StanzaError):
         return order
@@ -96,7 +96,7 @@ def _types(iq: Iq) -> Types | StanzaError | None:
         return None
     form = form_of(iq, asked, ns.FILTER)
     if form is None or isinstance(form, StanzaError):
-        return bad_request(text="a filter is a submitted form")
+        return bad_request(text="a filter must be a submitted form")
     if len(form.fields) != 1 or form.fields.keys() - set(_FILTERS):
         return bad_request(text=f"a filter has {' or '.join(_FILTERS)}, not both")
     ((name, given),) = form.fields.items()

@@ -46,7 +46,7 @@ def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
                     reason=(beside.get("reason") or "")[:MAX_REASON_LENGTH],
                 )
             else:
-                return bad_request(text="beside this request stands something unknown")
+                return bad_request(text="the request contains an unknown element")
         except ValueError as problem:
             return bad_request(text=str(problem))
     return request

@@ -48,7 +48,7 @@ def subscribe(iq: Iq) -> Request | StanzaError:
     fields = None
     for beside in iq.child.children[1:]:
         if beside.tag != ns.tag(ns.PUBSUB, "options"):
-            return bad_request(text="beside subscribe stands something unknown")
+            return bad_request(text="the subscribe request contains an unknown element")
         same = _same_target(beside, node, jid)
         form = _options_form(iq, beside)
         if not same or isinstance(form, StanzaError):
@@ -57,7 +57,7 @@ def subscribe(iq: Iq) -> Request | StanzaError:
     return Subscribe(iq.by, node, jid, iq.new_id(), settings.options(fields))
 
 
-_OTHER_TARGET: Final = bad_request(text="options name another node or jid than subscribe")
+_OTHER_TARGET: Final = bad_request(text="options and subscribe name different nodes or JIDs")
 
 
 def _same_target(options: Element, node: NodeName, jid: Jid) -> bool:
@@ -96,7 +96,7 @@ def set_options(iq: Iq) -> Request | StanzaError:
         return target
     form = _options_form(iq, iq.verb)
     if form is None:
-        return bad_request("invalid-options", "a submitted form is needed")
+        return bad_request("invalid-options", "a submitted form is required")
     if isinstance(form, StanzaError):
         return form
     return SetOptions(iq.by, *target, iq.verb.get("subid"), settings.options(form))

@@ -77,8 +77,8 @@ class Intake:
         for who, budget in self._payers(by):
             used = self._used.get(who)
             if used is not None and used.reads >= budget.reads:
-                return _named(who, f"{budget.reads} requests that read are under way")
-        return "too many requests that read are under way" if self._is_full_of_reads else ""
+                return _named(who, f"{budget.reads} read requests are in progress")
+        return "too many read requests are in progress" if self._is_full_of_reads else ""
 
     @property
     def _is_full_of_reads(self) -> bool:

@@ -61,7 +61,7 @@ def read(document: bytes) -> Form:
     for field in x.iterchildren(_FIELD):
         var = field.get("var")
         if var is None:
-            raise FormError("a field without a name")
+            raise FormError("a field has no name")
         fields.setdefault(var, []).extend(v.text or "" for v in field.iterchildren(_VALUE))
     form_type = fields.pop("FORM_TYPE", None)
     return Form(x.get("type", ""), form_type[0] if form_type else None, fields)
@@ -161,13 +161,15 @@ def _standing_options(
             DELIVER_FIELD,
             "1" if deliver else "0",
             "boolean" if asks else "",
-            label="Tell the subscriber what happens" if asks else "",
+            label="Deliver notifications to the subscriber" if asks else "",
         ),
         _field(
             EXPIRE_FIELD,
             end,
             "text-single" if asks else "",
-            label="When the subscription ends: a moment, presence, or nothing" if asks else "",
+            label="When the subscription ends: a date and time, presence, or empty for never"
+            if asks
+            else "",
         ),
     ]
 
@@ -189,7 +191,12 @@ def authorization(wanted: ApprovalWanted) -> str:
     fields = (
         _field("pubsub#subid", wanted.subid, "hidden"),
         _field("pubsub#node", wanted.node, "text-single", label="Node"),
-        _field("pubsub#subscriber_jid", wanted.jid, "jid-single", label="Who wants to subscribe"),
+        _field(
+            "pubsub#subscriber_jid",
+            wanted.jid,
+            "jid-single",
+            label="Account that wants to subscribe",
+        ),
         _field("pubsub#allow", "0", "boolean", label="Allow this subscription?"),
     )
     return _form("form", ns.SUBSCRIBE_AUTHORIZATION, fields, head)
@@ -206,12 +213,12 @@ SHOWN_FIELDS: Final = (
 
 # fmt: off
 META: Final = {field.var: field.label for field in FIELDS} | {
-    "pubsub#creation_date":   "When it was created",
-    "pubsub#creator":         "Who created it",
+    "pubsub#creation_date":   "Creation date",
+    "pubsub#creator":         "Creator",
     "pubsub#num_subscribers": "Number of subscribers",
-    "pubsub#owner":           "Who owns it",
-    "pubsub#publisher":       "Who publishes to it",
-    "x-queueing#depth":       "Number of items in it",
+    "pubsub#owner":           "Owners",
+    "pubsub#publisher":       "Publishers",
+    "x-queueing#depth":       "Number of items",
 }
 """What the fields of a node's description are called."""
 # fmt: on

@@ -22,10 +22,12 @@ def read(element: Element) -> Headers | StanzaError:
     for child in element.children:
         name = child.get("name")
         if child.tag != _HEADER or not name or child.children:
-            return bad_request(text="in headers stand only headers, each with a name and text")
+            return bad_request(
+                text="headers may contain only header elements, each with a name and text"
+            )
         found.append((name, child.text))
     if element.text.strip():
-        return bad_request(text="in headers stands text")
+        return bad_request(text="headers contains text")
     return tuple(found)
 
 

@@ -28,14 +28,14 @@ _DIGITS: Final = 10
 _NO_NUMBERS: Final = StanzaError(
     "cancel",
     "feature-not-implemented",
-    text="pages are known by what is in front of them or behind",
+    text="a page is requested with before or after",
 )
 
 
 def page_beside(elements: Sequence[Element]) -> Page | StanzaError | None:
     """Read the page beside a request; anything else there is refused."""
     if any(element.tag != SET for element in elements):
-        return bad_request(text="beside this request stands something unknown")
+        return bad_request(text="the request contains an unknown element")
     return page_among(elements)
 
 
@@ -53,7 +53,7 @@ def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
         elif word.tag != ns.tag(ns.RSM, "max"):
             return _NO_NUMBERS
         elif not (word.text.isascii() and word.text.isdigit()):
-            return bad_request(text="max: a whole number")
+            return bad_request(text="max must be a whole number")
         else:
             most = int(word.text[:_DIGITS])
     return Page(after, most, before) if asked else None

@@ -61,11 +61,11 @@ def _ask_items(by: Principal, given: Given) -> Request | StanzaError:
 
 def _choose_item(page: ItemPage, _given: Given) -> Shown:
     if not page.entries and not page.more:
-        return Result(f"There are no such items in {page.node}.")
+        return Result(f"No such items in {page.node}.")
     options = tuple((entry.item.id, _about(entry)) for entry in page.entries)
-    other = Field(OTHER + ITEM, "text-single", "Or another item, by its id")
+    other = Field(OTHER + ITEM, "text-single", "Or the id of another item")
     pick = Field(ITEM, "list-single", "Item", options[0][:1], options) if options else None
-    words = "Choose the item you want to look at. Looking takes nothing from anybody."
+    words = "Choose an item. Viewing it changes nothing, and extends no lock."
     words += f" These are the first {len(options)}." if page.more else ""
     return Form(f"Items of {page.node}", words, (pick, other) if pick else (other,))
 
@@ -84,7 +84,7 @@ def _show_item(reply: Peeked, given: Given) -> Result:
     facts = [field for field in facts_of(PEEK, answer) if field.var != "payload"]
     text = reply.payload[:SHOWN].decode("utf-8", "replace")
     cut = len(reply.payload) > SHOWN
-    payload = fact("payload", "Payload, as it begins" if cut else "Payload", text)
+    payload = fact("payload", "Beginning of the payload" if cut else "Payload", text)
     title = f"Item {reply.item.id} of {reply.node}"
     return Result(answer.note, title=title, facts=(*facts, payload))
 
@@ -98,11 +98,11 @@ def _ask_locked(by: Principal, given: Given) -> Request:
 
 def _choose_locks(page: ItemPage, _given: Given) -> Shown:
     if not page.entries and not page.more:
-        return Result(f"Nobody holds an item of {page.node}.")
+        return Result(f"No worker holds an item of {page.node}.")
     options = tuple((entry.item.id, _lock(entry.item)) for entry in page.entries)
-    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one per line")
+    other = Field(OTHER + ITEM, "text-multi", "Or the ids of other items, one per line")
     pick = Field(ITEM, "list-multi", "Items", (), options) if options else None
-    words = "Choose the items to take away from their holders. Others get them at once, and it counts as nobody's failure."
+    words = "Choose the items to unlock. Other workers get them at once, and no failure is counted."
     return Form(f"Locks of {page.node}", words, (pick, other) if pick else (other,))
 
 
@@ -115,11 +115,11 @@ def _ask_all(by: Principal, given: Given) -> Request:
 
 def _choose_cancelled(page: ItemPage, _given: Given) -> Shown:
     if not page.entries and not page.more:
-        return Result(f"There are no items in {page.node}.")
+        return Result(f"{page.node} has no items.")
     options = tuple((entry.item.id, _about(entry)) for entry in page.entries)
-    other = Field(OTHER + ITEM, "text-multi", "Or other items, by their ids, one per line")
+    other = Field(OTHER + ITEM, "text-multi", "Or the ids of other items, one per line")
     pick = Field(ITEM, "list-multi", "Items", (), options) if options else None
-    words = f"Choose the items to take out of {page.node}. If a worker holds one, it is told. This cannot be undone."
+    words = f"Choose the items to cancel in {page.node}. A worker that holds one is notified. This cannot be undone."
     words += f" These are the first {len(options)}." if page.more else ""
     return Form(f"Items of {page.node}", words, (pick, other) if pick else (other,))
 
@@ -141,7 +141,7 @@ COMMANDS: Final = (
         PEEK,
         _first(
             "Look at an item",
-            "Choose the queue, and which of its items to choose from.",
+            "Choose the queue, and which items to list.",
             Field(WHICH, "list-single", "Items", (State.DEAD.value,), CHOICES),
         ),
         CommandStep(_ask_items, _choose_item),
@@ -173,7 +173,7 @@ COMMANDS: Final = (
                 "Delete all items",
                 "Choose the node. You are asked once more before anything is deleted.",
                 fits=lambda _node: True,
-                none="You own no node here.",
+                none="You own no nodes.",
             ),
         ),
         confirming(PURGE),

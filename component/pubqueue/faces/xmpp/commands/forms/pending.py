@@ -30,7 +30,7 @@ def _ask(by: Principal, given: Given) -> Request:
 
 def _show(_done: Done, given: Given) -> Result:
     return Result(
-        f"The requests of those who wait at {node_of(given, NODE)} are sent to you, {AT_ONCE} at most at a time."
+        f"The pending requests of {node_of(given, NODE)} are sent to you, up to {AT_ONCE} at a time."
     )
 
 
@@ -46,7 +46,7 @@ COMMANDS: Final = (
                     "Requests to subscribe",
                     "Choose the node whose requests you want to answer.",
                     fits=_approves,
-                    none="You own no node whose subscriptions are to be approved.",
+                    none="You own no nodes whose subscriptions need approval.",
                     var=NODE,
                     form_type=ns.SUBSCRIBE_AUTHORIZATION,
                 ),

@@ -25,15 +25,13 @@ def _ask_workers(by: Principal, given: Given) -> Request:
 
 def _choose(page: WorkerPage, _given: Given) -> Shown:
     if not page.workers:
-        return Result(f"Nobody subscribes to {page.node.name}.")
+        return Result(f"{page.node.name} has no subscribers.")
     options = tuple((one.subscription.jid, _about(one)) for one in page.workers)
-    words = (
-        "Choose the worker. It may subscribe again, unless you take its affiliation away as well."
-    )
+    words = "Choose the worker. It may subscribe again, unless you also remove its affiliation."
     worker = END_SUBSCRIPTION.parameter("worker")
     fields = (
         Field(worker.name, "list-single", worker.label, options[0][:1], options),
-        Field(OTHER + worker.name, "text-single", "Or another one, by its JID"),
+        Field(OTHER + worker.name, "text-single", "Or the JID of another worker"),
         field_of(END_SUBSCRIPTION.parameter("release")),
     )
     return Form(f"Workers of {page.node.name}", words, fields)

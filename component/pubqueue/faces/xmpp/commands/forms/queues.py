@@ -24,7 +24,7 @@ AFTER: Final = "after"
 
 def _show_queues(page: NodePage, given: Given) -> Result:
     answer = QUEUES.answer(page, given)
-    title = f"Nodes behind {given.one(AFTER)}" if given.one(AFTER) else "Queues"
+    title = f"Nodes after {given.one(AFTER)}" if given.one(AFTER) else "Queues"
     words = ((str(row[0]), _in_words(row, page)) for row in answer.rows)
     return Result(
         answer.note,

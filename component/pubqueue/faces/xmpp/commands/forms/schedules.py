@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 AFTER: Final = "after"
 
 HINTS: Final = {
-    "cron": "Minute, hour, day of the month, month, day of the week; 0 3 * * * is each night at three.",
-    "zone": "As in Europe/Berlin.",
+    "cron": "Minute, hour, day of the month, month, day of the week; 0 3 * * * means every night at three.",
+    "zone": "For example Europe/Berlin.",
     "payload": "An XML element in a namespace, or JSON.",
-    "headers": "One on a line, as in name: value.",
+    "headers": "One per line, such as name: value.",
 }
 
 
@@ -62,7 +62,7 @@ def _show_list(page: SchedulePage, given: Given) -> Result:
     after = given.one(AFTER)
     return Result(
         answer.note,
-        title=f"Schedules behind {after}" if after else "Schedules",
+        title=f"Schedules after {after}" if after else "Schedules",
         facts=rows_in_words((one.name, _in_words(one)) for one in page.schedules),
         table=table_of(SCHEDULES, answer),
         more={AFTER: (answer.through,)} if answer.more else {},
@@ -136,7 +136,7 @@ def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str)
             *(SCHEDULE.name, "list-single", SCHEDULE.label, tuple(named[:1]), options),
             required=not page.more,
         )
-        other = Field(OTHER + SCHEDULE.name, "text-single", "Or another schedule, by its name")
+        other = Field(OTHER + SCHEDULE.name, "text-single", "Or the name of another schedule")
         fields = ((pick,) if named else ()) + ((other,) if page.more else ())
         return Form(operation.label, operation.about, fields)
 
@@ -156,8 +156,8 @@ def _is_changed_here(one: Schedule) -> bool:
     return one.source is Source.COMMAND
 
 
-NONE: Final = "There is no schedule."
-NONE_HERE: Final = "There is no schedule that a command has made."
+NONE: Final = "No schedules."
+NONE_HERE: Final = "No schedules that were created by command."
 
 COMMANDS: Final = (
     of(SCHEDULES, doing(SCHEDULES, _show_list)),

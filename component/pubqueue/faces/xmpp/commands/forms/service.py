@@ -63,7 +63,7 @@ def _fields() -> tuple[Field, ...]:
 
 def _options(field: settings.Field) -> tuple[tuple[str, str], ...]:
     usual = (
-        ((USUAL, "as usual: a queue is for members, another node for all"),)
+        ((USUAL, "default: members for a queue, anyone for other nodes"),)
         if field.var == MODEL
         else ()
     )
