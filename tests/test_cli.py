@@ -301,7 +301,7 @@ async def test_a_declared_node_that_does_not_fit_is_one_sentence(tmp_path):
         code, out, err = await said("serve", "--config", write_config(tmp_path, server, node))
     assert (code, out) == (2, "")
     assert err == (
-        "pubqueue: node 'n': x-queueing#lock_timeout: a whole number from 1 to 31622400 is needed\n"
+        "pubqueue: node 'n': x-queueing#lock_timeout: a whole number from 1 to 31622400 is required\n"
     )
 
 

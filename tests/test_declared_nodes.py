@@ -201,7 +201,7 @@ async def test_a_dead_letter_node_that_is_not_there_is_told_and_can_be_declared(
 
 async def test_what_does_not_fit_is_one_sentence_of_check_and_serve(tmp_path):
     wrong = settings(tmp_path, jobs(set={"lock_timeout": 0}))
-    sentence = "node 'jobs': x-queueing#lock_timeout: a whole number from 1 to 31622400 is needed"
+    sentence = "node 'jobs': x-queueing#lock_timeout: a whole number from 1 to 31622400 is required"
     with pytest.raises(ConfigError, match=sentence):
         await compared(wrong)
     with pytest.raises(ConfigError, match=sentence):
