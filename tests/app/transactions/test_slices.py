@@ -223,9 +223,7 @@ def test_a_refusal_names_no_more_ids_than_have_room(shell):
     shell.do(publishes(*there))
     shell.do(stages(*there, "new", payload=b"<x/>"))
     reply = shell.do(commits((0, 0, 26)))
-    assert (
-        reply.reason == f"items {', '.join(there[:20])} are in flight (node jobs); and 5 more"
-    )
+    assert reply.reason == f"items {', '.join(there[:20])} are in flight (node jobs); and 5 more"
     left = shell.do(commits((0, 0, 26), on_taken=OnTaken.SKIP))
     assert (left.published, left.taken, [it.id for it in left.named]) == (1, 25, there[:20])
 
