@@ -250,7 +250,7 @@ async def test_beside_a_service_it_can_be_written_and_not_restored(tmp_path, fil
                 assert (code, err) == (0, "")
                 code, _, err = await asyncio.to_thread(run, "restore", *words)
                 assert (code, "a process serves from it; stop it first" in err) == (1, True)
-                with backups._opened(file, Unwatched()) as found:
+                with backups.opened(file, Unwatched()) as found:
                     assert found.died() == [0], (
                         "who serves now has died for whoever goes on from it"
                     )
@@ -260,7 +260,7 @@ async def test_beside_a_service_it_can_be_written_and_not_restored(tmp_path, fil
 def test_half_a_restore_is_not_served_and_is_begun_again(store, file, tmp_path):
     target = f"sqlite://{tmp_path}/b.db"
     assert run("backup", "--store", store, file)[0] == 0
-    with backups._opened(file, Unwatched()) as found, backups.target_at(target, found) as other:
+    with backups.opened(file, Unwatched()) as found, backups.target_at(target, found) as other:
         other.begin(found.name)
     code, _, err = run("serve", "--jid", "q.x", "--store", target, PUBQUEUE_SECRET="s")
     sentence = f"the copy from backup:{file} is not complete; `pubqueue restore` can be begun again"

@@ -8,6 +8,8 @@ import structlog
 
 from pubqueue import logs
 
+LIBRARIES = logs._LIBRARIES
+
 
 @pytest.fixture
 def lines(capsys):
@@ -16,7 +18,7 @@ def lines(capsys):
 
     yield read
     structlog.reset_defaults()
-    logging.getLogger().removeHandler(logs._LIBRARIES)
+    logging.getLogger().removeHandler(LIBRARIES)
 
 
 def speak():
@@ -61,7 +63,7 @@ def test_as_keys_and_values(lines):
 def test_what_a_library_says_wrongly_costs_no_more_than_its_line(lines):
     logs.configure("info")
     record = {"name": "slixmpp", "levelno": 30, "msg": "%d of %d", "args": ("one",)}
-    logs._LIBRARIES.handle(logging.makeLogRecord(record))
+    LIBRARIES.handle(logging.makeLogRecord(record))
     (line,) = lines()
     assert line.endswith('says="%d of %d"')
 

@@ -225,7 +225,7 @@ def test_what_a_higher_limit_has_begun_goes_on_after_a_kill(shell, tmp_path):
         assert sum(stored(other, f"{name}1").turn > 0 for name in "ghi") == 3
         assert other.connection.execute("SELECT count(*) FROM trim").fetchone() == (0,)
     finally:
-        other._open(tmp_path / "queue.db")  # for the fixture to close
+        other.open_at(tmp_path / "queue.db")  # for the fixture to close
 
 
 def test_a_lower_limit_takes_no_turn_away_and_waits_for_those_to_end(shell):

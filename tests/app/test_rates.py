@@ -131,11 +131,11 @@ def test_a_batch_that_came_to_nothing_forgets_nobody_who_waits(shell):
     def in_vain(tx):
         shell.rows.begin(tx)
         shell.changes.begin(shell.now, foreign=tx.foreign)
-        run(shell._context(), shell.changes, tx, [Expire()], dispatching=True, everywhere=False)
+        run(shell.context(), shell.changes, tx, [Expire()], dispatching=True, everywhere=False)
         raise RuntimeError("the disk is gone")
 
     with pytest.raises(RuntimeError):
-        shell._transact(in_vain)
+        shell.transact(in_vain)
     shell.changes.forget()
     other = NodeName("other")  # which has nothing to do with it
     assert handed(shell, a_queue(other)) == "c"
@@ -155,10 +155,14 @@ async def test_the_reaper_wakes_when_the_next_may_go(tmp_path):
     store, log = SqliteStore(tmp_path / "queue.db"), Notes()
     await store.open()
     began = monotonic()
-    reaper = Reaper(clock=lambda: Millis(NOW + round((monotonic() - began) * 1000)))
+
+    def clock():
+        return Millis(NOW + round((monotonic() - began) * 1000))
+
+    reaper = Reaper(clock=clock)
     broker = Broker(
         store,
-        clock=reaper._clock,
+        clock=clock,
         policy=CreationPolicy.ANYONE,
         same_payload=bytes.__eq__,
         on_moment=reaper.on_moment,

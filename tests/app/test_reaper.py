@@ -269,9 +269,10 @@ def odd_in_changing(monkeypatch):
         make(self, asked, change)
 
     monkeypatch.setattr(ItemChanges, "_item", item)
-    for kind, call in ChangeApplier._MAKE.items():
+    makers = ChangeApplier._MAKE
+    for kind, call in makers.items():
         if call is make:
-            monkeypatch.setitem(ChangeApplier._MAKE, kind, item)
+            monkeypatch.setitem(makers, kind, item)
 
 
 def odd_in_the_store(monkeypatch):

@@ -201,8 +201,8 @@ def test_an_account_has_so_many_of_them_whichever_jids_it_uses(shell):
 
 
 def test_the_quota_of_an_account_counts_each_of_them(shell, monkeypatch):
-    made = shell._context
-    monkeypatch.setattr(shell, "_context", lambda: replace(made(), max_subscriptions=4))
+    made = shell.context
+    monkeypatch.setattr(shell, "context", lambda: replace(made(), max_subscriptions=4))
     for subid in ("one", "two", "three"):
         assert isinstance(shell.do(joins(ANN, subid)), Subscribed)
     assert isinstance(shell.do(joins(Jid("ann@x"), "four")), Subscribed)

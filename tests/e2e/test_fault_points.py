@@ -110,7 +110,7 @@ class Trade:
 
     async def _say(self, text):
         with suppress(ConnectionError):
-            if self._server._writer:
+            if self._server.up:
                 await self._server.send(text)
 
     def lost(self, found):

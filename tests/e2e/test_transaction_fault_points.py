@@ -72,7 +72,7 @@ class Publisher:
             return
         head = f"<iq type='set' from='{ETL}' to='{SERVICE}' id='n{self.at}'>"
         with suppress(ConnectionError):
-            if self._server._writer:
+            if self._server.up:
                 await self._server.send(f"{head}{self._said[self.at]}</iq>")
 
     async def listen(self):

@@ -133,7 +133,7 @@ async def test_a_role_that_may_not_make_tables_serves(tmp_path, monkeypatch):
             assert await people.publish("a", "b") == "result"
             await people.join(BEE, 2)
             await people.all_done()
-            assert await people._asked(ETL, "set", DELETE) == "result"
+            assert await people.result_of(ETL, "set", DELETE) == "result"
             await program.stop()
         assert "Traceback" not in program.log
         assert "permission denied" not in program.log

@@ -48,7 +48,7 @@ class Fuzzer:
     def __init__(self, rig: Rig, random: Random) -> None:
         self._rig = rig
         self._random = random
-        self._grower = Grower(random)
+        self.grower = Grower(random)
         self._fed = 0
         self.counts: Counter[str] = Counter()
 
@@ -61,7 +61,7 @@ class Fuzzer:
                 await self._rig.renew()
                 renewed = self._fed + RENEWED
             many = self._random.randrange(2, 40) if self._random.random() < 0.01 else 1
-            await self.feed([self._grower.next() for _ in range(many)])
+            await self.feed([self.grower.next() for _ in range(many)])
             if self._random.random() < 0.02:
                 self._remember(await self._rig.wait(self._random.choice((2, 40))))
 
@@ -104,7 +104,7 @@ class Fuzzer:
                 node, name = item.getparent().get("node"), item.get("id")
                 who, attempt = message.get("to"), message.get("id")
                 if None not in {node, name, who, attempt}:
-                    self._grower.held.append((who, node, name, attempt))
+                    self.grower.held.append((who, node, name, attempt))
 
 
 def _name(answer: etree._Element) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from harness.batches.inside import connect_to, transact_on
+
 from pubqueue.app.store.ports import Store
 from pubqueue.stores.copying import copy
 from pubqueue.stores.postgres.clock import ServerClock
@@ -215,7 +217,7 @@ class InlineSqlite:
         self._path.touch()
         self._store._file.note()
         for _ in range(2):
-            connection = self._store._connect()
+            connection = connect_to(self._store)
             connection.execute("PRAGMA synchronous = OFF")
             prepare(connection, self._path)
             connection.execute("PRAGMA synchronous = OFF")
@@ -235,7 +237,7 @@ class InlineSqlite:
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
         """Run a batch, now."""
-        return self._store._transact(self._connections[0], job)
+        return transact_on(self._store, self._connections[0], job)
 
     def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
         return machine
@@ -253,7 +255,7 @@ class InlineSqlite:
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)
-        return self._beside._transact(self._connections[1], job)
+        return transact_on(self._beside, self._connections[1], job)
 
     async def changes(self) -> bool:
         await asyncio.sleep(0)

@@ -7,6 +7,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from harness.batches.inside import conninfo_of, transact_on
 from harness.databases.postgres import Postgres
 
 from pubqueue.stores.postgres import store as real
@@ -75,7 +76,7 @@ class InlinePostgres:
     def __init__(self, address: str, served_by: Owners) -> None:
         self.instances = Instances(served_by)
         self._store = real.PostgresStore(address)
-        self._line, self._reader = (MortalConnection(self._store._conninfo) for _ in range(2))
+        self._line, self._reader = (MortalConnection(conninfo_of(self._store)) for _ in range(2))
         self._seen = 0
         self._full = False
         self._clock = ServerClock()
@@ -109,8 +110,8 @@ class InlinePostgres:
         self.instances.see_that_it_serves()
         self._clock.note_time(true_time())
         with translated():
-            return self._store._transact(
-                self._line, partial(on_a_full_disk, job) if self._full else job
+            return transact_on(
+                self._store, self._line, partial(on_a_full_disk, job) if self._full else job
             )
 
     async def read(self, job: Callable[[Transaction], T]) -> T:

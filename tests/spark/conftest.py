@@ -150,11 +150,11 @@ def doomed(component, background):
     revivals = []
 
     def doomed(point, passage=1):
-        whole = component._command
+        whole = component.command
 
         async def play():
             await component.stop()
-            component._command = (
+            component.command = (
                 sys.executable,
                 harness.processes.doomed.__file__,
                 point,
@@ -163,10 +163,10 @@ def doomed(component, background):
             await component.start()
 
         async def revive():
-            process = component._process
+            process = component.process
             await process.wait()
-            component._process = None
-            component._command = whole
+            component.process = None
+            component.command = whole
             await component.start()
             return process.returncode
 

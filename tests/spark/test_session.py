@@ -88,12 +88,16 @@ def test_a_refused_row_is_named_among_several(connection, script):
         write(connection, jobs(500), most=100)
 
 
+def the_session():
+    (found,) = session.pool()._sessions.values()
+    return found
+
+
 def test_several_rows_that_are_in_flight_when_the_stream_is_lost_come_again(connection, script):
     def cut_after_250(_item):
         if script.publishes == 250:
             loop = session.pool().loop
-            (line,) = session.pool()._sessions.values()
-            loop.call_soon_threadsafe(line.drop)
+            loop.call_soon_threadsafe(the_session().drop)
 
     script.answer = cut_after_250
     counts = write(connection, jobs(1000), most=100)
@@ -108,8 +112,7 @@ def test_a_stream_lost_in_mid_window_is_made_anew_and_nothing_is_missing(connect
     def cut_after_150(_item):
         if script.publishes == 150:
             loop = session.pool().loop
-            (line,) = session.pool()._sessions.values()
-            loop.call_soon_threadsafe(line.drop)
+            loop.call_soon_threadsafe(the_session().drop)
 
     script.answer = cut_after_150
     counts = write(connection, jobs(500))

@@ -183,14 +183,13 @@ async def test_who_handles_answers_may_send_something_else_for_what_is_refused_o
     window = make(line, size=4)
     (other,) = publishes(1, size=3)
     instead = [[other], []]
-    window._results.instead = lambda _: instead.pop()
+    results = window._results
+    results.instead = lambda _: instead.pop()
     line.script = lambda it: error("modify", "bad-request") if it in {"pq0-1", "pq0-3"} else OK
     rows = publishes(5)
     counts = await send(window, rows)
     assert counts.done == 4
-    assert sorted(window._results.done, key=str) == sorted(
-        [rows[0], other, rows[2], rows[4]], key=str
-    )
+    assert sorted(results.done, key=str) == sorted([rows[0], other, rows[2], rows[4]], key=str)
 
 
 async def test_a_refusal_of_everything_is_fatal_at_once():

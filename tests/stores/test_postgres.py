@@ -5,7 +5,7 @@ import re
 
 import psycopg
 import pytest
-from harness.batches.inside import session_in
+from harness.batches.inside import postgres_connection_in
 from stores.contract import SharedStoreContract
 from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
@@ -25,7 +25,7 @@ class TestPostgres(SharedStoreContract, OfKinds, OfRelational):
 
     async def ask(self, store, statement):
         await store.batch(
-            lambda tx: session_in(tx)._connection.execute(statement.encode()) and None
+            lambda tx: postgres_connection_in(tx).execute(statement.encode()) and None
         )
 
 
@@ -133,7 +133,7 @@ async def test_what_is_confirmed_is_on_disk_whatever_the_server_says(postgres):
     try:
         await store.open()
         setting = await store.batch(
-            lambda tx: session_in(tx)._connection.execute("SHOW synchronous_commit").fetchone()
+            lambda tx: postgres_connection_in(tx).execute("SHOW synchronous_commit").fetchone()
         )
     finally:
         postgres.ask("ALTER ROLE queue RESET synchronous_commit")

@@ -137,6 +137,7 @@ def test_a_thread_of_ours_does_what_is_asked_in_order_and_keeps_no_process():
     last.result(TIMEOUT)
     assert done == ["a", "b", "c"]
     assert dropped.done()
-    assert thread._thread.daemon
+    inner = thread._thread
+    assert inner.daemon
     thread.shutdown()
-    assert not thread._thread.is_alive()
+    assert not inner.is_alive()

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 from harness.batches.facts import ANN
-from harness.batches.inside import line_of, writer_id
+from harness.batches.inside import line_of, notifications_to, writer_id
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
@@ -114,7 +114,7 @@ def said_so_far(connection, postgres):
 async def heard_by(store, postgres):
     """Return who besides itself has spoken, and was not heard yet."""
     instances = store.instances
-    said = await line_of(instances).run(lambda: said_so_far(instances._listens_on, postgres))
+    said = await line_of(instances).run(lambda: said_so_far(notifications_to(instances), postgres))
     return [name for name in said if name != writer_id(store)]
 
 
@@ -187,7 +187,7 @@ async def test_who_dies_after_an_outage_is_spoken_for(one, other, postgres, monk
 async def test_who_was_cut_off_alone_is_fenced_when_another_has_taken_its_number(
     one, other, postgres
 ):
-    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances._listens_on.info.backend_pid}")
+    postgres.ask(f"{CONNECTIONS} AND pid = {notifications_to(one.instances).info.backend_pid}")
     assert await died(other.instances) == [0]
     with pytest.raises(FencedError, match="has taken the number 0"):
         await make(one, add("lost"))
@@ -225,7 +225,7 @@ async def test_who_copies_waits_for_leases_and_fences_who_comes_back(
 ):
     monkeypatch.setattr(exclusive_access, "TIMEOUT", 0.1)
     monkeypatch.setattr(exclusive_access, "LEASE", 0.1)
-    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances._listens_on.info.backend_pid}")
+    postgres.ask(f"{CONNECTIONS} AND pid = {notifications_to(one.instances).info.backend_pid}")
     postgres.ask(f"UPDATE pubqueue.instance SET until = {until}")
     with closing(connected(one.conninfo)) as connection:
         schema.configure(connection)

@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.batches.inside import line_of, writer_id
+from harness.batches.inside import is_committed, line_of, writer_id
 from stores.steps import EMPTY, make
 
 from pubqueue.app.store.ports import StoreError
@@ -50,4 +50,4 @@ async def test_a_batch_whose_note_is_gone_is_not_said_to_be_undone(store, postgr
     postgres.ask("DELETE FROM pubqueue.writer")
     line = line_of(store)
     with pytest.raises(StoreError, match="nobody knows any more"):
-        await line.run(lambda: store._is_committed(line, RuntimeError("cut")))
+        await line.run(lambda: is_committed(store, line))

@@ -50,12 +50,13 @@ async def test_a_request_that_cannot_be_read_is_answered(stage, monkeypatch, pay
 @pytest.mark.parametrize("kind", ["presence", "message", "iq"])
 async def test_what_asks_for_no_answer_gets_none(stage, monkeypatch, kind):
     tag = f"{ns.COMPONENT} {kind}"
-    known = stage.face._kinds[tag]
+    kinds = stage.face._kinds
+    known = kinds[tag]
 
     def take(stanza):
         (broken if stanza.top.get("id") == "bad" else known)(stanza)
 
-    monkeypatch.setitem(stage.face._kinds, tag, take)
+    monkeypatch.setitem(kinds, tag, take)
     words = " type='result'" if kind == "iq" else ""
     await stage.server.send(f"<{kind}{words} id='bad' from='{EVE}' to='queue.localhost'/>")
     await all_goes_on(stage, failed="stanza.failed")

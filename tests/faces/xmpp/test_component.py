@@ -71,8 +71,7 @@ def test_who_is_not_read_takes_no_more_work_and_goes_on_when_it_is(loop):
         async with StubServer() as server:
             talker = Talker(server)
             async with talker.running():
-                reading = server._writer.transport
-                reading.pause_reading()
+                server.stop_reading()
                 asking = asyncio.create_task(server.send(QUESTION * ASKED))
                 await talker.stalled.wait()
                 before = talker.heard
@@ -84,7 +83,7 @@ def test_who_is_not_read_takes_no_more_work_and_goes_on_when_it_is(loop):
                     before,
                     kept,
                 )
-                reading.resume_reading()
+                server.read_on()
                 await asking
                 for _ in range(ASKED):
                     await server.receive()
@@ -115,7 +114,7 @@ async def test_a_server_that_does_not_answer_the_end_is_left_after_a_second():
         talker = Talker(server)
         start = 0.0
         async with talker.running():
-            server._writer.transport.pause_reading()
+            server.stop_reading()
             start = time.monotonic()
         assert time.monotonic() - start > 0.5  # how much later is up to the machine
 

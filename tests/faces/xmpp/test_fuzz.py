@@ -105,7 +105,7 @@ async def test_a_second_answer_is_noticed(tmp_path, monkeypatch):
         await rig.renew()
         again.append(True)
         with pytest.raises(FaceFaultError, match="answered for nothing"):
-            await fuzzer.feed([fuzzer._grower.next() for _ in range(100)])
+            await fuzzer.feed([fuzzer.grower.next() for _ in range(100)])
 
 
 async def test_an_exception_is_noticed(tmp_path, monkeypatch):

@@ -138,12 +138,12 @@ def test_accounts_that_come_and_go_are_forgotten_and_what_their_server_has_cost_
     intake, monkeypatch
 ):
     monkeypatch.setattr(intake_module, "REMEMBERED", 100)
-    load = intake.take(ANN, 1)
+    used, load = intake._used, intake.take(ANN, 1)
     for number in range(1000):
         intake.charge(foreign(number), DOMAIN.refused / 500)
-        assert len(intake._used) <= 101
+        assert len(used) <= 101
     assert "processor time" in intake.beyond(foreign(10**6))
-    assert intake._used[Jid("ann@x")].requests == 1
+    assert used[Jid("ann@x")].requests == 1
     intake.done(load)
 
 

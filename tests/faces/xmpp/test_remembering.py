@@ -33,9 +33,10 @@ def test_words_that_are_too_long_are_read_and_not_kept():
 
 
 def test_senders_of_the_longest_words_stay_within_their_bytes():
-    single._sender.forget()
+    sender = single._sender
+    sender.forget()
     for number in range(8_000):
         jid = b"%08d" % number + b"a" * 400 + b"@x/1"
-        assert single._sender(b" type='set' from='%b'" % jid, b"") is not None
-    assert 0 < single._sender.byte_count <= single.SENDERS
-    single._sender.forget()
+        assert sender(b" type='set' from='%b'" % jid, b"") is not None
+    assert 0 < sender.byte_count <= single.SENDERS
+    sender.forget()

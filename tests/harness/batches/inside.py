@@ -18,6 +18,36 @@ def reader_of(store: Any) -> Any:
     return store._reader
 
 
+def connect_to(store: Any) -> Any:
+    """Return a connection of its own to the file of a SQLite store, for who needs no thread."""
+    return store._connect()
+
+
+def transact_on(store: Any, connection: Any, job: Any) -> Any:
+    """Run a batch of a store on a connection, on the thread of whoever calls."""
+    return store._transact(connection, job)
+
+
+def conninfo_of(store: Any) -> str:
+    """Return the words by which a PostgreSQL store connects."""
+    return store._conninfo
+
+
+def notifications_to(instances: Any) -> Any:
+    """Return the connection on which a PostgreSQL store hears of other processes."""
+    return instances._listens_on
+
+
+def is_committed(store: Any, line: Any) -> bool:
+    """Have a PostgreSQL store find out what became of a batch whose commit had no answer."""
+    return store._is_committed(line, RuntimeError("cut"))
+
+
+def postgres_connection_in(tx: Any) -> Any:
+    """Return the connection of a transaction of PostgreSQL."""
+    return session_in(tx)._connection
+
+
 def session_in(tx: Any) -> Any:
     """Return the statements of a transaction."""
     return tx._tx._session

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from harness.batches.facts import NOW
+from harness.batches.inside import connect_to, transact_on
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.batch import run
@@ -44,7 +45,7 @@ class Shell:
     TABLES: ClassVar = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
 
     def __init__(self, path: Path) -> None:
-        self._open(path)
+        self.open_at(path)
         self.now = NOW
         self.limits, self.quotas = DEFAULTS, QUOTAS
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
@@ -55,14 +56,14 @@ class Shell:
         self.rows = WorkingSet()
         self.changes = ChangeApplier(self.rows, lambda jid: jid not in self.unreachable)
 
-    def _open(self, path: Path) -> None:
+    def open_at(self, path: Path) -> None:
         self._store = SqliteStore(path)
-        self.connection: Any = self._store._connect()
+        self.connection: Any = connect_to(self._store)
         prepare(self.connection, path)
         self.connection.execute("PRAGMA synchronous = OFF")
 
-    def _transact(self, job: Callable[[Transaction], T]) -> T:
-        return self._store._transact(self.connection, job)
+    def transact(self, job: Callable[[Transaction], T]) -> T:
+        return transact_on(self._store, self.connection, job)
 
     def close(self) -> None:
         self.connection.close()
@@ -76,10 +77,10 @@ class Shell:
         def job(tx: Transaction) -> BatchResult:
             self.rows.begin(tx)
             self.changes.begin(self.now, foreign=tx.foreign)
-            return run(self._context(), self.changes, tx, requests, **how)
+            return run(self.context(), self.changes, tx, requests, **how)
 
         try:
-            done = self._transact(job)
+            done = self.transact(job)
         except BaseException:
             self.changes.forget()
             raise
@@ -99,7 +100,7 @@ class Shell:
 
     def look_within(self, job: Callable[[Transaction], T]) -> T:
         """Run a job that only looks on the seam itself."""
-        return self._transact(job)
+        return self.transact(job)
 
     def holds_back(self, node: NodeName, jid: Jid) -> bool:
         """Say whether the subscriber gets nothing for a while, because a delivery to it has come back."""
@@ -130,7 +131,7 @@ class Shell:
         found = self.connection.execute("SELECT next FROM sequence WHERE name = 'token'")
         return int(found.fetchone()[0])
 
-    def _context(self) -> Context:
+    def context(self) -> Context:
         return Context(
             *(self.rows, self.now, self.policy, self.same, self.limits),
             auto_creation=self.creation,

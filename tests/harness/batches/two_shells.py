@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from harness.batches.inside import conninfo_of, transact_on
 from harness.batches.shell import Shell
 
 from pubqueue.stores.postgres.connection import DatabaseConnection
@@ -33,23 +34,23 @@ class PostgresShell(Shell):
         " WHERE schemaname = 'pubqueue' AND tablename NOT IN ('writer', 'writing') ORDER BY 1"
     )
 
-    def _open(self, place: Any) -> None:
+    def open_at(self, place: Any) -> None:
         self._postgres = PostgresStore(place)
-        self._line = DatabaseConnection(self._postgres._conninfo)
+        self._line = DatabaseConnection(conninfo_of(self._postgres))
         self.connection = self._line.connection()
 
-    def _transact(self, job: Callable[[Transaction], T]) -> T:
-        return self._postgres._transact(self._line, job)
+    def transact(self, job: Callable[[Transaction], T]) -> T:
+        return transact_on(self._postgres, self._line, job)
 
 
 class MemoryShell(Shell):
     """Rules and a store in memory; `place` is the memory."""
 
-    def _open(self, place: Any) -> None:
+    def open_at(self, place: Any) -> None:
         self._memory = MemoryStore(place)
         self.connection = place.connection
 
-    def _transact(self, job: Callable[[Transaction], T]) -> T:
+    def transact(self, job: Callable[[Transaction], T]) -> T:
         return self._memory.transact(job)
 
     def close(self) -> None:

@@ -138,7 +138,7 @@ class Crowd:
 
     async def ping(self) -> None:
         """Return when the service has answered what needs no store (XEP-0199)."""
-        assert await self._asked(ETL, "get", "<ping xmlns='urn:xmpp:ping'/>") == "result"
+        assert await self.result_of(ETL, "get", "<ping xmlns='urn:xmpp:ping'/>") == "result"
 
     async def all_done(self) -> None:
         """Return when all that is confirmed is committed."""
@@ -168,11 +168,11 @@ class Crowd:
 
         """
         pubsub = f"<pubsub xmlns='{PUBSUB}'>{inner}{beside}</pubsub>"
-        return await self._asked(who, "set", pubsub, enter)
+        return await self.result_of(who, "set", pubsub, enter)
 
     async def read(self, who: str, inner: str) -> str:
         """Ask for what changes nothing; return "result", or the type and the condition of the error."""
-        return await self._asked(who, "get", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
+        return await self.result_of(who, "get", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
 
     async def send(self, text: str) -> None:
         """Send, if there is a stream."""
@@ -201,7 +201,7 @@ class Crowd:
         for task in self._tasks:
             task.cancel()
 
-    async def _asked(
+    async def result_of(
         self, who: str, kind: str, child: str, enter: Callable[[], None] = lambda: None
     ) -> str:
         name = f"c{next(self._numbers)}"

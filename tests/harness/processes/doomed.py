@@ -99,6 +99,11 @@ def _watch_commit(doom: Doom) -> None:
     Broker.start = start
 
 
+def flush(speaker: Speaker) -> None:
+    """Let the face write what it has been given."""
+    speaker._outbox._faces[0].component.flush()
+
+
 def _watch_speech(doom: Doom) -> None:
     """Deliveries are spoken last: what was said before them is then on the wire, or they are too."""
     original, answering = Speaker.say, Speaker.answer
@@ -113,11 +118,11 @@ def _watch_speech(doom: Doom) -> None:
         delivering = any(isinstance(notice, Deliver) for notice in notices)
         doom.passes("answering")
         if delivering:
-            self._outbox._faces[0].component.flush()
+            flush(self)
             doom.passes("answered")
         original(self, notices)
         if delivering:
-            self._outbox._faces[0].component.flush()
+            flush(self)
             doom.passes("delivered")
 
     Speaker.say, Speaker.answer = say, answer

@@ -87,7 +87,7 @@ kills: Final[list[bool]] = []
 while not attempt(len(kills)):
     kills.append(FILE.exists())
     if kills[-1]:
-        with backups._opened(FILE, Unwatched()):
+        with backups.opened(FILE, Unwatched()):
             FILE.unlink()
 assert True in kills, "between the name and the sync of its folder it is there, and whole"
 assert kills.index(True) > 50, kills

@@ -44,10 +44,10 @@ class Program:
     """`pubqueue serve` on one configuration; an async context manager that leaves nothing behind."""
 
     def __init__(self, config: Path, command: Sequence[str | Path] = (PUBQUEUE,)) -> None:
-        self._command = command
+        self.command = command
         self._config = config
         self._log = config.with_name("stderr")
-        self._process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | None = None
 
     @property
     def log(self) -> str:
@@ -57,8 +57,8 @@ class Program:
     @property
     def pid(self) -> int:
         """Its process id, while it runs."""
-        assert self._process, "the program does not run"
-        return self._process.pid
+        assert self.process, "the program does not run"
+        return self.process.pid
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -78,8 +78,8 @@ class Program:
     async def start(self, first: str = "ready") -> None:
         """Start; return when it prints this, or fail with what it said."""
         with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command,
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command,
                 "serve",
                 "--config",
                 self._config,
@@ -92,14 +92,14 @@ class Program:
 
     async def says(self, word: str) -> None:
         """Return when its next line begins like this, or fail with what it said."""
-        assert self._process
-        assert self._process.stdout
-        line = await asyncio.wait_for(self._process.stdout.readline(), TIMEOUT)
+        assert self.process
+        assert self.process.stdout
+        line = await asyncio.wait_for(self.process.stdout.readline(), TIMEOUT)
         assert line.startswith(word.encode()), f"said {line!r}, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
         """Send SIGTERM; the program must say nothing more on stdout and exit with 0."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process and process.stdout:
             process.send_signal(signal.SIGTERM)
             rest = await asyncio.wait_for(process.stdout.read(), TIMEOUT)
@@ -107,13 +107,13 @@ class Program:
 
     async def ended(self, within: float = TIMEOUT) -> int:
         """Wait until it has ended by itself; return its status, minus the signal if one ended it."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         assert process
         return await asyncio.wait_for(process.wait(), within)
 
     async def kill(self) -> None:
         """Send SIGKILL and wait until it is gone."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process and process.returncode is None:
             process.kill()
             await process.wait()

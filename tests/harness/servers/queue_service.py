@@ -22,9 +22,9 @@ from harness.stanzas.schema import validate_own
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lxml import etree
+    from lxml.etree import _Element
 
-    Answer = Callable[[etree._Element], list[str]]
+    Answer = Callable[[_Element], list[str]]
 
 PUBSUB = "http://jabber.org/protocol/pubsub"
 QUEUEING = "urn:xmpp:pubsub:queueing:0"
@@ -54,7 +54,7 @@ class QueueService:
             "retract": lambda iq: [result(iq), self.retracted(iq)],
             "unlock": lambda iq: [result(iq), self.unlocked(iq)],
         }
-        self.seen: deque[tuple[str, etree._Element]] = deque()
+        self.seen: deque[tuple[str, _Element]] = deque()
         self._subscribers: set[str] = set()
         self._faults: list[AssertionError] = []
         self._fan_out = asyncio.Condition()
@@ -76,7 +76,7 @@ class QueueService:
         for fault in self._faults:
             raise fault
 
-    async def next(self, *verbs: str) -> etree._Element:
+    async def next(self, *verbs: str) -> _Element:
         """Return the next stanza of one of these verbs, passing over others."""
         async with asyncio.timeout(TIMEOUT), self._fan_out:
             while True:
@@ -123,7 +123,7 @@ class QueueService:
             f"{beside}</message>"
         )
 
-    def subscribed(self, iq: etree._Element) -> list[str]:
+    def subscribed(self, iq: _Element) -> list[str]:
         window = iq.findtext(".//{jabber:x:data}field[@var='pubsub#queue_requests']/{*}value")
         if window is None:
             return [refuse(iq, "not-acceptable")]
@@ -131,7 +131,7 @@ class QueueService:
         form = OPTIONS % ("result", f"<value>{window}</value>")
         return [result(iq, f"{subscription(iq)}{form}")]
 
-    def subscriptions(self, iq: etree._Element) -> list[str]:
+    def subscriptions(self, iq: _Element) -> list[str]:
         """Answer who is subscribed: whoever has subscribed, and has not been unavailable since."""
         each = (
             f"<subscription jid='{jid}' subscription='subscribed'/>" for jid in self._subscribers
@@ -139,16 +139,16 @@ class QueueService:
         inner = f"<subscriptions node='jobs'>{''.join(sorted(each))}</subscriptions>"
         return [answer(iq, f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")]
 
-    def retracted(self, iq: etree._Element) -> str:
+    def retracted(self, iq: _Element) -> str:
         return self.event(iq.get("from"), f"<retract id='{item(iq)}'/>")
 
-    def unlocked(self, iq: etree._Element) -> str:
+    def unlocked(self, iq: _Element) -> str:
         return self.unlocked_at(iq.get("from"), item(iq))
 
     def unlocked_at(self, to: str, name: str) -> str:
         return self.event(to, f"<unlock xmlns='{QUEUEING}' id='{name}'/>")
 
-    def touched(self, iq: etree._Element, seconds: float | None = None) -> str:
+    def touched(self, iq: _Element, seconds: float | None = None) -> str:
         deadline = stamp(self.lock_timeout if seconds is None else seconds)
         inner = f"<item id='{item(iq)}' deadline='{deadline}'/>"
         return answer(iq, f"<touch xmlns='urn:x-pubqueue:0' node='jobs'>{inner}</touch>")
@@ -170,13 +170,13 @@ class QueueService:
         digest = hashlib.sha1(f"{header['id']}{self.secret}".encode()).hexdigest()
         self.send(f"<handshake>{digest}</handshake>")
 
-    def _judge(self, stanza: etree._Element) -> None:
+    def _judge(self, stanza: _Element) -> None:
         try:
             validate_own(stanza)
         except AssertionError as fault:  # raised at the end: here nobody would see it
             self._faults.append(fault)
 
-    async def _take(self, stanza: etree._Element) -> None:
+    async def _take(self, stanza: _Element) -> None:
         self._judge(stanza)
         verb = verb_of(stanza)
         if verb == "unavailable":
@@ -194,7 +194,7 @@ def in_turn(*answers: Answer) -> Answer:
     """Answer the first request by the first, and so on."""
     left = iter(answers)
 
-    def answer(iq: etree._Element) -> list[str]:
+    def answer(iq: _Element) -> list[str]:
         return next(left)(iq)
 
     return answer
@@ -203,7 +203,7 @@ def in_turn(*answers: Answer) -> Answer:
 PUBSUBS = (f"{{{PUBSUB}}}pubsub", f"{{{PUBSUB}#owner}}pubsub")
 
 
-def verb_of(stanza: etree._Element) -> str:
+def verb_of(stanza: _Element) -> str:
     """Name a stanza by what it asks."""
     if stanza.tag == f"{{{ACCEPT}}}presence":
         return stanza.get("type", "available")
@@ -213,12 +213,12 @@ def verb_of(stanza: etree._Element) -> str:
     return "other"
 
 
-def item(iq: etree._Element) -> str:
+def item(iq: _Element) -> str:
     """Return the id of the item asked about, fit for an attribute."""
     return escape(iq.find(".//{*}item").get("id"), {"'": "&apos;"})
 
 
-def subscription(iq: etree._Element, state: str = "subscribed") -> str:
+def subscription(iq: _Element, state: str = "subscribed") -> str:
     jid = iq[0][0].get("jid")
     return f"<subscription node='jobs' jid='{jid}' subid='s1' subscription='{state}'/>"
 
@@ -229,17 +229,17 @@ def stamp(seconds: float = 0) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def result(iq: etree._Element, content: str = "") -> str:
+def result(iq: _Element, content: str = "") -> str:
     return answer(iq, f"<pubsub xmlns='{PUBSUB}'>{content}</pubsub>" if content else "")
 
 
-def answer(iq: etree._Element, inside: str) -> str:
+def answer(iq: _Element, inside: str) -> str:
     address = f"id='{iq.get('id')}' from='{iq.get('to')}' to='{iq.get('from')}'"
     return f"<iq type='result' {address}>{inside}</iq>"
 
 
 def refuse(
-    iq: etree._Element, condition: str, specific: str = "", content: str = "", text: str = ""
+    iq: _Element, condition: str, specific: str = "", content: str = "", text: str = ""
 ) -> str:
     """Answer an error; `content` is what stands in its pubsub element."""
     detail = f"<text xmlns='{STANZAS}'>{text}</text>" if text else ""

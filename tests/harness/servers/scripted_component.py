@@ -12,9 +12,9 @@ from harness.servers.stub_server import ACCEPT, ROOT, Frames, parse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from lxml import etree
+    from lxml.etree import _Element
 
-    Script = Callable[[etree._Element], list[str]]
+    Script = Callable[[_Element], list[str]]
 
 
 @asynccontextmanager

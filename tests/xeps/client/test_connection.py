@@ -150,15 +150,23 @@ def test_what_is_missing_is_one_sentence(tmp_path):
     )
 
 
+def nodes_of(worker):
+    return worker._nodes
+
+
+def account_of(publisher):
+    return publisher._connection.account
+
+
 def test_workers_and_publishers_take_the_environment(monkeypatch):
     monkeypatch.setenv("PUBQUEUE_URL", FULL)
     monkeypatch.setenv("PUBQUEUE_PASSWORD", "secret")
-    assert Worker()._nodes == ("jobs",)
-    assert Worker(node="mine")._nodes == ("mine",)
-    assert Worker(node=["a", "b"])._nodes == ("a", "b")
-    assert Publisher()._connection.account == "bot@example.org"
+    assert nodes_of(Worker()) == ("jobs",)
+    assert nodes_of(Worker(node="mine")) == ("mine",)
+    assert nodes_of(Worker(node=["a", "b"])) == ("a", "b")
+    assert account_of(Publisher()) == "bot@example.org"
     other = Publisher.from_url("xmpp://etl@example.org/queue.example.org")
-    assert other._connection.account == "etl@example.org"
+    assert account_of(other) == "etl@example.org"
     monkeypatch.setenv("PUBQUEUE_URL", URL)
     with pytest.raises(ConfigurationError, match="needs the name of a node"):
         Worker()

@@ -80,6 +80,11 @@ def id_of(iq):
     return iq.find(".//{*}item").get("id")
 
 
+def watched(keeper, now):
+    """Return the items whose locks are to be extended."""
+    return keeper._watched(now)
+
+
 def until(seconds):
     """Lock an item for so long."""
     return {"deadline": stamp(seconds)}
@@ -144,9 +149,9 @@ async def test_the_touching_has_an_end():
     lock = Lock(1, datetime(2030, 1, 1, tzinfo=UTC), 1, None)
     item = Item(Delivered("queue.localhost", "jobs", "i1", None, None, lock), holder)
     item.begun = 1000
-    assert keeper._watched(2000) == [item], "waiting, it is given back at half-time"
+    assert watched(keeper, 2000) == [item], "waiting, it is given back at half-time"
     item.become("in hand")
-    assert (keeper._watched(1059), keeper._watched(1060)) == ([item], [])
+    assert (watched(keeper, 1059), watched(keeper, 1060)) == ([item], [])
 
 
 @pytest.mark.e2e
@@ -306,4 +311,4 @@ async def test_a_touch_that_is_refused_for_good_is_told_once(
             await service.next("touch")
         await service.heard(worker.jid)
         assert sentence in caplog.text
-        assert (item.state, held_items(worker).keeper._watched(0)) == ("in hand", [])
+        assert (item.state, watched(held_items(worker).keeper, 0)) == ("in hand", [])

@@ -13,6 +13,8 @@ from pubqueue.testing import Service
 from pubqueue_xeps.worker import stalls
 from pubqueue_xeps.worker.stalls import LoopWatch, watched
 
+WATCHES = stalls._WATCHES
+
 
 class Freeing(logging.Handler):
     """Keeps what is logged, and lets go on whoever waits for the loop to be missed."""
@@ -72,7 +74,7 @@ async def test_a_handler_that_waits_is_not_one_that_blocks(service, log):
     def look(loop):
         # when this is done, the handler waits, and the loop for us
         asyncio.run_coroutine_threadsafe(turns(), loop).result(TIMEOUT)
-        stalls._WATCHES[loop].look(monotonic() + 3600)  # long after any beat
+        WATCHES[loop].look(monotonic() + 3600)  # long after any beat
         looked.set()
 
     async def waits(item):
@@ -90,7 +92,7 @@ async def test_one_thread_watches_a_loop_however_many_workers_it_has():
     with watched(60), watched(60):
         assert threads() == 1
     assert threads() == 0
-    assert not stalls._WATCHES
+    assert not WATCHES
 
 
 async def test_what_lasts_is_told_each_time_that_it_has_doubled(log):

@@ -143,7 +143,7 @@ def restore(file: Path, address: str, watch: CopyProgress) -> list[Copied]:
         StoreError: the backup is damaged, the store is served from or cannot be reached, or reads back otherwise.
 
     """
-    with _opened(file, watch) as source, target_at(address, source) as target:
+    with opened(file, watch) as source, target_at(address, source) as target:
         return bring(source, target, watch)
 
 
@@ -208,7 +208,7 @@ def _publish(part: Path, descriptor: int, file: Path) -> None:
 
 
 @contextmanager
-def _opened(file: Path, watch: CopyProgress) -> Iterator[_Backup]:
+def opened(file: Path, watch: CopyProgress) -> Iterator[_Backup]:
     """Open a backup to read, and see that it is whole."""
     _see_that_it_is_one(file)
     try:
