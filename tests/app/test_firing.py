@@ -12,18 +12,20 @@ from harness.patience import TIMEOUT, until
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from pubqueue.app import rules
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import Items
-from pubqueue.app.tasks import schedule_runner
+from pubqueue.app.tasks import reaper, schedule_runner
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.config.schedules import bring_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
-from pubqueue.core.decision import Refused
+from pubqueue.core.decision import Expired, Refused
 from pubqueue.core.model import Jid, Millis, Principal
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.groups import in_line
 from pubqueue.core.schedules.admin import ListSchedules, PauseSchedule
 from pubqueue.core.schedules.fire import FireNow, FireSchedule
@@ -103,6 +105,33 @@ async def process(clock):
 
 async def bring(process, *schedules):
     await bring_schedules(process.broker, schedules, SERVICE)
+
+
+async def test_what_ends_and_the_schedules_that_are_due_are_one_request(process, clock):
+    await bring(process, EACH_MINUTE)
+    assert await process.broker.handle(Expire()) == Expired()
+    clock[0] = Millis(BEGIN + 10_000)
+    assert await process.broker.handle(Expire()) == Expired(schedules=("tick",))
+    rows = frozenset({("item", str(JOBS), "a")})
+    assert await process.broker.handle(Expire(only=rows)) == Expired()
+
+
+async def test_a_row_that_cannot_be_ended_keeps_no_schedule_from_its_turn(
+    process, clock, monkeypatch
+):
+    facts, rule = rules.RULES[Expire]
+
+    def facts_fail_for_rows(context, request):
+        if request.only is None:
+            raise ZeroDivisionError
+        return facts(context, request)
+
+    monkeypatch.setitem(rules.RULES, Expire, (facts_fail_for_rows, rule))
+    monkeypatch.setattr(reaper, "RETRY", 0.001)
+    await bring(process, EACH_MINUTE)
+    clock[0] = Millis(BEGIN + 10_000)
+    process.reaper.start(process.broker)
+    await process.until(lambda: _has(process, 1))
 
 
 async def test_it_is_woken_at_its_time(process, clock):

@@ -98,7 +98,6 @@ Request = (
     | commit.LookAtWinners
     | moves.MoveWinners
     | moves.ResumeMoves
-    | fire.ListDue
     | fire.FireSchedule
     | fire.FireNow
     | admin.ListSchedules
@@ -200,7 +199,6 @@ RULES: Final[dict[type, Rule]] = {
     commit.LookAtWinners:        _rule(moving.for_look, moves.look),
     moves.MoveWinners:           _rule(moving.for_move, moves.move),
     moves.ResumeMoves:           _rule(moving.for_resume, moves.resume),
-    fire.ListDue:                _rule(scheduling.for_due, fire.list_due),
     fire.FireSchedule:           _rule(scheduling.for_fire, fire.fire),
     fire.FireNow:                _rule(scheduling.for_fire_now, fire.fire_now),
     admin.ListSchedules:          _rule(scheduling.for_list, admin.list_schedules),

@@ -372,10 +372,13 @@ class Retrieved(Struct, frozen=True, gc=False):
     part: Part = WHOLE
 
 
-class Unread(Struct, frozen=True, gc=False):
-    """What has run out is ended, but for rows that cannot be read; these are their keys."""
+class Expired(Struct, frozen=True, gc=False):
+    """What has run out is ended, but for rows that cannot be read; the `schedules` are due, the longest overdue first."""
 
-    keys: tuple[tuple[str, ...], ...]
+    schedules: tuple[str, ...] = ()
+    """Their names."""
+    unread: tuple[tuple[str, ...], ...] = ()
+    """The keys of the rows."""
 
 
 class Overdue(Struct, frozen=True, gc=False):
@@ -410,7 +413,7 @@ Reply = (
     | Retrieved
     | SubscriberPage
     | Unnotified
-    | Unread
+    | Expired
     | Overdue
     | transactions.Reply
     | schedules.Reply

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.task import Again, Task
-from pubqueue.app.tasks.schedule_runner import Firing
+from pubqueue.app.tasks.schedule_runner import fire
 from pubqueue.app.tasks.setting_aside import SettingAside
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NO_TIME, seconds
@@ -64,7 +64,7 @@ class Reaper:
         self._trimmed = NO_TIME
         self._expired = NO_TIME
         self._moving = False
-        self._firing = Firing(beside)
+        self._beside = beside
         self._aside = SettingAside(clock)
         self._next: Millis | None = None
         self._changed = asyncio.Event()
@@ -134,10 +134,8 @@ class Reaper:
 
     async def _expire(self, broker: Broker) -> None:
         self._expired = self._clock()
-        # Before what ends the rest, without waiting: both are decided in one batch, and the look costs a statement alone.
-        self._firing.look(broker)
-        await self._aside.end(partial(_try, broker=broker))
-        await self._firing.fire(partial(_do, broker=broker))
+        due = await self._aside.end(partial(_try, broker=broker))
+        await fire(due, partial(_do, broker=broker), self._beside)
 
     def _resume_moves(self, broker: Broker) -> None:
         """Continue commits, reviews and trims that were begun before this process, or failed in the store.

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.facts.schedules import cron_times
-from pubqueue.core.schedules.fire import FireSchedule, ListDue
-from pubqueue.core.schedules.model import MAX_MISSED, DueNames, Fired, Times, TimesWanted
+from pubqueue.core.schedules.fire import FireSchedule
+from pubqueue.core.schedules.model import MAX_MISSED, Fired, Times, TimesWanted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
-    from pubqueue.app.broker import Broker
     from pubqueue.core.decision import Reply
 
     Beside = Callable[[Callable[[TimesWanted], Times], TimesWanted], Awaitable[Times]]
@@ -35,28 +34,15 @@ FAULT: Final = "its times could not be computed"
 """The error text of a schedule whose calendar has failed; the log has the fault."""
 
 
-class Firing:
-    """The schedules whose turn it is. Each has a turn of its own, so that a failure of one does not affect the others.
+async def fire(
+    names: Iterable[str], do: Callable[[FireSchedule], Awaitable[Reply]], beside: Beside
+) -> None:
+    """Give each schedule its turn, one after the other: a failure of one does not affect the others.
 
     `beside` runs a function with its argument without blocking the loop: in a thread.
     """
-
-    def __init__(self, beside: Beside) -> None:
-        self._beside = beside
-        self._names: tuple[str, ...] = ()
-
-    def look(self, broker: Broker) -> None:
-        """Ask which have something to do: in the batch of what is asked next, so that it costs a statement alone."""
-        broker.submit(ListDue(), self._found)
-
-    def _found(self, reply: Reply) -> None:
-        self._names = reply.names if isinstance(reply, DueNames) else ()
-
-    async def fire(self, do: Callable[[FireSchedule], Awaitable[Reply]]) -> None:
-        """Give each of those that were found its turn, one after the other."""
-        names, self._names = self._names, ()
-        for name in names:
-            _log(await turn(name, do, self._beside))
+    for name in names:
+        _log(await turn(name, do, beside))
 
 
 async def turn(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Overdue, Refused, Unread
+from pubqueue.core.decision import Expired, Overdue, Refused
 from pubqueue.core.model import seconds
 from pubqueue.core.queue.expire import Expire, ListOverdue
 
@@ -31,6 +31,9 @@ AGAIN: Final = seconds(3600)
 MAX_ROWS: Final = 1000
 """Rows that are set aside at most; of more the first are tried again sooner."""
 
+NO_ROWS: Final = Expire(only=frozenset())
+"""Asks for the schedules alone: a row that cannot be ended keeps none of them from its turn."""
+
 
 class SettingAside:
     """The rows that are set aside, each since a moment."""
@@ -47,20 +50,25 @@ class SettingAside:
         """Return how many there are."""
         return len(self._since)
 
-    async def end(self, do: Do) -> None:
-        """End what has run out. `do` has a request done, and returns a refusal only for a fault of ours."""
+    async def end(self, do: Do) -> tuple[str, ...]:
+        """End what has run out, and return the names of the schedules that are due.
+
+        `do` has a request done, and returns a refusal only for a fault of ours.
+        """
         now = self._clock()
         self._since = {key: at for key, at in self._since.items() if abs(now - at) < AGAIN}
         aside = frozenset(self._since)
         reply = await do(Expire(aside))
-        if isinstance(reply, Unread):
-            for key in reply.keys:
-                self._set_aside(key)
-        if not isinstance(reply, Refused):
-            return
-        overdue = await do(ListOverdue())
-        if isinstance(overdue, Overdue):
-            await self._end_these([key for key in overdue.keys if key not in aside], do)
+        if isinstance(reply, Refused):
+            overdue = await do(ListOverdue())
+            if isinstance(overdue, Overdue):
+                await self._end_these([key for key in overdue.keys if key not in aside], do)
+            reply = await do(NO_ROWS)
+        if not isinstance(reply, Expired):
+            return ()
+        for key in reply.unread:
+            self._set_aside(key)
+        return reply.schedules
 
     async def _end_these(self, keys: Sequence[Key], do: Do) -> None:
         if not keys or not isinstance(await do(Expire(only=frozenset(keys))), Refused):

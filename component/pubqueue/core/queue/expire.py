@@ -27,7 +27,7 @@ from pubqueue.core.changes import (
     SetAvailable,
     SetTerms,
 )
-from pubqueue.core.decision import Decision, Done, Overdue, Unread
+from pubqueue.core.decision import Decision, Done, Expired, Overdue
 from pubqueue.core.model import SubscriptionState, later, mark_of, seconds
 from pubqueue.core.multi_subscription import apart, named
 from pubqueue.core.notices import Notice, SubscriptionChanged, Unlocked
@@ -66,7 +66,10 @@ Key = tuple[str, ...]
 
 
 class Expire(Struct, frozen=True, gc=False):
-    """Do what the clock demands: end what has run out, but for rows that are put `aside`, or `only` these rows."""
+    """Do what the clock demands: end what has run out, but for rows that are put `aside`, or `only` these rows.
+
+    The reply names the schedules that are due, unless `only` names rows.
+    """
 
     aside: frozenset[Key] = frozenset()
     only: frozenset[Key] | None = None
@@ -133,6 +136,8 @@ class ExpireFacts(Struct, frozen=True, gc=False):
     """Subscriptions whose lease has ended, or is due for its reminder."""
     unread: tuple[Key, ...] = ()
     """What has run out and cannot be read."""
+    schedules: tuple[str, ...] = ()
+    """The names of those that are due."""
     more_to_forget: bool = False
     """Whether there are more than FORGOTTEN ids of finished work that no longer count."""
 
@@ -253,7 +258,7 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
             changes.append(change)
             notices.append(notice)
     then = request if facts.more_to_forget else None
-    reply = Unread(facts.unread) if facts.unread else Done()
+    reply = Expired(facts.schedules, facts.unread)
     return Decision(reply, tuple(changes), tuple(notices), then=then)
 
 

@@ -17,7 +17,6 @@ from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.publish import publish
 from pubqueue.core.schedules.model import (
     ON_TIME,
-    DueNames,
     Fired,
     Missed,
     PutSchedule,
@@ -37,16 +36,6 @@ if TYPE_CHECKING:
 RETRY_FIRST: Final = seconds(1)
 MAX_RETRY: Final = seconds(60)
 """How long to wait after a node has refused: doubled with every refusal in a row, up to this."""
-
-
-class ListDue(Struct, frozen=True, gc=False):
-    """Ask which schedules have something to do."""
-
-
-class DueFacts(Struct, frozen=True, gc=False):
-    """Their names, the longest overdue first."""
-
-    names: tuple[str, ...]
 
 
 class FireSchedule(Struct, frozen=True, gc=False):
@@ -74,11 +63,6 @@ class FireFacts(Struct, frozen=True, gc=False):
     schedule: Schedule | None
     times: Times | None = None
     publish: PublishFacts | None = None
-
-
-def list_due(_request: ListDue, facts: DueFacts) -> Decision:
-    """Return the schedules that are due, for the service."""
-    return Decision(DueNames(facts.names))
 
 
 def chosen(missed: Missed, pending: Sequence[Millis], now: Millis) -> Millis | None:

@@ -157,12 +157,6 @@ class SchedulePage(Struct, frozen=True, gc=False):
     more: bool = False
 
 
-class DueNames(Struct, frozen=True, gc=False):
-    """The schedules that have something to do, the longest overdue first."""
-
-    names: tuple[str, ...]
-
-
 class SchedulesDeclared(Struct, frozen=True, gc=False):
     """What was made of the schedules of the file: the names of those that are new, changed, and ended."""
 
@@ -171,7 +165,7 @@ class SchedulesDeclared(Struct, frozen=True, gc=False):
     ended: tuple[str, ...] = ()
 
 
-Reply = Fired | TimesWanted | SchedulePage | DueNames | SchedulesDeclared
+Reply = Fired | TimesWanted | SchedulePage | SchedulesDeclared
 
 
 class PutSchedule(Struct, frozen=True, gc=False):

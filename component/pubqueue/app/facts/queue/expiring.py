@@ -6,7 +6,14 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.queue.dying import places
-from pubqueue.app.store.listings import Forgettable, HeldBy, Locks, LocksFromLast, Sweepable
+from pubqueue.app.store.listings import (
+    DueSchedules,
+    Forgettable,
+    HeldBy,
+    Locks,
+    LocksFromLast,
+    Sweepable,
+)
 from pubqueue.app.store.rows import Due
 from pubqueue.app.working_set.sequences import delivered_mark
 from pubqueue.core.addresses import account_of
@@ -47,6 +54,9 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 500
 """How many rows of a kind one batch ends at most for the clock's sake; the rest follows in the next."""
+
+SCHEDULES: Final = 100
+"""Schedules that have their turn one after the other before others are looked for."""
 
 
 def for_recovery(context: Context, request: Recover) -> RecoverFacts:
@@ -131,6 +141,7 @@ def for_expiry(context: Context, request: Expire) -> ExpireFacts:
         leases=tuple(one for one in leases if one is not None),
         unread=tuple(dict.fromkeys(due.unread)),
         more_to_forget=sum(old) > FORGOTTEN,
+        schedules=() if request.only else tuple(rows.page(DueSchedules(now), None, SCHEDULES)),
     )
 
 

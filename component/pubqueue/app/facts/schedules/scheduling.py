@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.queue.publishing import for_publish
 from pubqueue.app.facts.schedules import cron_times
-from pubqueue.app.store.listings import DueSchedules, Schedules
+from pubqueue.app.store.listings import Schedules
 from pubqueue.core.schedules.admin import DeclareFacts, KeepFacts, SchedulesFacts, fault_of
-from pubqueue.core.schedules.fire import DueFacts, FireFacts, chosen, is_due, publish_of
+from pubqueue.core.schedules.fire import FireFacts, chosen, is_due, publish_of
 from pubqueue.core.schedules.model import MAX_SCHEDULES
 
 if TYPE_CHECKING:
@@ -21,18 +21,10 @@ if TYPE_CHECKING:
         PauseSchedule,
         RemoveSchedule,
     )
-    from pubqueue.core.schedules.fire import FireNow, FireSchedule, ListDue
-
-AT_ONCE: Final = 100
-"""Schedules that have their turn one after the other before others are looked for."""
+    from pubqueue.core.schedules.fire import FireNow, FireSchedule
 
 SHOWN: Final = 50
 """Schedules in one answer."""
-
-
-def for_due(context: Context, _request: ListDue) -> DueFacts:
-    """Return which schedules have something to do."""
-    return DueFacts(tuple(context.rows.page(DueSchedules(context.now), None, AT_ONCE)))
 
 
 def for_fire(context: Context, request: FireSchedule) -> FireFacts:
