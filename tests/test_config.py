@@ -18,8 +18,8 @@ from psycopg.conninfo import conninfo_to_dict
 from rich.pretty import pretty_repr
 
 from pubqueue import cli
+from pubqueue.config.loading import ENVIRONMENT, load, store_address
 from pubqueue.config.settings import (
-    ENVIRONMENT,
     AccountLimits,
     ConfigError,
     LimitSettings,
@@ -27,8 +27,6 @@ from pubqueue.config.settings import (
     ScheduleSettings,
     Settings,
     TransactionSettings,
-    load,
-    store_address,
 )
 from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
 from pubqueue.core.model import seconds
@@ -350,7 +348,7 @@ def as_somebody_else():
 def test_the_secret_is_the_credential_that_systemd_hands_over(tmp_path, monkeypatch):
     for name, secret in (("secret", "of systemd"), ("usual", "of the package")):
         (tmp_path / name).write_text(secret)
-    monkeypatch.setattr("pubqueue.config.settings.USUAL_SECRET", tmp_path / "usual")
+    monkeypatch.setattr("pubqueue.config.loading.USUAL_SECRET", tmp_path / "usual")
     text = "jid = 'q.example'"
     assert from_file(tmp_path, text).shared_secret() == "of the package"
     handed = {"CREDENTIALS_DIRECTORY": str(tmp_path)}

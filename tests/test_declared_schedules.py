@@ -13,8 +13,9 @@ from harness.processes.ticking import ticks
 from harness.servers.stub_server import StubServer
 
 from pubqueue.app.store.listings import Schedules
+from pubqueue.config.loading import load
 from pubqueue.config.schedules import Preview, read, read_all
-from pubqueue.config.settings import ConfigError, ScheduleSettings, load
+from pubqueue.config.settings import ConfigError, ScheduleSettings
 from pubqueue.core.model import Millis, seconds
 from pubqueue.core.schedules.model import Definition, Missed
 from pubqueue.stores.sqlite.in_memory import MemoryStore

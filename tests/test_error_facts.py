@@ -11,7 +11,8 @@ from pubqueue.cli.management.session import RefusedError
 from pubqueue.cli.worker.worker_target import TargetError
 from pubqueue.cli.worker.worker_target import load as load_target
 from pubqueue.config.environment import BadVariableError, given
-from pubqueue.config.settings import ConfigError, Settings, load
+from pubqueue.config.loading import load
+from pubqueue.config.settings import ConfigError, Settings
 from pubqueue.core import changes as c
 
 START = "jid = 'q'\nsecret = 'a'\n"

@@ -112,7 +112,7 @@ def test_a_variable_that_nobody_reads_is_told():
 
 
 def test_where_the_service_is_not_installed_only_clients_variables_are_known(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pubqueue.config.settings", None)
+    monkeypatch.setitem(sys.modules, "pubqueue.config.loading", None)
     variables = {"PUBQUEUE_PASWORD": "x", "PUBQUEUE_LOG_LEVEL": "info"}
     assert list(unread(variables)) == [
         "PUBQUEUE_PASWORD in the environment is not a setting of pubqueue; did you mean PUBQUEUE_PASSWORD?"

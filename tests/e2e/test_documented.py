@@ -23,7 +23,7 @@ from harness.documents.documented import (
 from harness.patience import TIMEOUT
 from harness.processes.program import Program
 
-from pubqueue.config.settings import load
+from pubqueue.config.loading import load
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e

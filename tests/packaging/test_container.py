@@ -11,7 +11,7 @@ import yaml
 from harness.documents.documented import ROOT
 
 from pubqueue.cli import COMMANDS
-from pubqueue.config.settings import ENVIRONMENT, load
+from pubqueue.config.loading import ENVIRONMENT, load
 
 FOLDER = ROOT / "packaging" / "container"
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())

@@ -1,32 +1,23 @@
-"""The configuration: one frozen object from a TOML file, environment variables and flags.
-
-Flags override the environment, and the environment overrides the file. An unknown key is an error.
-"""
+"""The configuration: one frozen object, and what follows from its values."""
 
 from __future__ import annotations
 
-import os
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
-from slixmpp.jid import JID, InvalidJID
+from slixmpp.jid import JID
 
-from pubqueue.config import environment
-from pubqueue.config.errors import explained, key_of
 from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
 from pubqueue.core.model import MAX_ID_LENGTH, seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.core.schedules.model import MAX_NAME_LENGTH
 from pubqueue.core.transactions.model import DEFAULTS, Limits
-from pubqueue.stores import WANTED, shown_address, store_at
+from pubqueue.stores import shown_address, store_at
 from pubqueue.stores.unreadable import why
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pubqueue.app.store.ports import Store
 
 
@@ -354,170 +345,3 @@ def _first_line(key: str, file: str) -> str:
     except UnicodeDecodeError as problem:
         raise ConfigError(f"{key} {file} cannot be read: {problem}", key=key, source=file) from None
     return lines[0].strip() if lines else ""
-
-
-ENVIRONMENT: Final = {name: path for name, path, _ in environment.variables(Settings)}
-"""Every key, by its variable."""
-
-
-USUAL_SECRET: Final = Path("/etc/pubqueue/secret")
-"""The secret's file in the Debian package; it belongs to root, so checks by hand have to run as root."""
-
-
-def _usual_secret(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the default of `secret_file`, if there is a secret at one of the usual places."""
-    places = [USUAL_SECRET]
-    if folder := variables.get("CREDENTIALS_DIRECTORY"):
-        places.insert(0, Path(folder, "secret"))
-    found = (place for place in places if os.path.exists(place))  # false if this user may not look
-    return next(({"secret_file": str(place)} for place in found), {})
-
-
-def load(
-    file: Path | None,
-    flags: Mapping[str, Any],
-    variables: Mapping[str, str] = os.environ,
-    *,
-    with_secret: bool = True,
-) -> Settings:
-    """Return the settings: flags override the environment, which overrides the file.
-
-    Without `with_secret`, the secret is not read, for callers that need only the rest.
-
-    Raises:
-        ConfigError: a key is unknown, a value does not fit, or the file cannot be read.
-
-    """
-    found: dict[str, Any] = {} if file is None else _read(file)
-    try:
-        _outrank(found, environment.given(Settings, variables))
-    except environment.BadVariableError as problem:
-        raise ConfigError(str(problem), key=problem.key, source=problem.variable) from None
-    _outrank(found, {key: value for key, value in flags.items() if value not in (None, ())})
-    if not found.get("secret") and not found.get("secret_file"):
-        found |= _usual_secret(variables)
-    if "jid" not in found:
-        raise ConfigError(
-            "jid is not set: the component's address, such as queue.example.org", key="jid"
-        )
-    try:
-        settings = msgspec.convert(found, Settings)
-    except msgspec.ValidationError as problem:
-        where = f"{file}: " if file else ""
-        raise ConfigError(
-            where + explained(problem, Settings), key=key_of(problem), source=file
-        ) from None
-    _check(settings)
-    if with_secret:
-        settings.shared_secret()
-    jid, *admins = (JID(text).full for text in (settings.jid, *settings.admins))
-    return msgspec.structs.replace(settings, jid=jid, admins=tuple(admins))
-
-
-def store_address(
-    file: Path | None, flag: str | None, variables: Mapping[str, str] = os.environ
-) -> str:
-    """Return only the address of the store, with the same precedence; this needs no secret.
-
-    Raises:
-        ConfigError: the file cannot be read, or its `store` is not an address.
-
-    """
-    found = {} if file is None else _read(file)
-    address = flag or variables.get("PUBQUEUE_STORE") or found.get("store", USUAL_STORE)
-    if not isinstance(address, str):
-        raise ConfigError(
-            f"{file}: store must be {WANTED}", key="store", value=address, source=file
-        )
-    return address
-
-
-def _outrank(found: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Override the settings found so far; `secret` and `secret_file` replace each other."""
-    for mine, other in (("secret", "secret_file"), ("secret_file", "secret")):
-        if given.get(mine):
-            found.pop(other, None)
-    for key, value in given.items():
-        table = found.get(key)
-        found[key] = table | value if isinstance(table, dict) and isinstance(value, dict) else value
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise ConfigError(f"{file} cannot be read: {why(file, problem)}", source=file) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{file} is not valid TOML: {problem}", source=file) from None
-
-
-def _check(settings: Settings) -> None:
-    """Check what the types do not, before anything starts."""
-    settings.address()
-    settings.http_address()
-    _check_tokens(settings)
-    settings.make_store()
-    if settings.secret and settings.secret_file:
-        raise ConfigError("secret and secret_file are both set; remove one of them", key="secret")
-    if "@" in settings.jid or "/" in settings.jid or not _is_jid(settings.jid):
-        raise ConfigError(
-            f"jid must be a domain such as queue.example.org, not {settings.jid!r}",
-            key="jid",
-            value=settings.jid,
-        )
-    if settings.log_level not in {"debug", "info", "warning", "error"}:
-        raise ConfigError(
-            "log_level must be debug, info, warning or error",
-            key="log_level",
-            value=settings.log_level,
-        )
-    if settings.log_format not in {"logfmt", "json"}:
-        raise ConfigError(
-            "log_format must be logfmt or json", key="log_format", value=settings.log_format
-        )
-    people = [("admins", jid) for jid in settings.admins]
-    people += [("node", jid) for one in settings.node for jid in one.people]
-    people += [("limits.accounts", jid) for jid in settings.limits.accounts]
-    for key, jid in people:
-        if "/" in jid or not _is_jid(jid):
-            raise ConfigError(
-                f"{jid!r} must be a bare JID, such as admin@example.org", key=key, value=jid
-            )
-    _check_names("node", [node.name for node in settings.node])
-    _check_names("schedule", [schedule.name for schedule in settings.schedule])
-    for node in settings.node:
-        friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
-        if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:
-            raise ConfigError(
-                f"node {node.name!r}: {torn[0]!r} is an outcast, so it cannot have another affiliation",
-                key="node",
-                value=torn[0],
-            )
-
-
-def _check_tokens(settings: Settings) -> None:
-    look, change = settings.http_tokens()
-    if look is None and change is None:
-        return
-    if not settings.http:
-        raise ConfigError(
-            "http_token_file and http_admin_token_file need http, the address of the page",
-            key="http",
-        )
-    if look == change:
-        raise ConfigError(
-            "http_token_file and http_admin_token_file must contain different tokens",
-            key="http_admin_token_file",
-        )
-
-
-def _check_names(kind: str, names: Sequence[str]) -> None:
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"{kind} {twice[0]!r} is declared twice", key=kind, value=twice[0])
-
-
-def _is_jid(text: str) -> bool:
-    try:
-        return bool(JID(text).domain)
-    except InvalidJID:
-        return False

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from pubqueue.app.principals import Principals
-from pubqueue.config.settings import load
+from pubqueue.config.loading import load
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml import jids, text

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from pubqueue.cli.management.report import bad, good, look
-from pubqueue.config.settings import ConfigError, load
+from pubqueue.config.loading import load
+from pubqueue.config.settings import ConfigError
 from pubqueue.stores import shown_address
 from pubqueue.stores.unreadable import in_the_way
 

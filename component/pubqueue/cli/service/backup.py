@@ -10,7 +10,8 @@ import click
 from pubqueue.app.store.ports import StoreError
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service import progress
-from pubqueue.config.settings import ConfigError, store_address
+from pubqueue.config.loading import store_address
+from pubqueue.config.settings import ConfigError
 from pubqueue.stores import WANTED
 from pubqueue.stores.copying import RefusedError
 

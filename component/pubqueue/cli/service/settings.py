@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, stop
-from pubqueue.config.settings import ConfigError, Settings, load
+from pubqueue.config.loading import load
+from pubqueue.config.settings import ConfigError, Settings
 from pubqueue.stores import WANTED
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ def unread(environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     if not odd:
         return
     try:
-        from pubqueue.config.settings import ENVIRONMENT  # noqa: PLC0415  # its libraries are an extra
+        from pubqueue.config.loading import ENVIRONMENT  # noqa: PLC0415  # its libraries are an extra
     except ImportError:
         of_service = frozenset[str]()
     else:
