@@ -18,6 +18,7 @@ from uuid import uuid4
 from xml.etree.ElementTree import fromstring
 
 from pubqueue_xeps.wire.payloads.encoding import written
+from pubqueue_xeps.wire.published import NewItem, wrapped
 from pubqueue_xeps.wire.times import span
 from pubqueue_xeps.worker.item import Item
 from pubqueue_xeps.xep_0254.event import Delivered, Lock
@@ -51,6 +52,7 @@ class FollowUp:
     ttl: When | None = None
     headers: Mapping[str, str] | None = None
     group: str | None = None
+    type: str | None = None
     duplicate: bool = False
     dead: str | None = None
 
@@ -73,9 +75,8 @@ class _Notes:
         return self.deadline
 
     async def publish(self, node: str, new: Any, _timeout: float | None) -> FollowUp:  # noqa: ANN401  as the item has it
-        beside = {
-            name: getattr(new, name) for name in ("priority", "delay", "ttl", "headers", "group")
-        }
+        names = "priority", "delay", "ttl", "headers", "group", "type"
+        beside = {name: getattr(new, name) for name in names}
         found = FollowUp(node, new.id, new.payload, **beside)
         self.published.append(found)
         return found
@@ -112,11 +113,12 @@ def make_item(
     attempt: int = 1,
     failures: int = 0,
     lock_timeout: Span = 300,
+    type: str | None = None,  # noqa: A002  the name of the attribute
 ) -> NotedItem:
     """Return an item that has been delivered, with or without a running event loop.
 
     An Element is used as the payload, None means no payload, any other value is sent as JSON
-    (XEP-0335). `attempt` counts from 1, `failures` is how many earlier attempts have failed,
+    (XEP-0335). With `type`, a content type, it is a str, bytes or an Element. `attempt` counts from 1, `failures` is how many earlier attempts have failed,
     `lock_timeout` is seconds, or a timedelta. `async with item:` settles it as a worker does, and
     `await item.respond(await handler(item))` in it replies as one. To lose its lock, call
     `become("lost")`.
@@ -125,6 +127,7 @@ def make_item(
         TypeError, ValueError: the payload has no form in XML or JSON.
 
     """
+    new = wrapped(NewItem(payload=payload, headers=headers, type=type))
     now = datetime.now(UTC)
     lock = Lock(
         1, now + timedelta(seconds=span("lock_timeout", lock_timeout)), attempt, now, failures
@@ -133,10 +136,10 @@ def make_item(
         service="queue.localhost",
         node=node,
         id=uuid4().hex if id is None else id,
-        payload=None if payload is None else fromstring(written(payload)),  # noqa: S314  written just now
+        payload=None if payload is None else fromstring(written(new.payload)),  # noqa: S314  written just now
         publisher=publisher,
         lock=lock,
-        headers=dict(headers or {}),
+        headers=dict(new.headers or {}),
     )
     item = _in_a_loop(delivered, _Notes(lock.deadline))
     item.become("in hand")

@@ -30,7 +30,7 @@ from pubqueue.testing.logs import diverted
 from pubqueue_xeps.client import in_process
 from pubqueue_xeps.errors import NoSuchNode
 from pubqueue_xeps.wire.payloads.encoding import written
-from pubqueue_xeps.wire.published import Retracted
+from pubqueue_xeps.wire.published import NewItem, Retracted, wrapped
 from pubqueue_xeps.wire.requests import publishing, retracting
 from pubqueue_xeps.wire.times import span
 from pubqueue_xeps.worker.worker import Worker
@@ -168,10 +168,12 @@ class Service:
         delay: When | None = None,
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
+        type: str | None = None,  # noqa: A002  the name of the attribute
     ) -> str:
         """Publish an item and return its id, as any publisher would; times as `Publisher.publish` takes them.
 
-        An Element is the payload as it is; any other value goes as JSON (XEP-0335).
+        An Element is the payload as it is; any other value goes as JSON (XEP-0335). With `type`, a str, bytes or an
+        Element goes with that content type.
 
         Raises:
             pubqueue_xeps.errors.NoSuchNode: there is no such node.
@@ -180,9 +182,10 @@ class Service:
 
         """
         name = publishing.identified(id) or uuid4().hex
-        beside = publishing.beside(delay, priority, ttl, headers)
+        new = wrapped(NewItem(payload=payload, headers=headers, type=type))
+        beside = publishing.beside(delay, priority, ttl, new.headers)
         content = publishing.publish(
-            node, [publishing.item(name, written(payload).encode())], beside
+            node, [publishing.item(name, written(new.payload).encode())], beside
         )
         self._call(lambda engine: engine.ask(node, content))
         return name

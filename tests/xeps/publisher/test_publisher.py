@@ -132,6 +132,9 @@ async def test_a_refusal_is_raised_at_once_with_its_facts(service, publisher):
 async def test_what_servers_take_for_an_attack_is_not_sent(service, publisher):
     with pytest.raises(ValueError, match="Put what is large elsewhere"):
         await publisher.publish("jobs", "x" * 300_000)
+    sizes = r"has 28\d{4} bytes as it is sent, with a payload of 210000;"
+    with pytest.raises(ValueError, match=sizes):
+        await publisher.publish("jobs", bytes(210_000), type="image/png")
 
 
 @pytest.mark.parametrize(

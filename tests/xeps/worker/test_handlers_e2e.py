@@ -22,6 +22,7 @@ from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps import tracing
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
+from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.reading import Reader
 from pubqueue_xeps.wire.outcome import Release
 from pubqueue_xeps.worker.blocking_item import BlockingItem
@@ -297,6 +298,47 @@ async def test_work_is_told_apart_by_header_json_element_and_name(etl, publish, 
     expected = {"i1": "name 7", "i2": "element", "i3": "field", "i4": "header", "i5": "rest"}
     assert done == expected
     assert await left(etl) == []
+
+
+async def test_bytes_and_text_come_out_as_they_were_published(server, program, working):
+    """Through the server into the store, and out again: byte for byte, with the content type."""
+    sent = {
+        "all": (bytes(range(256)), "application/octet-stream"),
+        "none": (b"", "image/png"),
+        "text": ("<&>\"' ]]>\n\t ä\u2028", 'text/csv; header="a b"'),
+        "returns": (b"a\r\nb", "text/plain"),
+        "json": (b'{"a": "<&\xc3\xa4\\u0000"}', "application/json; charset=utf-8"),
+        "broken": (b'{"a": ', "application/json"),
+        "wrapper": (b"<json xmlns='urn:xmpp:json:0'>1</json>", "application/xml"),
+    }
+    app, done, all_done = Handlers(), {}, asyncio.Event()
+
+    @app.handler()
+    async def take(item):
+        done[item.id] = item
+        if len(done) == len(sent) + 1:
+            all_done.set()
+
+    address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
+    async with (
+        Publisher("etl@localhost", "secret", service=SERVICE, **address) as publisher,
+        working(app),
+    ):
+        for name, (body, type_) in sent.items():
+            published = await publisher.publish("jobs", body, id=name, type=type_)
+            assert published.duplicate is False
+        await publisher.publish("jobs", b"<svg xmlns='urn:x'/>", id="xml", type="image/svg+xml")
+        async with asyncio.timeout(TIMEOUT):
+            await all_done.wait()
+    xml = done.pop("xml")
+    assert (xml.payload.tag, xml.type) == ("{urn:x}svg", "image/svg+xml")
+    assert {name: item.type for name, item in done.items()} == {
+        name: type_ for name, (_, type_) in sent.items()
+    }
+    assert done.pop("json").data == {"a": "<&ä\0"}
+    for name, item in done.items():
+        body = sent[name][0]
+        assert item.decode(bytes) == (body.encode() if isinstance(body, str) else body)
 
 
 async def test_each_handler_takes_no_more_than_it_may_and_lets_others_pass(etl, publish, working):

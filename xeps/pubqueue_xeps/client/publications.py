@@ -16,7 +16,7 @@ from pubqueue_xeps.client.pending_iqs import Denied, Unanswered
 from pubqueue_xeps.errors import NotConfirmed, PubqueueError, ServiceUnavailable
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire import refusals
-from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id
+from pubqueue_xeps.wire.published import NewItem, Published, Retracted, new_id, wrapped
 from pubqueue_xeps.wire.refusals import Refusal
 from pubqueue_xeps.wire.requests import disco, publishing, retracting
 from pubqueue_xeps.wire.requests.publication import publication
@@ -65,11 +65,13 @@ class Publications:
         reached in time, NotConfirmed if it may have the item or not; TypeError or ValueError for what cannot be sent.
         """
         name = publishing.identified(new.id) or new_id()
+        size = _size(new.payload)
+        new = wrapped(new)
         beside = publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
         question = publication(name, node, new.payload, beside, publishing.KNOWN)
         if len(question.body) > self._largest:
             raise ValueError(
-                f"The item {name!r} has {len(question.body)} bytes as it is sent; XMPP servers take"
+                f"The item {name!r} has {len(question.body)} bytes as it is sent{size}; XMPP servers take"
                 f" {self._largest} of a client. Put what is large elsewhere, and publish where it is."
             )
         try:
@@ -176,6 +178,14 @@ class Publications:
         raise ServiceUnavailable(
             f"{question} was given up after {timeout:g} seconds: {why}.", node=node
         )
+
+
+def _size(payload: object) -> str:
+    """Return words for the size of a payload that is sent in another form: in base64, for example."""
+    if isinstance(payload, (str, bytes, bytearray)):
+        size = len(payload.encode("utf-8", "replace") if isinstance(payload, str) else payload)
+        return f", with a payload of {size}"
+    return ""
 
 
 def new_item(payload: object, beside: Mapping[str, Any]) -> NewItem:

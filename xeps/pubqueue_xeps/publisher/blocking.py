@@ -132,6 +132,7 @@ class BlockingPublisher:
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,
     ) -> Published:
         """Publish an item; when this returns, the service has it. See `Publisher.publish`."""
@@ -145,6 +146,7 @@ class BlockingPublisher:
                 ttl=ttl,
                 headers=headers,
                 group=group,
+                type=type,
                 timeout=timeout,
             )
         )
@@ -159,6 +161,7 @@ class BlockingPublisher:
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,
         in_flight: int = IN_FLIGHT,
     ) -> list[Published]:
@@ -172,6 +175,7 @@ class BlockingPublisher:
                 ttl=ttl,
                 headers=headers,
                 group=group,
+                type=type,
                 timeout=timeout,
                 in_flight=in_flight,
             )
@@ -197,6 +201,7 @@ class BlockingPublisher:
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span = TIMEOUT,
     ) -> Reply:
         """Publish an item, and wait for the reply of its worker. See `Publisher.ask`."""
@@ -209,6 +214,7 @@ class BlockingPublisher:
                 ttl=ttl,
                 headers=headers,
                 group=group,
+                type=type,
                 timeout=timeout,
             )
         )

@@ -132,11 +132,14 @@ class Publisher:
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
         """Publish an item; when this returns, the service has it on disk, under the `id` of the result.
 
-        An Element is sent as it is, any other value as JSON. Without `id` the item gets a unique one. `delay` and `ttl` are
+        Without `type`, an Element is sent as it is and any other value as JSON. With `type`, a content type such as
+        `text/csv`, the payload is a str (sent in UTF-8), bytes or an Element, and the worker finds it in `item.data` with
+        `item.type`, whatever it contains; `type` replaces a header `content-type`. Without `id` the item gets a unique one. `delay` and `ttl` are
         seconds, a timedelta, or an aware datetime; `timeout` is seconds or a timedelta. `headers` (XEP-0131) are delivered
         with the payload. Of the items of one `group`, the node delivers only as many at a time as it is configured to, in
         their order.
@@ -156,6 +159,7 @@ class Publisher:
             "ttl": ttl,
             "headers": headers,
             "group": group,
+            "type": type,
         }
         item = carrying(new_item(payload, beside), self._carry)
         return await self._parts()[1].publish(node, item, self._seconds(timeout))
@@ -170,6 +174,7 @@ class Publisher:
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
         in_flight: int = IN_FLIGHT,
     ) -> list[Published]:
@@ -190,6 +195,7 @@ class Publisher:
             "ttl": ttl,
             "headers": headers,
             "group": group,
+            "type": type,
         }
         publications, seconds = self._parts()[1], self._seconds(timeout)
 
@@ -228,6 +234,7 @@ class Publisher:
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span = TIMEOUT,  # noqa: ASYNC109 - a promise
     ) -> Reply:
         """Publish an item, and wait for the reply that its worker sends by `item.reply`.
@@ -245,6 +252,7 @@ class Publisher:
             "ttl": ttl,
             "headers": headers,
             "group": group,
+            "type": type,
         }
         item = carrying(new_item(payload, beside), self._carry)
         return await self._parts()[2].ask(node, item, span("timeout", timeout))

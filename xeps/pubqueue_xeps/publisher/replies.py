@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue_xeps.errors import ItemDead, NoReply, NoSuchNode, PubqueueError, Refused
 from pubqueue_xeps.wire.ns import CLIENT, DATA, PUBSUB
 from pubqueue_xeps.wire.payloads.payload import Content
-from pubqueue_xeps.wire.published import new_id
+from pubqueue_xeps.wire.published import new_id, wrapped
 from pubqueue_xeps.wire.reply_headers import CORRELATION, PLACE, REPLY_TO, correlation
 from pubqueue_xeps.wire.requests import publishing
 from pubqueue_xeps.wire.requests.iq import IqRequest
@@ -101,6 +101,7 @@ class Replies:
     async def ask(self, node: str, new: NewItem, timeout: float) -> Reply:  # noqa: ASYNC109 - a promise
         """Publish an item and return the reply to it; see `Publisher.ask`."""
         name = publishing.identified(new.id) or new_id()
+        new = wrapped(new)
         # what cannot be sent is refused before the node for replies is made
         publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
         wanted = correlation(node, name)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from pubqueue_xeps.wire.payloads.content_type import HEADER
+from pubqueue_xeps.wire.payloads.encoding import typed
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pubqueue_xeps.wire.times import When
 
@@ -57,6 +61,26 @@ class NewItem:
     ttl: When | None = None
     headers: Mapping[str, str] | None = None
     group: str | None = None
+    type: str | None = None
+    """The content type of a payload that is a str, bytes or an Element."""
+
+
+def wrapped(new: NewItem) -> NewItem:
+    """Return the item with a payload of a content type as it is sent, and the type in its headers where it belongs there.
+
+    Raises TypeError or ValueError for a payload that cannot be of this type.
+    """
+    if new.type is None:
+        return new
+    payload, headers = typed(new.payload, new.type), new.headers
+    if headers is None or isinstance(headers, Mapping):  # else it is refused with the other headers
+        headers = {name: value for name, value in (headers or {}).items() if not _is_type(name)}
+        headers |= {} if payload.header is None else {HEADER: payload.header}
+    return replace(new, payload=payload, headers=headers, type=None)
+
+
+def _is_type(name: object) -> bool:
+    return isinstance(name, str) and name.lower() == HEADER
 
 
 def carrying(new: NewItem, carry: Carry | None) -> NewItem:

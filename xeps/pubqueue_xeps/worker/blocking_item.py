@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pubqueue_xeps.client.from_threads import wait_for
-from pubqueue_xeps.wire.payloads.payload import Content
+from pubqueue_xeps.wire.payloads.payload import Content, header_of
 from pubqueue_xeps.worker.handling.handler import is_async, name_of
 from pubqueue_xeps.worker.handling.handlers import Handlers
 
@@ -67,6 +67,9 @@ class BlockingItem(Content):
         """The headers that the publisher sent with the payload (XEP-0131); for a repeated name, the last value."""
         return self._item.headers
 
+    def _header(self) -> str | None:
+        return header_of(self.headers)
+
     @property
     def attempt(self) -> int:
         """How often the item has been delivered, including this time; 1 if the service does not report it."""
@@ -108,6 +111,7 @@ class BlockingItem(Content):
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,
     ) -> Published:
         """Publish follow-up work on the worker's own stream. See `Item.publish`."""
@@ -121,14 +125,21 @@ class BlockingItem(Content):
                 ttl=ttl,
                 headers=headers,
                 group=group,
+                type=type,
                 timeout=timeout,
             ),
             self._loop,
         )
 
-    def reply(self, payload: object, *, timeout: Span | None = None) -> Published:
+    def reply(
+        self,
+        payload: object,
+        *,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
+        timeout: Span | None = None,
+    ) -> Published:
         """Send a result to the account that asked for this item. See `Item.reply`."""
-        return wait_for(self._item.reply(payload, timeout=timeout), self._loop)
+        return wait_for(self._item.reply(payload, type=type, timeout=timeout), self._loop)
 
     def touch(self, seconds: When | None = None) -> datetime | None:
         """Extend the lock to `seconds` from now, up to the queue's lock timeout. See `Item.touch`."""

@@ -15,7 +15,7 @@ from pubqueue_xeps.errors import (
 )
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.outcome import Outcome, Verdict, outcome_of
-from pubqueue_xeps.wire.payloads.payload import Content
+from pubqueue_xeps.wire.payloads.payload import Content, header_of
 from pubqueue_xeps.wire.published import NewItem, Published, carrying
 from pubqueue_xeps.wire.reply_headers import CORRELATION, PLACE, REPLY_TO, bounded
 from pubqueue_xeps.wire.requests import publishing
@@ -135,6 +135,9 @@ class Item(Content):
         """The headers that the publisher sent with the payload (XEP-0131); for a repeated name, the last value."""
         return self._delivered.headers
 
+    def _header(self) -> str | None:
+        return header_of(self.headers)
+
     @property
     def attempt(self) -> int:
         """How often the item has been delivered, including this time; 1 if the service does not report it."""
@@ -202,6 +205,7 @@ class Item(Content):
         ttl: When | None = None,
         headers: Mapping[str, str] | None = None,
         group: str | None = None,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
         """Publish follow-up work on the worker's own stream; when this returns, the service has it.
@@ -224,6 +228,7 @@ class Item(Content):
             ttl=ttl,
             headers=headers,
             group=group,
+            type=type,
         )
         try:
             return await self._holder.publish(node, carrying(new, self.carry), _patience(timeout))
@@ -232,15 +237,23 @@ class Item(Content):
                 return Published(node, name, duplicate=True)
             raise
 
-    async def reply(self, payload: object, *, timeout: Span | None = None) -> Published:  # noqa: ASYNC109 - a promise
+    async def reply(
+        self,
+        payload: object,
+        *,
+        type: str | None = None,  # noqa: A002 - the name of the attribute
+        timeout: Span | None = None,  # noqa: ASYNC109 - a promise
+    ) -> Published:
         """Send a result to the account that asked for this item by `Publisher.ask`; it is stored when this returns.
+
+        `type` is a content type, as `Publisher.publish` takes it.
 
         A handler that runs twice still sends one reply. Raises NoReplyWanted if the item was not asked, NoSuchNode if
         the node for replies no longer exists.
         """
         if not self.wants_reply:
             raise NoReplyWanted(node=self.node, id=self.id)
-        new = NewItem(payload=payload, id=self.headers[CORRELATION])
+        new = NewItem(payload=payload, id=self.headers[CORRELATION], type=type)
         published = await self._holder.publish(self.headers[REPLY_TO], new, _patience(timeout))
         self._replied = True
         return published

@@ -41,15 +41,30 @@ def _kind(type: str) -> PayloadForm:  # noqa: A002
         legal(type)
     except ValueError as error:
         raise ValueError(f"the content type {error}") from None
-    if any(charset.lower() != "utf-8" for charset in _CHARSET.findall(type)):
+    if other_charset(type) is not None:
         return "bytes"
-    media = type.partition(";")[0].strip().lower()
+    media = _media(type)
     if media in {XML, "text/xml"} or media.endswith("+xml"):
         return "xml"
     if media == JSON:
         return "json"
     text = media.startswith("text/") or media.endswith("+json") or media == FORM
     return "text" if text else "bytes"
+
+
+def other_charset(type: str) -> str | None:  # noqa: A002
+    """Return the charset that a type names, or None if it names none but UTF-8."""
+    return next((name for name in _CHARSET.findall(type) if name.lower() != "utf-8"), None)
+
+
+def is_json(type: str | None) -> bool:  # noqa: A002
+    """Return whether a body of this type is JSON."""
+    media = "" if type is None else _media(type)
+    return media == JSON or media.endswith("+json")
+
+
+def _media(type: str) -> str:  # noqa: A002
+    return type.partition(";")[0].strip().lower()
 
 
 remembered = lru_cache(maxsize=1024)(_kind)

@@ -1,7 +1,8 @@
 """From a payload to a value.
 
 JSON (XEP-0335) is read as any type that msgspec knows, strictly: a number is not a string. Text of Spark's writer is
-read as a string. Other XML is read as a msgspec struct:
+read as a string. Text or bytes with a content type (`<data/>`) are read as str or bytes, and as any type if they are
+JSON. Other XML is read as a msgspec struct:
 
     class Flight(msgspec.Struct):
         number: str
@@ -26,6 +27,8 @@ from msgspec import inspect
 
 from pubqueue_xeps.wire.ns import JSON, PUBQUEUE
 from pubqueue_xeps.wire.outcome import Reject
+from pubqueue_xeps.wire.payloads.content_type import is_json
+from pubqueue_xeps.wire.payloads.data_element import BOM, TAG, read
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -88,6 +91,8 @@ def decode(payload: Element, wanted: Any) -> Any:
             return msgspec.json.decode(_own_text(payload), type=wanted)
         if payload.tag == TEXT_PAYLOAD and wanted is str:
             return _own_text(payload)
+        if payload.tag == TAG:
+            return _carried(payload, wanted)
         return msgspec.convert(_fields(payload, _described(wanted)), wanted, strict=False)
     except msgspec.ValidationError as error:
         # from None: msgspec's text may have the value
@@ -97,12 +102,38 @@ def decode(payload: Element, wanted: Any) -> Any:
 
 
 def plain(payload: Element) -> Any:  # noqa: ANN401 - whatever JSON can say
-    """Return the plain value of a payload that is JSON or text; raises DecodeError for any other."""
+    """Return the plain value of a payload that is JSON, text or bytes; raises DecodeError for any other."""
+    if payload.tag == TAG:
+        return _content(payload)
     if payload.tag == TEXT_PAYLOAD:
         return _own_text(payload)
     if payload.tag != JSON_PAYLOAD:
-        raise DecodeError("The payload is neither JSON nor text.")
+        raise DecodeError("The payload is neither JSON nor text nor bytes.")
     return decode(payload, Any)
+
+
+def _content(payload: Element) -> str | bytes:
+    """Return the text or the bytes that `<data/>` carries."""
+    content = None if len(payload) else read(payload.attrib, payload.text or "")
+    if content is None:
+        raise DecodeError("The payload is in an encoding that cannot be read.")
+    return content
+
+
+def _carried(payload: Element, wanted: Any) -> Any:  # noqa: ANN401
+    """Return what `<data/>` carries: text or bytes as str or bytes, JSON as any type."""
+    content = _content(payload)
+    body = content.encode() if isinstance(content, str) else content
+    if wanted is bytes:
+        return body
+    if wanted is str:
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            raise DecodeError("The payload is no text in UTF-8.") from None
+    if not is_json(payload.get("type")):
+        raise DecodeError(f"The payload is text or bytes and cannot be read as {_name(wanted)}.")
+    return msgspec.json.decode(body.removeprefix(BOM), type=wanted)
 
 
 def _own_text(payload: Element) -> str:

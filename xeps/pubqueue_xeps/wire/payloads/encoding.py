@@ -14,6 +14,8 @@ from xml.etree.ElementTree import Element, iselement
 import msgspec
 
 from pubqueue_xeps.wire.ns import JSON, PUBSUB
+from pubqueue_xeps.wire.payloads.content_type import XML, form_of, other_charset
+from pubqueue_xeps.wire.payloads.wrapper import Wrapped, wrap
 from pubqueue_xeps.wire.payloads.xml_text import xml_text
 from pubqueue_xeps.wire.xml_escape import ILLEGAL, content
 
@@ -26,9 +28,40 @@ def written(payload: object) -> str:
 
     Raises TypeError for what neither XML nor JSON has a form for, ValueError for what XML cannot carry.
     """
+    if isinstance(payload, Wrapped):
+        return payload.xml.decode()
     if _is_element(payload):
         return _xml(payload)
     return f"{START}{content(json_text(payload))}{END}"
+
+
+def typed(payload: object, type: str) -> Wrapped:  # noqa: A002 - the name of the attribute
+    """Return a str, bytes or an element as it is sent with a content type.
+
+    Raises TypeError for any other value, and ValueError for a value that the type does not fit.
+    """
+    if not isinstance(type, str):
+        raise TypeError(f"type is {type!r}; it takes a content type, such as 'text/csv'")
+    if isinstance(payload, str):
+        return wrap(_in_utf8(payload, type), type)
+    if isinstance(payload, (bytes, bytearray, memoryview)):
+        return wrap(bytes(payload), type)
+    if not _is_element(payload):
+        name = payload.__class__.__name__
+        raise TypeError(f"a payload of type {type!r} is a str, bytes or an Element, not {name}")
+    if form_of(type) != "xml":
+        raise ValueError(f"an Element is XML, and {type!r} is another type")
+    space = getattr(payload, "tag", "")[1:].partition("}")[0]
+    return Wrapped(_xml(payload).encode(), space, None if type == XML else type)
+
+
+def _in_utf8(text: str, type: str) -> bytes:  # noqa: A002
+    if other_charset(type) is not None:
+        raise ValueError(f"a str is sent in UTF-8, and {type!r} names another charset; send bytes")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("the payload has half a surrogate pair, which is no character") from None
 
 
 def json_text(value: object) -> str:

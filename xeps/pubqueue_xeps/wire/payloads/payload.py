@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from xml.etree.ElementTree import tostring
 
 from pubqueue_xeps.wire.payloads import decoding
+from pubqueue_xeps.wire.payloads.content_type import HEADER
 from pubqueue_xeps.wire.payloads.wrapper import WRAPPERS, Body, carried, xml_type
 
 if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
 T = TypeVar("T")
+
+
+def type_of(payload: Element, header: str | None = None) -> str | None:
+    """Return the content type of an element; `header` is the header `content-type` of its item."""
+    found = _carried(payload, header)
+    return xml_type(header) if found is None else found.type
+
+
+def header_of(headers: Mapping[str, str]) -> str | None:
+    """Return the content type among the headers of an item; the names of headers are compared without case."""
+    found = [value for name, value in headers.items() if name.lower() == HEADER]
+    return found[-1] if found else None
 
 
 def of_element(payload: Element, header: str | None = None) -> Body:
@@ -20,10 +35,14 @@ def of_element(payload: Element, header: str | None = None) -> Body:
 
     An element that is no wrapper is XML: its bytes mean what was published, and need not be the same ones.
     """
-    found = None
-    if payload.tag in WRAPPERS and not len(payload):
-        found = carried(payload.tag, payload.attrib, payload.text or "", header)
+    found = _carried(payload, header)
     return found or Body(tostring(payload, "utf-8"), xml_type(header), "xml")
+
+
+def _carried(payload: Element, header: str | None) -> Body | None:
+    if payload.tag not in WRAPPERS or len(payload):
+        return None
+    return carried(payload.tag, payload.attrib, payload.text or "", header)
 
 
 class Content(ABC):
@@ -42,15 +61,28 @@ class Content(ABC):
         return b"" if self.payload is None else tostring(self.payload, "utf-8")
 
     @property
+    def type(self) -> str | None:
+        """The content type: `application/json` and `application/xml` where the publisher named none.
+
+        None where there is no payload, and for bytes without a type.
+        """
+        payload = self.payload
+        return None if payload is None else type_of(payload, self._header())
+
+    @property
     def data(self) -> Any:  # noqa: ANN401 - whatever JSON can say
-        """The plain value of a payload that is JSON or text: a dict, list, str, int, float, bool or None.
+        """The plain value of a payload: of JSON a dict, list, str, int, float, bool or None; else text as str, bytes as bytes.
+
+        Of a payload that was published with a content type, that is the text or the bytes of it, but for
+        `application/json`. Text in which XML would change something, such as a carriage return, comes as bytes: `decode(str)` and
+        `decode(bytes)` have it either way.
 
         Raises DecodeError for any other payload, and where there is none.
         """
         return decoding.plain(self._there())
 
     @overload
-    def decode(self, wanted: type[T]) -> T: ...
+    def decode(self, wanted: builtins.type[T]) -> T: ...
 
     @overload
     def decode(self, wanted: Any) -> Any: ...  # noqa: ANN401 - a union, say, which is no class
@@ -66,6 +98,10 @@ class Content(ABC):
         either. Raises TypeError for a type that no payload of this kind could be read as.
         """
         return decoding.decode(self._there(), wanted)
+
+    def _header(self) -> str | None:
+        """Return the header that has the content type where the payload leaves it open."""
+        return None
 
     def _there(self) -> Element:
         payload = self.payload
