@@ -1,4 +1,4 @@
-"""A worker bot of the demo: rebooks the passengers of late flights, and has a fault or two.
+"""A worker bot of the demo: rebooks the passengers of delayed flights, and has a fault or two.
 
 A program of its own, `python -Im pubqueue_demo.bot`. Without the faults and the reports it is what a
 user's bot would be: a handler, and `Worker.run`.

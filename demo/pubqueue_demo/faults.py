@@ -20,7 +20,7 @@ class Faults:
     """The faults of one worker; a number that is 0 stands for never.
 
     At its item number `die_at` it waits to be killed, at `stall_at` it hangs for `stall_seconds`. It
-    gives back one in `unlock_share` items when they come for the first time.
+    unlocks one in `unlock_share` items on their first delivery.
     """
 
     die_at: int = 0

@@ -1,7 +1,7 @@
 """The demo's Spark job: select the late flights and write each one as a work item.
 
 A program of its own, `python -Im pubqueue_demo.job`, because a Java process comes with it. It is
-what a user's job would be, but for two lines which tell its main process what was written.
+what a user's job would be, but for two lines that report to its main process what was written.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def program() -> str:
 def free_ports(count: int) -> list[int]:
     """Return loopback ports that are free, from below the range of outgoing connections.
 
-    Inside that range a client that tries again and again to reach a port nobody listens on can at
+    Inside that range a client that tries again and again to reach a port without a listener can at
     last be given this very port as its own and connect to itself, and then the server cannot start.
     """
     first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

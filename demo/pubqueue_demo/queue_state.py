@@ -47,7 +47,7 @@ class File:
         self.address = f"sqlite:///{path}"
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Read only, and wait for nobody: in WAL mode a reader and the writer do not meet."""
+        """Read only, and without waiting: in WAL mode a reader and the writer do not meet."""
         address = f"{self._path.as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True)) as connection:
             return connection.execute(query).fetchall()

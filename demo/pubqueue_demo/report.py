@@ -1,4 +1,4 @@
-"""What the demo's processes tell its main process: one JSON object a line on stdout.
+"""Reports of the demo's processes to its main process: one JSON object a line on stdout.
 
 Times are seconds since 1970 of the one clock of this machine. A worker says `Result` before it
 retracts the item, so that work done by a worker that dies afterwards is not counted as lost.
@@ -52,7 +52,7 @@ class Unlocked(Report, frozen=True):
 
 
 class Lost(Report, frozen=True):
-    """The worker did the work, but its lock was gone when it retracted: somebody else has it."""
+    """The worker did the work, but its lock was lost when it retracted: another worker has the item."""
 
     id: str
     at: float

@@ -151,7 +151,7 @@ class DemoSystem:
 
     @property
     def _done(self) -> int:
-        """How many items are done, as far as is known by now."""
+        """How many items are known to be done."""
         if self._publisher.published is None:
             return self._tally.done
         # Also what was done by a worker that did not live to read the confirmation.

@@ -102,7 +102,7 @@ class Tally:
     def figures(self, published: Collection[str], remaining: Collection[str]) -> Figures:
         """Judge the run: `published` was confirmed to the publisher, `remaining` is in the queue.
 
-        Lost is a published item that nobody has done and that the queue has not: its work is gone.
+        Lost is a published item that no worker has done and that is not in the queue.
         """
         ids, left = set(published), set(remaining)
         worked = ids & self._results.keys()

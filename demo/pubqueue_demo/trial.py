@@ -100,8 +100,8 @@ def python_first() -> dict[str, str]:
 def shell(folder: Path) -> list[str]:
     """Return the user's shell, with `(trial)` in its prompt and with our Python found first.
 
-    The user's own files are read before, and may put shims of other Pythons in front (pyenv, conda); of a shell that we
-    cannot tell what to read behind them, only the environment is set.
+    The user's own files are read before, and may put shims of other Pythons in front (pyenv, conda). A shell without a
+    way to run more commands after them only gets the environment.
     """
     wanted = os.environ.get("SHELL", "/bin/sh")
     path = shlex.quote(str(Path(sys.prefix) / "bin"))

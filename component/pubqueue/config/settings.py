@@ -44,7 +44,7 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     queueing: bool = False
     """Whether it is a work queue (`x-queueing#enabled`)."""
     owners: tuple[str, ...] = ()
-    """Bare JIDs that own it. If any are named, nobody else owns it. Administrators may do everything in any
+    """Bare JIDs that own it. If any are named, there are no other owners. Administrators may do everything in any
     case."""
     publishers: tuple[str, ...] = ()
     """Bare JIDs that may publish to it."""

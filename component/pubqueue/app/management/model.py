@@ -54,7 +54,7 @@ class Parameter:
     label: str
     required: bool = False
     choices: tuple[tuple[str, str], ...] = ()
-    """Values to choose from, each with how it is shown."""
+    """Values to choose from, each with its label."""
     usual: str = ""
     """The default if no value is given; a form begins with it."""
 

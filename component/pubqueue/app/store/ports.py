@@ -87,7 +87,7 @@ class Transaction(Protocol):
         """
 
     def due(self, now: Millis, limit: int) -> Due:
-        """Return what has expired by now, up to `limit` of each kind."""
+        """Return the rows that have expired, up to `limit` of each kind."""
 
     def next_due(self) -> Millis | None:
         """Return when the next lock, pause, life or wait for a commit ends, or a schedule is due; the past if there is litter."""
@@ -189,7 +189,7 @@ class Store(Protocol):
         """
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
-        """Run the job on what is committed by now, beside the batches; it changes nothing.
+        """Run the job on the committed state, concurrently with the batches; it changes nothing.
 
         Raises:
             StoreError: the store could not be read.

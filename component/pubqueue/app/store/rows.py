@@ -174,7 +174,7 @@ class Rows(Struct):
     """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
     heard: dict[Jid, int] = field(default_factory=dict)
-    """Of these, before which lock token each was heard of last; those are not in it of whom that is not known."""
+    """For each JID the lock token before which it was last active; JIDs for which that is not known are missing."""
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
     payloads: list[tuple[int, bytes]] = field(default_factory=list)
@@ -209,7 +209,7 @@ class StagedRow(Struct, frozen=True, gc=False):
 
 
 class Conflict(Struct, frozen=True, gc=False):
-    """A winner of a commit and what is there under its id: a payload, or of finished work a digest."""
+    """A winner of a commit and the existing item of its id: a payload, or the digest of finished work."""
 
     key: tuple[int, int]
     finished: bool
@@ -218,7 +218,7 @@ class Conflict(Struct, frozen=True, gc=False):
 
 
 class Judged(Struct, frozen=True, gc=False):
-    """Whether these winners mean the same as what is there; finished work that does not counts no longer."""
+    """Whether these winners are equal to the existing items; finished work that differs no longer counts."""
 
     verdicts: tuple[tuple[Conflict, bool], ...]
 
@@ -239,7 +239,7 @@ MOVED_FOR: Final = 366 * 86_400_000
 class Writes(Struct):
     """What a batch did, a row at a time; `at` is its moment. `bulk` is made last, in order.
 
-    Items that are gone take their receipts with them. What hangs on nodes that are gone is nobody's, and is swept.
+    Deleted items take their receipts with them. The rows of deleted nodes are swept later.
     """
 
     at: Millis
@@ -247,7 +247,7 @@ class Writes(Struct):
     """Of the kinds in `KINDS`."""
     nodes: list[Write[Node]] = field(default_factory=list)
     announce: list[NodeName] = field(default_factory=list)
-    """Of the nodes that go, those whose subscribers have to be told before their subscriptions go."""
+    """The deleted nodes whose subscribers must be notified before their subscriptions are deleted."""
     moved: dict[NodeName, str] = field(default_factory=dict)
     """Of the nodes that go, the URIs of what takes their place; a node that is made has not moved any more."""
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
@@ -303,22 +303,22 @@ class Reach(Struct, frozen=True, gc=False):
 
 
 class Ready(Struct):
-    """Items with payloads that can be handed out; `passed` has those queues in which the look ended early."""
+    """Items with payloads that can be delivered; `passed` has the queues whose scan ended early."""
 
     rows: list[tuple[Item, bytes]]
     passed: dict[NodeName, Passed] = field(default_factory=dict)
 
 
 class Due(Struct, frozen=True, gc=False):
-    """What has run out by a moment, of each kind so many at most, the longest overdue first."""
+    """The rows that have expired at a time, up to a limit of each kind, the longest overdue first."""
 
     locks: list[Item]
     lives: list[Item]
-    """Items that nobody holds."""
+    """Items without a lock."""
     delayed: list[Item]
     versions: list[tuple[str, int]]
     """Open versions whose time to wait for a commit has ended."""
     leases: list[Subscription]
-    """Subscriptions whose lease has ended, or is to be said to end."""
+    """Subscriptions whose lease has ended, or whose subscriber must be notified that it ends."""
     unread: list[Key] = field(default_factory=list)
-    """The keys of rows that have run out, and hold what nobody can read: somebody else has written there."""
+    """The keys of expired rows with unreadable values, written by another program."""

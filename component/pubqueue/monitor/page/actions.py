@@ -42,7 +42,7 @@ class PageAction(Struct, frozen=True):
 
 
 class Exact(Given):
-    """What an operation is given by a form that nobody has typed: names as they are, also with blanks at their ends."""
+    """Parameters from a generated form: names are taken as they are, including blanks at their ends."""
 
     def one(self, var: str) -> str:
         """Return the value of a field as it is; empty if there is none."""

@@ -1,6 +1,6 @@
 """Wrong tokens are slowed down: each address waits for longer and longer, and sooner where many are wrong in all.
 
-A right token of another address is let in whatever goes on, so nobody can lock the operators out from elsewhere.
+A correct token from another address is always accepted, so an attacker cannot lock the operators out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_WAIT: Final = 60.0
 """Seconds that an address waits at most after a wrong token."""
 
 FORGOTTEN: Final = 900.0
-"""Seconds without a wrong token after which an address begins anew."""
+"""Seconds without a wrong token after which the count of an address is reset."""
 
 MANY: Final = 60
 """Wrong tokens of all addresses in a minute; beyond them each costs its address the longest wait at once."""

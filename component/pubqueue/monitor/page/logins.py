@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HELD: Final = 12 * 3600
-"""Seconds until who is logged in has to do so again."""
+"""Seconds after which a login expires."""
 
 MAX_ENDED: Final = 10_000
 """Log-outs that are remembered, so that a cookie which was copied before ends with them."""
@@ -26,11 +26,11 @@ MAX_ENDED: Final = 10_000
 
 @unique
 class Role(StrEnum):
-    """What somebody who is logged in may do."""
+    """The rights of a login."""
 
     LOOK = "look"
     CHANGE = "change"
-    """Change what is there, and see payloads too."""
+    """May change queues, and see payloads."""
 
 
 class Tokens(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Tokens(Struct, frozen=True):
         return self.look is not None or self.change is not None
 
     def role_of(self, token: str) -> Role | None:
-        """Return what the bearer of a token may do. How long that takes says nothing about how near it was."""
+        """Return the rights of the bearer of a token, in time that does not depend on how much of it is correct."""
         given = sha256(token.encode()).digest()
         found = None
         for role, known in ((Role.LOOK, self.look), (Role.CHANGE, self.change)):
@@ -60,7 +60,7 @@ class Tokens(Struct, frozen=True):
 
 
 class Login(Struct, frozen=True):
-    """Somebody who is logged in. `form` has to be in every form that changes something."""
+    """A login. `form` must be in every form that changes something."""
 
     role: Role
     until: int
@@ -69,7 +69,7 @@ class Login(Struct, frozen=True):
 
     @property
     def may_change(self) -> bool:
-        """Whether it may change what is there."""
+        """Whether the login may make changes."""
         return self.role is Role.CHANGE
 
 
@@ -82,7 +82,7 @@ class Logins:
         self._ended: dict[str, None] = {}
 
     def begin(self, token: str) -> tuple[Login, str] | None:
-        """Return a session of whoever has the token, and its cookie; None: it is no token of ours."""
+        """Return a session for the bearer of the token, and its cookie; None if the token is wrong."""
         role = self._tokens.role_of(token)
         if role is None:
             return None

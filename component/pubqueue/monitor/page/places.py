@@ -25,7 +25,7 @@ def place_of(request: web.Request) -> str:
 
 
 def referring(request: web.Request) -> str:
-    """Return the page of ours from which a form was sent; the first one if that is not told."""
+    """Return our page from which a form was sent; the first page if the request does not name it."""
     there = urlsplit(request.headers.get("Referer", ""))
     page = there.path.rpartition("/")[2]
     if there.netloc != request.host:
@@ -46,7 +46,7 @@ def login_from(place: str) -> str:
 
 
 def is_from_here(request: web.Request) -> bool:
-    """Say whether a form was sent from a page of this host, as far as the browser tells."""
+    """Return whether a form was sent from a page of this host, according to the browser's headers."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
         return False
     origin = request.headers.get("Origin")
@@ -59,7 +59,7 @@ def is_private(request: web.Request) -> bool:
 
 
 def address_of(request: web.Request) -> str:
-    """Return the address of whoever asks.
+    """Return the address of the client.
 
     A proxy on this host is believed whom it asks for: the last address of `X-Forwarded-For`, which it has added itself. From
     anywhere else the header is anybody's word.

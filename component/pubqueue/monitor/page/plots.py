@@ -1,6 +1,6 @@
 """Plots: samples become lines in a picture of fixed size, and a few numbers beside it.
 
-A sample stands for its minute. What is there (items that wait) stays as it was while nothing happens, for a minute without
+A sample stands for its minute. A level (waiting items) stays as it was while nothing happens, for a minute without
 a sample is one in which nothing did. What happened (items published) is then nothing, and of how long things took nothing
 is known.
 """
@@ -121,7 +121,7 @@ SMALL: Final = PlotKind("Waiting", (KINDS[0].series[0],), Between.AS_BEFORE)
 def draw(
     kind: PlotKind, samples: Sequence[Sample], begin: Millis, end: Millis, now: Sample
 ) -> Plot:
-    """Return the picture of these minutes; `samples` are in order, and `now` says what is there at this moment."""
+    """Return the plot of these minutes; `samples` are in order, and `now` has the current values."""
     values = [_values(kind, series, samples, (begin, end), now) for series in kind.series]
     top = max((value for line in values for value in line if value is not None), default=0)
     lines = tuple(

@@ -1,6 +1,6 @@
 """Takes samples: counts what each batch has done, and has it kept once a minute, with what is in the queues then.
 
-Only nodes in which something has happened are looked at, so that a thousand idle ones cost nothing. What is there is read
+Only nodes in which something has happened are sampled, so that a thousand idle ones cost nothing. Levels are read
 beside the batches; what is kept goes through the broker as any other request, once a minute.
 """
 
@@ -74,7 +74,7 @@ class Sampling:
         happened: Mapping[tuple[str, ItemEvent, Why], int],
         delivered: Mapping[NodeName, int],
     ) -> None:
-        """Count a batch: its requests, the sums of what they did, and how many items were handed out of each node."""
+        """Count a batch: its requests, the sums of their effects, and the deliveries of each node."""
         for (node, kind, _), items in happened.items():
             counts = self._of(node)  # type: ignore[arg-type]  # a name, or none
             if counts is not None and (name := COUNTED.get(kind)) is not None:

@@ -109,7 +109,7 @@ class RefusedError(Exception):
 
 
 class Site:
-    """The page of one process. `broker_of` returns who does the work, None while nobody does."""
+    """The page of one process. `broker_of` returns the broker, or None while there is none."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class Site:
         """Have a request decided.
 
         Raises:
-            SilentError: nobody answers now.
+            SilentError: the service does not answer now.
             RefusedError: the answer is no.
 
         """

@@ -77,7 +77,7 @@ class Row(Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """What is to be said of it before all else."""
+        """The state to show first."""
         return state_of_node(self.entry.node.config)
 
     @property
@@ -160,7 +160,7 @@ class OneItem(Struct, frozen=True):
 
 
 def same(one: str, other: str) -> bool:
-    """Say whether two texts are the same; how long that takes says nothing."""
+    """Return whether two texts are equal, in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
@@ -230,7 +230,7 @@ def _row(entry: NodeEntry, samples: SamplePage, begin: Millis, end: Millis, now:
 
 
 def _now(entry: NodeEntry, now: Millis) -> Sample:
-    """Return what is there at this moment, as a sample."""
+    """Return the current counts as a sample."""
     there = entry.queued, entry.locked, entry.delayed, entry.dead
     return Sample(entry.node.name, slot_of(now), *there)
 

@@ -1,5 +1,5 @@
-"""Commands (XEP-0050): a queue is run from any XMPP client that can fill in a form.
+"""Ad-hoc commands (XEP-0050): manage queues from any XMPP client that supports forms.
 
-`table` has the commands; each is a few stages, and a stage is a request of the core and what is shown of its reply.
-`command_handler` takes the IQs, and knows who is at which stage of what (`sessions`). Who may do what is decided by the core.
+`table` lists the commands. Each has a few stages; a stage is a request to the core and the presentation of its reply.
+`command_handler` handles the IQs; `sessions` keeps the stage of each execution. The core decides about rights.
 """

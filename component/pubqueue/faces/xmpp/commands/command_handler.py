@@ -1,8 +1,8 @@
-"""Takes the steps of commands: reads what is wanted, finds the session, asks the core, and shows what comes of it.
+"""Handles the steps of commands: reads the step, finds the session, asks the core, and renders the reply.
 
-Each refusal is a stanza error, exact to the condition of XEP-0050 4.4, and one of the core the same as for any other
-request; the session stays where it was, so what was filled in can be mended. There is one language, English; whoever
-prefers another is answered all the same, in English that says so.
+Each refusal is a stanza error with the condition of XEP-0050 4.4; a refusal of the core is the same as for any other
+request. The session stays at its stage, so the form can be corrected. The only language is English; a request in
+another language is answered in English, marked as such.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 X: Final = ns.tag(ns.DATA, "x")
 IGNORED: Final = frozenset({ns.tag(ns.COMMANDS, "actions"), ns.tag(ns.COMMANDS, "note")})
-"""What only a responder says; a client that repeats it means nothing by it."""
+"""Elements that only a responder sends; they are ignored in requests."""
 
 KNOWN_ACTIONS: Final = frozenset({"execute", "prev", "next", "complete", "cancel"})
 
 MAX_FORM_LENGTH: Final = 16_384
-"""Characters that one form may be filled in with: they are kept until the command ends."""
+"""Maximum characters of a submitted form: the session keeps them until the command ends."""
 
 
 def _bad(detail: str, text: str) -> StanzaError:
@@ -66,9 +66,9 @@ class Step:
     action: str
     session: str | None
     given: Given | None
-    """What was filled in; None if there was no form."""
+    """The values of the form; None if there was no form."""
     form_type: str | None = None
-    """What kind of form that says to be."""
+    """The FORM_TYPE of the form."""
 
 
 class CommandHandler:
@@ -78,7 +78,7 @@ class CommandHandler:
         self.sessions = CommandSessions(clock)
 
     def take(self, iq: Iq) -> Asked | StanzaError | bytes:
-        """Read one step, and return what is to be asked for it, or the answer."""
+        """Read a step, and return the request for it, or the answer."""
         node = iq.child.get("node") or ""
         command = COMMANDS.get(node)
         if command is None:
@@ -98,7 +98,7 @@ class CommandHandler:
     def _perform(
         self, iq: Iq, session: CommandSession, operation: Operation, given: Given
     ) -> Asked | StanzaError:
-        """Do in one step what a program wants done, and answer as programs read it."""
+        """Perform an operation for a program in one step, and answer with a form for programs."""
         try:
             meant = fit(operation, given, operation_forms.READERS)
             request = operation.ask(iq.by, meant)
@@ -113,7 +113,7 @@ class CommandHandler:
         return Asked(request, write_answer, lambda _refused: None)
 
     def _go_on(self, iq: Iq, node: str, step: Step) -> Asked | StanzaError | bytes:
-        """Take a step of a session that is under way."""
+        """Handle a step of an existing session."""
         name = step.session or ""
         session = self.sessions.find(iq.by.jid, name)
         if session is None:
@@ -155,7 +155,7 @@ class CommandHandler:
     def _ask(
         self, iq: Iq, session: CommandSession, at: int, given: list[Given]
     ) -> Asked | StanzaError | bytes:
-        """Go to a stage: ask the core what is needed there."""
+        """Go to a stage: send its request to the core."""
         stage, together = session.command.stages[at], _together(given)
         request = stage.ask(iq.by, together)
         if isinstance(request, StanzaError):
@@ -178,7 +178,7 @@ class CommandHandler:
         reply: Reply,
         _: str,
     ) -> bytes:
-        """Show what came of a stage; it ends the session if nothing is left to do."""
+        """Render the result of a stage; the last one ends the session."""
         session.busy = False
         operation = session.command.operation
         if operation is not None and at + 1 == len(session.command.stages):
@@ -198,18 +198,18 @@ class CommandHandler:
         return write.command(node, name, "executing", shown, actions=_allowed(session))
 
     def _stay(self, session: CommandSession, _refused: Refused) -> bytes | None:
-        """Leave the session where it was: the core has refused the step."""
+        """Leave the session at its stage, because the core has refused the step."""
         session.busy = False
         return None
 
 
 def _together(given: list[Given]) -> Given:
-    """Return all that was filled in; what came last holds."""
+    """Return the values of all forms; a later value replaces an earlier one."""
     return Given({var: values for each in given for var, values in each.items()})
 
 
 def _allowed(session: CommandSession) -> tuple[str, ...]:
-    """Return what one can do at the stage that is shown, beside to cancel."""
+    """Return the actions that are allowed at this stage, apart from cancel."""
     if isinstance(session.shown, Result):  # a part of a long table
         return ("next", "complete")
     back = ("prev",) if session.at else ()
@@ -233,7 +233,7 @@ def _read(iq: Iq) -> Step | StanzaError:
 
 
 def _filled_in(iq: Iq, x: Element, step: Step) -> Step | StanzaError:
-    """Read a form. One that was cancelled counts as submitted, as XEP-0050 3.5.1 has it."""
+    """Read a form. A cancelled form counts as submitted (XEP-0050 3.5.1)."""
     try:
         form = forms.read(iq.cut(x))
     except forms.FormError as problem:

@@ -1,4 +1,4 @@
-"""What a command is made of: stages, and what a stage shows, a form to fill in or a result."""
+"""The parts of a command: its stages, and what a stage shows, a form or a result."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ ERROR: Final = "error"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a form: what it is called, how it is asked for, and what stands in it."""
+    """A field of a form: its name, type, label and value."""
 
     var: str
     kind: str
     label: str
     value: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
-    """Values to choose from, each with how it is shown."""
+    """Values to choose from, each with its label."""
     required: bool = False
     hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is asked for."""
+    """A form to fill in."""
 
     title: str
     instructions: str
@@ -56,7 +56,7 @@ class CommandTable:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was done or found: a sentence about it, and facts or a table. With `more`, the next stage goes on there."""
+    """The result of a command: a sentence, and facts or a table. With `more`, the next stage continues there."""
 
     note: str
     kind: str = INFO
@@ -82,9 +82,9 @@ class CommandStep:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its node, its name for people, who is offered it, and its stages. The last one shows a result.
+    """A command: its node, its label, the power that it needs, and its stages. The last stage shows a result.
 
-    Most are an operation, for which the stages ask step by step; a program can have it done in one.
+    Most commands are an operation, whose parameters the stages ask for; a program can perform it in one step.
     """
 
     node: str
@@ -95,11 +95,11 @@ class Command:
 
 
 def of(operation: Operation, *stages: CommandStep) -> Command:
-    """Return the command that is an operation, asked for in these stages."""
+    """Return the command of an operation with these stages."""
     node = own(operation.name)
     return Command(node, operation.label, operation.power, stages, operation)
 
 
 def own(name: str) -> str:
-    """Return the node of a command of ours; no other node of the service is called so."""
+    """Return the node of one of our commands; no other node of the service has this name."""
     return f"{ns.PUBQUEUE}#{name}"

@@ -1,4 +1,4 @@
-"""What service discovery says of commands (XEP-0050 2.2): nobody is shown what is refused to them."""
+"""Service discovery of commands (XEP-0050 2.2): an account sees only the commands that it may execute."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def _info(node: str, kind: str, label: str, *features: str) -> str:
 
 
 def list_info() -> str:
-    """Return what the node of all commands is."""
+    """Return the disco#info of the node that lists the commands."""
     return _info(ns.COMMANDS, "command-list", LABEL)
 
 
 def command_info(command: Command, _powers: Powers, _service: str) -> bytes:
-    """Return what one command is."""
+    """Return the disco#info of one command."""
     return _info(command.node, "command-node", command.label, ns.DATA).encode()
 
 
 def items(powers: Powers, service: str) -> bytes:
-    """Return the commands that those who have these powers may execute."""
+    """Return the commands that an account with these powers may execute."""
     jid = attribute(service)
     entries = "".join(
         f'<item jid="{jid}" node="{attribute(command.node)}" name="{attribute(command.label)}"/>'
@@ -43,5 +43,5 @@ def items(powers: Powers, service: str) -> bytes:
 
 
 def no_items(command: Command, _powers: Powers, _service: str) -> bytes:
-    """Return that there is nothing below a command."""
+    """Return an empty list: commands have no items."""
     return f'<query xmlns="{ns.DISCO_ITEMS}" node="{attribute(command.node)}"/>'.encode()

@@ -1,4 +1,4 @@
-"""Stages and results that are made of an operation: what it is given becomes fields, and what it answers facts or a table."""
+"""Stages and results of an operation: its parameters become fields, and its answer becomes facts or a table."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ SURE: Final = "sure"
 READERS: Final = Readers(jid_of, from_text)
 
 IN_WORDS: Final = 20
-"""Rows that are told in words as well, for clients that show no tables."""
+"""Rows that are also written as text, for clients that show no tables."""
 
 OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
-"""Parameters that nobody fills in: a long table goes on by itself."""
+"""Parameters without a field: the next page of a long table is requested by the action `next`."""
 
 _KINDS: Final = {
     ParameterKind.NODE: "text-single",

@@ -2,7 +2,7 @@
 
 A program executes a command with a form whose FORM_TYPE is ours, filled in with the parameters of the operation: it is
 done in one step, and no session is kept. The answer is a form of type result: the rows, the service's time (`now`), the
-place up to which they tell everything (`through`), whether there is more behind that (`more`), and of a log its ends
+position up to which they are complete (`through`), whether more rows follow (`more`), and the ends of a log
 (`oldest`, `newest`). A page ends where a stanza would grow too large for servers.
 """
 

@@ -1,4 +1,4 @@
-"""Who is at which stage of which command. It is kept in memory, few of each account, and not for long."""
+"""Sessions of commands: kept in memory, a few of each account, for a limited time."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
 
 MAX_SESSIONS: Final = 1_000
-"""CommandSessions in all: one more, and that which was unused longest has expired."""
+"""Maximum number of sessions: one more, and the least recently used session expires."""
 
 MAX_OF_ACCOUNT: Final = 20
-"""Of the JIDs of one account, likewise."""
+"""Maximum number of sessions of all JIDs of one account; the same applies."""
 
 AGE: Final = 600.0
-"""Seconds for which a session waits for its next step."""
+"""Seconds after which an unused session expires."""
 
 _NAME: Final = re.compile(r"([0-9a-f]{32})-(\d{1,18})", re.ASCII)
 
 
 @dataclass(slots=True)
 class CommandSession:
-    """One execution: whose, of what, and how far. `shown` waits for an answer at the stage `at`."""
+    """One execution of a command. `shown` waits for an answer at the stage `at`."""
 
     name: str
     jid: Jid
     command: Command
     at: int = 0
     given: list[Given] = field(default_factory=list)
-    """What was filled in at each stage before `at`."""
+    """The values of the form of each stage before `at`."""
     shown: Shown | None = None
     used: float = 0.0
     busy: bool = False
-    """A step is being worked on."""
+    """Whether a step is in progress."""
 
     def together(self) -> Given:
-        """Return all that was filled in so far."""
+        """Return the values of all forms so far."""
         return Given({var: values for given in self.given for var, values in given.items()})
 
     @property
@@ -56,7 +56,7 @@ class CommandSession:
 
 
 class CommandSessions:
-    """Those that wait for a next step, the one that was unused longest first."""
+    """The sessions that wait for a next step, least recently used first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class CommandSessions:
         self._kept: OrderedDict[str, CommandSession] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of sessions."""
         return len(self._kept)
 
     def begin(self, jid: Jid, command: Command) -> CommandSession:
@@ -74,7 +74,7 @@ class CommandSessions:
         return CommandSession(f"{self._process}-{self._count}", jid, command)
 
     def keep(self, session: CommandSession) -> None:
-        """Keep it for its next step; others go that are too old, or too many."""
+        """Keep a session for its next step; sessions beyond the limits or too old are removed."""
         session.used = self._clock()
         self._kept[session.name] = session
         self._kept.move_to_end(session.name)
@@ -88,7 +88,7 @@ class CommandSessions:
             self._kept.popitem(last=False)
 
     def end(self, session: CommandSession) -> None:
-        """Let go of it."""
+        """Remove a session."""
         self._kept.pop(session.name, None)
 
     def find(self, jid: Jid, name: str) -> CommandSession | None:
@@ -98,7 +98,7 @@ class CommandSessions:
         return session if session is not None and session.jid == jid else None
 
     def was(self, name: str) -> bool:
-        """Say whether it was a session once, that has ended or been forgotten: here, or in another process."""
+        """Return whether this is the name of a session that has ended or expired, in this or another process."""
         found = _NAME.fullmatch(name)
         if found is None or name in self._kept:
             return False

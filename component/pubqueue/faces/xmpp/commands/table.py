@@ -30,5 +30,5 @@ COMMANDS: Final[Mapping[str, Command]] = {
 DOES: Final[Mapping[str, str]] = {
     f"{ns.PUBSUB}#get-pending": "Sends you a form for each subscription that waits for your approval (XEP-0060 8.7).",
 }
-"""What that does which is no operation (`app.operations`), as the documentation has it (`tools/reference`)."""
+"""Descriptions of the commands that are not operations, for the documentation (`tools/reference`)."""
 # fmt: on

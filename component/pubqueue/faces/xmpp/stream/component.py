@@ -46,10 +46,10 @@ CONFLICT: Final = "conflict"
 ENTERING: Final = "entering"
 ASKED: Final = "asked"
 STALLED: Final = "stalled"
-"""Why nothing is read: nobody is there yet to take it; somebody has asked for it; the server does not read."""
+"""Reasons to pause reading: the face has not entered yet; the face asked for it; the server does not read."""
 
 SPOKEN_KINDS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("message", "presence"))
-"""What nobody says twice, nor waits for an answer to."""
+"""Stanzas that are sent only once and have no answer."""
 
 STANZAS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("iq", "message", "presence"))
 
@@ -57,7 +57,7 @@ REFUSALS: Final = frozenset({"not-authorized", "host-unknown", "invalid-namespac
 """Stream errors that trying again would not help."""
 
 HANDSHAKE_TIMEOUT: Final = 10.0
-"""Seconds for the server to accept the stream; then the connection is tried anew."""
+"""Seconds for the server to accept the stream; after that the component reconnects."""
 
 
 FLUSH_BYTES: Final = 65_536
@@ -72,7 +72,7 @@ MAX_UNSENT_BYTES: Final = 2 << 20
 
 
 LONG: Final = 1.0
-"""Seconds without reading that an operator should hear of; shorter ones belong to every burst."""
+"""Seconds without reading after which a warning is logged; shorter pauses are part of every burst."""
 
 
 class RefusedByServerError(Exception):
@@ -84,7 +84,7 @@ class PlaceTakenError(Exception):
 
 
 class Component(PlainComponent):
-    """One component stream to one server, kept up until it is told to stop."""
+    """A component stream to one server; it reconnects until it is stopped."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Component(PlainComponent):
     # --- keeping the stream up ---
 
     async def run(self) -> None:
-        """Stay connected until told to leave, or cancelled.
+        """Stay connected until `leave` is called or the task is cancelled.
 
         Raises:
             RefusedByServerError: the server will not have us, and trying again would not help.
@@ -251,7 +251,7 @@ class Component(PlainComponent):
                 self._stanzas.extend(self._stream.feed(unread))
 
     def _take_last_words(self) -> None:
-        """Hand on what is told only once; requests that were not taken cannot be answered any more."""
+        """Pass on stanzas that are sent only once; requests that were not taken cannot be answered any more."""
         left, self._stanzas = self._stanzas, deque()
         for stanza in left:
             if not isinstance(stanza, Single) and stanza.top.tag in SPOKEN_KINDS:
@@ -368,7 +368,7 @@ class Component(PlainComponent):
             self._slices.go_on()
 
     def pause_reading(self, why: str = ASKED) -> None:
-        """Take no more stanzas from the server, not even what has been read, until nobody has a reason not to."""
+        """Take no more stanzas, not even those already read, until every reason to pause has ended."""
         self._pauses.add(why)
         if self.ready:  # a new stream is greeted first
             self._stop_reading()

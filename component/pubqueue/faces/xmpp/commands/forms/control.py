@@ -1,4 +1,4 @@
-"""Stop and go: hand out nothing, or take nothing in, for a while. Each is a setting of the node, and a command sets it."""
+"""Pause and resume deliveries or publishing. Each is a setting of the node, and a command sets it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items of a node: list them, look at one, give dead ones another life, end a lock, delete all."""
+"""Items of a node: list them, view one, redrive dead items, end a lock, delete all."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.refusals import StanzaError
 
 NAMED: Final = 50
-"""Items that are named to choose from, at most."""
+"""Maximum number of items to choose from."""
 
 SHOWN: Final = 4_000
-"""Bytes of a payload that are shown."""
+"""Maximum bytes of a payload in an answer."""
 
 WHICH, ITEM = "which", "item"
 

@@ -1,4 +1,4 @@
-"""Who waits to be let in: an owner has the requests sent again (XEP-0060 8.7)."""
+"""Pending subscriptions: the requests are sent to an owner again (XEP-0060 8.7)."""
 
 from __future__ import annotations
 

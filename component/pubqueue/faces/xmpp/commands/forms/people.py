@@ -1,4 +1,4 @@
-"""Those who subscribe to a queue: end the subscription of one. And who is what to a node."""
+"""Workers of a queue: end a subscription; and the affiliations of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look at queues: all of them with their counts, the workers of one, and what happened to items."""
+"""Queues: a list with counts, the workers of one queue, and the event log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published at set times: see it, make, change and end it, stop it for a while, and have it published at once."""
+"""Schedules: list, add, change and remove them, pause and resume them, and publish an item now."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _show_one(page: SchedulePage, given: Given) -> Shown:
 
 
 def _stands(what: Definition) -> dict[str, tuple[str, ...]]:
-    """Return what a schedule is made of as the values of the fields."""
+    """Return the settings of a schedule as the values of the fields."""
     return {
         "cron": (what.cron,),
         "zone": (what.zone,),
@@ -125,7 +125,7 @@ def _ask_all(by: Principal, _given: Given) -> Request:
 
 
 def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> CommandStep:
-    """Return the stage at which one of those that fit is chosen; where there are very many, another may be named."""
+    """Return the stage at which a suitable schedule is chosen; if there are very many, another may be named."""
 
     def show(page: SchedulePage, _given: Given) -> Shown:
         named = [one.name for one in page.schedules if fits(one)]

@@ -1,4 +1,4 @@
-"""The service itself: what runs here, and its nodes: a new one, their settings, and their end."""
+"""The service: its version and state, and nodes: create, configure, delete."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ SETTINGS: Final = (
     "x-queueing#dead_letter_node",
     "x-queueing#event_log",
 )
-"""The settings that are asked for; all others are changed in the node's configuration."""
+"""The settings in the form; all others are changed in the node's configuration."""
 
 FIRST: Final = {"x-queueing#enabled": "1", MODEL: USUAL}
-"""What stands in the form where that is not what any new node has."""
+"""Initial values in the form that differ from the defaults of a new node."""
 
 
 def _show_form(_powers: Powers, _given: Given) -> Form:
