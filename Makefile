@@ -19,7 +19,7 @@ PROCESSES ?= 3
 PYTEST := $(PY)m pytest -n $(PROCESSES)
 # what starts a server, Java or many processes, and what takes ten seconds, is left to `make test`
 QUICK := -m "not e2e and not spark" \
-	$(addprefix --ignore ,tests/e2e tests/faults tests/test_cli.py tests/test_installed.py \
+	$(addprefix --ignore ,tests/e2e tests/faults tests/cli/test_cli.py tests/packaging/test_installed.py \
 	tests/stores/test_power_loss.py tests/app/test_timetable_of_all_zones.py)
 
 help: ## show this help

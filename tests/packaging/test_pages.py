@@ -47,7 +47,7 @@ BLOCKS = {
     (ATTACH, "toml", 1): {PIP},
     (ATTACH, "sh", 5): {PIP},
     (INSTALL, "sh", 1): {CLIENT},
-    (INSTALL, "console", 1): "tests/test_installed.py has it shown",
+    (INSTALL, "console", 1): "tests/packaging/test_installed.py has it shown",
     (INSTALL, "sh", 2): {CLIENT},
     (INSTALL, "sh", 3): "half a gigabyte of libraries: tools/setup does the same, for all tests",
     (UPGRADE, "sh", 1): {PIP},

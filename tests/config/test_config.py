@@ -34,7 +34,7 @@ from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "queue.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "queue.md"
 GOOD = {"jid": "queue.example.org", "secret": "geheim"}
 SECRET = "correct horse battery staple"
 

@@ -20,7 +20,7 @@ from pubqueue.core.model import Millis, seconds
 from pubqueue.core.schedules.model import Definition, Missed
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
-PAGE = Path(__file__).parents[1] / "docs/how-to/schedules.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/schedules.md"
 SUNDAY = Millis(1_795_348_800_000)
 """2026-11-22T12:00:00Z."""
 NIGHTLY = """

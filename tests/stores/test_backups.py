@@ -193,7 +193,7 @@ def test_an_address_without_a_secret_is_enough_in_the_file(store, file, tmp_path
 
 
 def test_killed_at_any_moment_it_leaves_a_whole_file_or_none(store, file):
-    program = Path(__file__).parent / "harness" / "processes" / "killed_backup.py"
+    program = Path(__file__).parents[1] / "harness" / "processes" / "killed_backup.py"
     done = subprocess.run(
         [sys.executable, "-I", str(program), store, str(file)],
         capture_output=True,
