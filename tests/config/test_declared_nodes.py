@@ -5,7 +5,7 @@ from harness.batches.queue_requests import publishes
 from structlog.testing import capture_logs
 
 from pubqueue import wiring
-from pubqueue.app.broker import Broker
+from pubqueue.app.committer import Committer
 from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.config.nodes import Comparison, bring_nodes
 from pubqueue.config.settings import ConfigError, NodeSettings, Settings
@@ -57,7 +57,7 @@ async def test_a_fault_while_they_are_brought_ends_the_start(tmp_path, monkeypat
     def breaks(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Broker, "_work_in", breaks)
+    monkeypatch.setattr(Committer, "_work_in", breaks)
     with pytest.raises(ConfigError, match="internal_fault"):
         await started(settings(tmp_path, jobs()))
     monkeypatch.undo()

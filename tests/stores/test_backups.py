@@ -18,6 +18,7 @@ from harness.processes.program import PUBQUEUE, Program, write_config
 from harness.servers.stub_server import StubServer
 from harness.stores import furnished, furnished_then
 
+from pubqueue.stores import store_at
 from pubqueue.stores.copying import backups
 from pubqueue.stores.copying.opening import running_at, source_at
 from pubqueue.stores.copying.tables import BACKUP
@@ -221,6 +222,13 @@ def test_only_one_backup_is_written_under_a_name(store, file):
         said = f"pubqueue: {file}.part: another backup is being written there\n"
         assert run("backup", "--store", store, file) == (2, "", said)
     assert run("backup", "--store", store, file)[0] == 0
+
+
+async def make_store(address):
+    """Make the tables of a store, unless a test before has done it."""
+    store = store_at(address)
+    await store.open()
+    await store.close()
 
 
 def test_a_store_of_another_version_is_not_backed_up(tmp_path, file, postgres):
