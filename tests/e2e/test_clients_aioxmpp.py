@@ -12,7 +12,7 @@ import pytest
 from aioxmpp.errors import ErroneousStanza, XMPPCancelError
 from harness.patience import TIMEOUT
 from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.live import two_people
 
 from pubqueue_demo.prosody import Prosody
 
@@ -75,13 +75,8 @@ async def person(server, name):
 
 @pytest.fixture(params=[Prosody, Ejabberd])
 async def people(request, tmp_path):
-    async with (
-        request.param() as server,
-        component(server, tmp_path, ""),
-        person(server, "ann") as ann,
-        person(server, "bob") as bob,
-    ):
-        yield ann, bob
+    async with two_people(request.param(), tmp_path, person) as both:
+        yield both
 
 
 def filled(form_type, **values):

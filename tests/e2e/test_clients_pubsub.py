@@ -9,7 +9,7 @@ import pytest
 import slixmpp
 from harness.patience import TIMEOUT
 from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.live import two_people
 from slixmpp.exceptions import IqError
 from slixmpp.plugins.xep_0060.pubsub import XEP_0060
 
@@ -64,13 +64,8 @@ async def person(server, name):
 
 @pytest.fixture(params=[Prosody, Ejabberd])
 async def people(request, tmp_path):
-    async with (
-        request.param() as server,
-        component(server, tmp_path, ""),
-        person(server, "ann") as ann,
-        person(server, "bob") as bob,
-    ):
-        yield ann, bob
+    async with two_people(request.param(), tmp_path, person) as both:
+        yield both
 
 
 def form(client, name, **fields):

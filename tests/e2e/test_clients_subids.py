@@ -4,7 +4,7 @@ import pytest
 from e2e.test_clients_pubsub import PUBSUB, SERVICE, WORK, ids, person
 from harness.documents.documented import blocks
 from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.live import two_people
 from slixmpp.exceptions import IqError
 from slixmpp.xmlstream import ET
 
@@ -24,13 +24,8 @@ def printed():
 
 @pytest.fixture(params=[Prosody, Ejabberd])
 async def people(request, tmp_path):
-    async with (
-        request.param() as server,
-        component(server, tmp_path, ""),
-        person(server, "ann") as ann,
-        person(server, "bob") as bob,
-    ):
-        yield ann, bob
+    async with two_people(request.param(), tmp_path, person) as both:
+        yield both
 
 
 async def refused(asked):

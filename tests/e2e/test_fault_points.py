@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from harness.patience import TIMEOUT
 from harness.processes import doomed
+from harness.processes.killed_lives import killed_lives
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 from harness.stores.replay import WAITS
@@ -140,12 +141,7 @@ async def trading(kind=Trade):
 async def test_killed_there_it_loses_nothing(point, tmp_path, kept):
     async with trading() as (server, trade):
         config = write_config(tmp_path, server, NODE, store=kept.address)
-        for life, passage in enumerate((4, 11)):
-            program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
-            await program.start()
-            await server.reconnected(life)
-            await trade.begin()
-            assert await program.ended() == -signal.SIGKILL
+        async for _ in killed_lives(config, server, point, (4, 11), trade.begin):
             killed = kept.recount()
             assert killed.wrong == ()
             assert trade.lost(killed.of("jobs")) == set()

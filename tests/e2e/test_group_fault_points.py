@@ -6,14 +6,13 @@ Nothing is lost; of each group one item is in work at a time, and they are done 
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections import Counter
 
 import pytest
 from e2e.test_fault_points import ETL, ITEMS, NODE, Trade, reported, trading
 from harness.patience import TIMEOUT
 from harness.processes import doomed
+from harness.processes.killed_lives import killed_lives
 from harness.processes.program import Program, write_config
 
 GROUPS = 4
@@ -55,12 +54,7 @@ def in_work(kept):
 async def test_killed_there_groups_keep_their_order_and_their_limit(point, tmp_path, kept):
     async with trading(GroupTrade) as (server, trade):
         config = write_config(tmp_path, server, NODE, store=kept.address)
-        for life, passage in enumerate((5, 12)):
-            program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
-            await program.start()
-            await server.reconnected(life)
-            await trade.begin()
-            assert await program.ended() == -signal.SIGKILL
+        async for _ in killed_lives(config, server, point, (5, 12), trade.begin):
             killed = kept.recount()
             assert killed.wrong == ()
             assert trade.lost(killed.of("jobs")) == set()

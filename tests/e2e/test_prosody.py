@@ -1,34 +1,15 @@
 """The throw-away Prosody itself: it starts, serves, comes back and leaves nothing."""
 
-import asyncio
 import os
 import socket
 
 import pytest
-import slixmpp
-from harness.patience import TIMEOUT
+from harness.servers.logging_in import log_in
 
 from pubqueue_demo.process import ChildError
 from pubqueue_demo.prosody import Prosody, free_ports
 
 pytestmark = pytest.mark.e2e
-
-
-async def log_in(server: Prosody, jid: str, password: str) -> str:
-    """Return the name of the event that ended the attempt."""
-    client = slixmpp.ClientXMPP(jid, password)
-    client.enable_starttls = client.enable_direct_tls = False
-    client.enable_plaintext = client.plugin["feature_mechanisms"].unencrypted_scram = True
-    outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    for event in ("session_start", "failed_all_auth", "connection_failed"):
-        client.add_event_handler(
-            event, lambda _, event=event: outcome.done() or outcome.set_result(event)
-        )
-    client.connect(server.host, server.c2s_port)
-    async with asyncio.timeout(TIMEOUT):
-        result = await outcome
-        await client.disconnect()
-    return result
 
 
 def alive(pid: int) -> bool:

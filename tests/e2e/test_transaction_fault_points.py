@@ -4,13 +4,12 @@ was not answered; in the end every version is there once, and of what was droppe
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from contextlib import suppress
 
 import pytest
 from harness.patience import TIMEOUT
 from harness.processes import doomed
+from harness.processes.killed_lives import killed_lives
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 
@@ -96,12 +95,9 @@ async def test_killed_there_every_version_is_there_once(point, tmp_path, kept):
         publisher = Publisher(server)
         listening = asyncio.create_task(publisher.listen())
         config = write_config(tmp_path, server, NODE, store=kept.address)
-        for life, passage in enumerate(PASSAGES.get(point, (10, 2, 9))):
-            program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
-            await program.start()
-            await server.reconnected(life)
-            await publisher.say()
-            assert await program.ended() == -signal.SIGKILL
+        async for _ in killed_lives(
+            config, server, point, PASSAGES.get(point, (10, 2, 9)), publisher.say
+        ):
             killed = kept.recount()
             assert killed.wrong == ()
             found = killed.of("jobs").keys()
@@ -133,12 +129,7 @@ async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(poin
         publisher = Publisher(server)
         listening = asyncio.create_task(publisher.listen())
         config = write_config(tmp_path, server, NODE, store=kept.address)
-        for life, passage in enumerate(SLICES[point]):
-            program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
-            await program.start()
-            await server.reconnected(life)
-            await publisher.say()
-            assert await program.ended() == -signal.SIGKILL
+        async for _ in killed_lives(config, server, point, SLICES[point], publisher.say):
             killed = kept.recount()
             assert killed.wrong == ()
             found = killed.of("jobs").keys()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.processes.program import Program, write_config
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from harness.servers.ejabberd import Ejabberd
@@ -51,3 +52,19 @@ async def component(
 def listener(server: Prosody | Ejabberd) -> Listener:
     """Return where a component attaches to `server`."""
     return Listener(server.component, server.secret, server.host, server.component_port)
+
+
+@asynccontextmanager
+async def two_people(
+    server: Prosody | Ejabberd,
+    folder: Path,
+    person: Callable[[Prosody | Ejabberd, str], AbstractAsyncContextManager[Any]],
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Serve queue.localhost with no nodes behind `server`, with Ann and Bob logged in as `person` does it."""
+    async with (
+        server,
+        component(server, folder, ""),
+        person(server, "ann") as ann,
+        person(server, "bob") as bob,
+    ):
+        yield ann, bob
