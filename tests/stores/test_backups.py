@@ -235,6 +235,7 @@ def test_a_store_of_another_version_is_not_backed_up(tmp_path, file, postgres):
     furnished_then.sqlite_of(tmp_path / "old.db", 9)
     code, _, err = run("backup", "--store", f"sqlite://{tmp_path}/old.db", file)
     assert (code, "use the version that serves from it" in err) == (1, True)
+    asyncio.run(make_store(postgres.address))
     (number,) = postgres.ask("SELECT schema FROM pubqueue.pubqueue")[0]
     postgres.ask("UPDATE pubqueue.pubqueue SET schema = schema + 1")
     try:
