@@ -86,6 +86,8 @@ class Face:
         """Say yes."""
         return True
 
+    reaches = claims
+
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Hand on what the worker of the trickle is given."""
         for notice in notices:

@@ -45,7 +45,7 @@ class Door:
 
     async def confirms(self, name):
         """Publish an item at the face that is there now, and return the answer."""
-        line = self.faces[-1].connect(len(self.faces))
+        line = self.faces[-1].connect("etl")
         line.say(f"PUT jobs {name} text")
         return await line.hear()
 

@@ -12,18 +12,21 @@ import structlog
 
 from pubqueue import __version__
 from pubqueue.app.broker import Broker
+from pubqueue.app.face import PlaceTakenError
 from pubqueue.app.principals import Principals
 from pubqueue.app.store.ports import FencedError, StoreError, UnreachableStoreError
+from pubqueue.app.tasks.connections import free_connections
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.app.tasks.running_faces import RunningFaces
 from pubqueue.app.watch.watching import Phase
 from pubqueue.config.nodes import Comparison, bring_nodes
 from pubqueue.config.reloading import trim_of
 from pubqueue.config.schedules import Preview, bring_schedules, read_all
+from pubqueue.config.settings import ConfigError
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.summaries import About
 from pubqueue.faces.xmpp import XmppFace
-from pubqueue.faces.xmpp.stream.component import Component, PlaceTakenError
 from pubqueue.faces.xmpp.xml.payload import fingerprint, same, space_of
 from pubqueue.monitor.begin import monitored
 from pubqueue.monitor.process import ProcessObservers
@@ -69,7 +72,9 @@ def _service(settings: Settings) -> Principal:
     return _principals(settings).service(Jid(settings.jid))
 
 
-def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> XmppFace:
+def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> XmppFace | None:
+    if not settings.server:
+        return None
     return XmppFace(
         broker,
         jid=settings.jid,
@@ -82,13 +87,29 @@ def _xmpp(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> X
     )
 
 
-FACES: dict[str, Callable[[Broker, Settings, Callable[[], None]], Face]] = {
+FACES: dict[str, Callable[[Broker, Settings, Callable[[], None]], Face | None]] = {
     "xmpp": _xmpp,
 }
-"""How the face of each protocol is made; each calls the last argument whenever it has become ready.
+"""How the face of each protocol is made, if it is configured; each calls the last argument whenever it has become ready.
 
 An address belongs to the first face that claims it. The one of XMPP claims all, so it stays the last row.
 """
+
+
+def faces_of(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> list[Face]:
+    """Return the faces that are configured.
+
+    Raises:
+        ConfigError: none is.
+
+    """
+    made = [make(broker, settings, on_ready) for make in FACES.values()]
+    if not (faces := [face for face in made if face is not None]):
+        raise ConfigError(
+            "nothing is served: `server` is empty, and no other protocol is configured",
+            key="server",
+        )
+    return faces
 
 
 @asynccontextmanager
@@ -262,22 +283,22 @@ async def _serve(
             observers.at_rest(Phase.WAITING)
             on_waiting()
 
-        faces = [make(broker, settings, ready) for make in FACES.values()]
+        faces = faces_of(broker, settings, ready)
+        running = RunningFaces(faces, waiting)
 
         observers.at_rest(Phase.STARTING)
-        async with _closed_when_fenced(faces):
-            admitted = await _admitted(
-                settings, store, broker, faces, stop=stop, on_waiting=waiting
-            )
+        async with _closed_when_fenced(running):
+            admitted = await _admitted(settings, store, broker, running, stop)
         if not admitted:
-            await _stop(faces)
+            await running.stop()
             return
         async with (
             _at_work(settings, store, broker, reaper) as working,
-            _closed_when_fenced(faces),
+            _closed_when_fenced(running),
         ):
+            await free_connections(broker, store, broker.instance.number)
             _collect_less_often()
-            work = [face.run() for face in faces]
+            work = [running.serve(face) for face in faces]
             if reloader is not None:
                 parts = broker, store, reaper
                 reading = reloader.run(
@@ -295,24 +316,20 @@ async def _serve(
                 finally:
                     observers.at_rest(Phase.STOPPING)
                 log.info("service.stopping")
-                await _stop(faces)
+                await running.stop()
                 if not broker.has_given_up:
                     with suppress(TimeoutError):  # then some are sent again at the next start
                         async with asyncio.timeout(CLOSING):
                             await broker.undelivered.note_all_delivered()
 
 
-async def _stop(faces: Sequence[Face]) -> None:
-    await asyncio.gather(*(face.stop() for face in faces))
-
-
 @asynccontextmanager
-async def _closed_when_fenced(faces: Sequence[Face]) -> AsyncIterator[None]:
+async def _closed_when_fenced(faces: RunningFaces) -> AsyncIterator[None]:
     """Close what is open to clients when this process serves no more: it begins again with streams of its own."""
     try:
         yield
     except FencedError:
-        await _stop(faces)
+        await faces.stop()
         raise
 
 
@@ -320,12 +337,10 @@ async def _admitted(
     settings: Settings,
     store: Store,
     broker: Broker,
-    faces: Sequence[Face],
-    *,
+    faces: RunningFaces,
     stop: asyncio.Event,
-    on_waiting: Callable[[], None],
 ) -> bool:
-    """Wait for the store, for the place at the server, and for a number; say whether that was before `stop`."""
+    """Wait for the store, for the place of a face, and for a number; say whether that was before `stop`."""
 
     async def prepare() -> None:
         await store.open()
@@ -339,21 +354,15 @@ async def _admitted(
     if not await _reached(stop, prepare):
         return False
     log.info("service.started", jid=settings.jid, server=settings.server, version=__version__)
-    if await _entered(faces, stop, on_waiting) and await _reached(stop, enter):
+    if await _entered(faces, stop) and await _reached(stop, enter):
         return True
     log.info("service.stopping")
     return False
 
 
-async def _entered(
-    faces: Sequence[Face], stop: asyncio.Event, on_waiting: Callable[[], None]
-) -> bool:
-    """Wait until all faces have their place; say whether that was before `stop`."""
-
-    async def enter() -> None:
-        await asyncio.gather(*(face.enter(on_waiting) for face in faces))
-
-    async with _tasks([enter()]) as entering:
+async def _entered(faces: RunningFaces, stop: asyncio.Event) -> bool:
+    """Wait until a face has its place; say whether that was before `stop`."""
+    async with _tasks([faces.entered()]) as entering:
         await _until(stop, entering)
         return not stop.is_set()
 
@@ -453,17 +462,7 @@ async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
         about_store += [*about_nodes, *about_schedules]
     else:
         about_store += declared
-    component = Component(
-        settings.jid,
-        settings.shared_secret(),
-        settings.address(),
-        on_stanza=lambda _stanza: None,
-        on_up=lambda: None,
-        on_down=lambda: None,
-    )
-    try:
-        if not await component.attempt(patience=patience):
-            raise TimeoutError(component.last_error)
-    finally:
-        await component.leave()
-    return [*about_store, f"server: {settings.server} accepts {settings.jid}"]
+    broker, _ = _broker(settings, MemoryStore())
+    for face in faces_of(broker, settings, lambda: None):
+        about_store.append(await face.check(patience))
+    return about_store

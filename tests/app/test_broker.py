@@ -308,12 +308,6 @@ async def test_what_could_not_be_said_to_one_goes_to_another(stage):
     assert stage.heard()[-1] == (BOB, "a")
 
 
-async def test_without_a_face_everything_goes_back(stage):
-    stage.broker.outbox._faces.clear()
-    await stage.do(joins(ANN), publishes("a"))
-    assert (await stage.item("a")).holder is None
-
-
 async def test_a_pause_answers_and_hands_nothing_out(stage):
     stage.face.down()
     await stage.do(joins(ANN), publishes("a"))

@@ -112,6 +112,7 @@ TABLE = [
     (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
     (c.TakeTurn(replace(FREE, group="g"), 9), []),
     (c.CallGroups(JOBS, ("g",)), []),
+    (c.Recount(JOBS, ANN), []),
     (c.SpendRate(JOBS, 9), []),
     (c.Forget(NOW, 9), []),
     (c.ForgetEvents(7), []),

@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
-from harness.batches.toy_face import LineFace
+from harness.batches.toy_face import SERVICE, LineFace
 from harness.patience import TIMEOUT
 from harness.stores.store_reader import StoreReader
 
 from pubqueue import wiring
 from pubqueue.app.broker import Broker
 from pubqueue.config.settings import NodeSettings, Settings
+from pubqueue.core.addresses import connection
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
@@ -25,7 +26,7 @@ from pubqueue.stores import store_at
 
 
 class MailFace:
-    """As the XMPP face is to the outbox: addresses with an @; `said` are its notices."""
+    """As the XMPP face is to the outbox: addresses with an @ that are not the service's; `said` are its notices."""
 
     def __init__(self, broker):
         self._broker = broker
@@ -34,7 +35,10 @@ class MailFace:
         broker.outbox.attach(self)
 
     def claims(self, address):
-        return "@" in address
+        return "@" in address and connection(address, SERVICE) is None
+
+    def reaches(self, address):
+        return self._up and self.claims(address)
 
     def speak(self, notices):
         if not self._up:
@@ -60,6 +64,8 @@ class MailFace:
 LINES = NodeName("lines")
 MAILS = NodeName("mails")
 NOBODYS = Jid("post:1")
+GONE = Jid(f"etl@{SERVICE}/line.0.999")
+"""An address of the face, and no line that is connected."""
 WORK = b"<work/>"
 
 
@@ -116,7 +122,7 @@ async def stage():
 
 
 async def test_an_audience_of_both_faces_that_hears_of_many_items_is_cut_once(stage):
-    audience = (Jid("line:1"), Jid("ann@x/1"), NOBODYS)
+    audience = (GONE, Jid("ann@x/1"), NOBODYS)
     news = [Purged(NOBODY, node) for node in (LINES, MAILS)]
     stage.send(*(ToEach(audience, what) for what in news))
     first, second = stage.mail_face.said
@@ -126,17 +132,17 @@ async def test_an_audience_of_both_faces_that_hears_of_many_items_is_cut_once(st
 
 async def test_what_a_line_puts_is_handed_to_a_jid(stage):
     await stage.do(joins(ANN))
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("PUT jobs a bread & butter")
     assert await line.hear() == "OK"
     await stage.do()
     payload = b'<text xmlns="urn:example:line">bread &amp; butter</text>'
     assert stage.mail_face.rest() == [(ANN, "a", payload)]
-    assert (await stage.item(JOBS, "a")).publisher == "line:7"
+    assert (await stage.item(JOBS, "a")).publisher == f"etl@{SERVICE}"
 
 
 async def test_what_a_jid_publishes_is_handed_to_a_line_which_gets_it_done(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE jobs 1")
     assert await line.hear() == "OK"
     await stage.do(publishes("a", payload=WORK))
@@ -148,7 +154,7 @@ async def test_what_a_jid_publishes_is_handed_to_a_line_which_gets_it_done(stage
 
 
 async def test_the_rules_know_a_line_from_a_jid_and_from_another_line(stage):
-    line, other = stage.line_face.connect(7), stage.line_face.connect(70)
+    line, other = stage.line_face.connect("etl"), stage.line_face.connect("joe")
     line.say("TAKE jobs 1")
     await stage.do(publishes("a"))
     other.say("DONE jobs a")
@@ -158,11 +164,11 @@ async def test_the_rules_know_a_line_from_a_jid_and_from_another_line(stage):
     other.say("DONE jobs a")
     assert await other.hear() == "NO LOCKED_BY_ANOTHER"
     await stage.do(joins(ANN))
-    assert (await stage.item(JOBS, "a")).holder == "line:7"
+    assert (await stage.item(JOBS, "a")).holder == line.address
 
 
 async def test_a_window_is_shared_out_between_the_faces(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE jobs 2")
     await stage.do(joins(ANN, 2), publishes("a"), publishes("b"), publishes("c"), publishes("d"))
     assert len(stage.mail_face.rest()) == 2
@@ -170,7 +176,7 @@ async def test_a_window_is_shared_out_between_the_faces(stage):
 
 
 async def test_a_line_that_hangs_up_leaves_its_work_to_a_jid(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE jobs 1")
     await stage.do(publishes("a", payload=WORK))
     stage.line_face.hang_up(line)
@@ -179,7 +185,7 @@ async def test_a_line_that_hangs_up_leaves_its_work_to_a_jid(stage):
 
 
 async def test_a_worker_hears_across_faces_that_its_item_was_taken_back(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("PUT jobs a text")
     await stage.do(joins(ANN))
     stage.mail_face.rest()
@@ -193,7 +199,7 @@ async def test_a_worker_hears_across_faces_that_its_item_was_taken_back(stage):
     "words", ["", "EAT jobs", "TAKE jobs", "PUT jobs a", "PUT jobs  text", "PUT jobs a \x01"]
 )
 async def test_what_other_faces_could_not_say_is_refused(stage, words):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say(words)
     assert await line.hear() == "NO WORDS"
 
@@ -202,7 +208,7 @@ async def test_what_other_faces_could_not_say_is_refused(stage, words):
 
 
 async def test_a_face_that_is_down_stops_its_own_deliveries_and_nobody_elses(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE lines 5")
     await stage.do(joins(ANN, 5, node=MAILS))
     stage.line_face.go_down()
@@ -216,7 +222,7 @@ async def test_a_face_that_is_down_stops_its_own_deliveries_and_nobody_elses(sta
 
 
 async def test_the_other_face_may_be_the_one_that_is_down(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE lines 5")
     await stage.do(joins(ANN, 5, node=MAILS))
     stage.mail_face.set_up(up=False)
@@ -229,7 +235,7 @@ async def test_the_other_face_may_be_the_one_that_is_down(stage):
 
 
 async def test_what_a_face_that_is_down_would_have_got_goes_to_the_other(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE jobs 5")
     await stage.do(joins(ANN, 1))
     stage.line_face.go_down()
@@ -241,7 +247,7 @@ async def test_what_a_face_that_is_down_would_have_got_goes_to_the_other(stage):
 
 
 async def test_what_is_done_at_a_face_is_answered_while_another_is_down(stage):
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE jobs 1")
     await stage.do(publishes("a"))
     stage.mail_face.set_up(up=False)
@@ -267,26 +273,39 @@ async def test_nothing_is_handed_to_an_address_that_no_face_claims(stage):
     assert stage.mail_face.rest() == [(ANN, "a", WORK)]
 
 
-async def test_what_a_face_cannot_send_goes_back_without_blame_and_to_somebody_else(stage):
-    unheard = joins("line:9")  # an address of this face, but no line that is connected
-    await stage.do(unheard, publishes("a"))
+async def test_nothing_is_handed_to_a_line_that_is_not_connected_or_does_not_read(stage):
+    full = stage.line_face.connect("joe")
+    full.say("TAKE jobs 1")
+    stage.line_face.fill(full, full=True)
+    await stage.do(joins(GONE), publishes("a"))
+    waits = await stage.item(JOBS, "a")
+    assert (waits.state, waits.acquired) == (State.QUEUED, 0)
+    stage.line_face.fill(full, full=False)
+    assert [await full.hear(), await full.hear()] == ["OK", "ITEM jobs a <job/>"]
+
+
+async def test_what_a_face_cannot_send_goes_back_without_blame_and_to_somebody_else(
+    stage, monkeypatch
+):
+    monkeypatch.setattr(stage.line_face, "reaches", lambda _address: True)
+    await stage.do(joins(GONE), publishes("a"))
     back = await stage.item(JOBS, "a")
     assert (back.holder, back.acquired, back.failed, back.released) == (None, 1, 0, 1)
-    line = stage.line_face.connect(7)
+    line = stage.line_face.connect("etl")
     line.say("TAKE jobs 1")
     assert [await line.hear(), await line.hear()] == ["OK", "ITEM jobs a <job/>"]
 
 
-async def test_a_face_alone_gives_back_what_is_not_its_own():
+async def test_a_face_alone_leaves_what_is_not_its_own():
     async with a_broker() as (broker, store):
         face = LineFace(broker)
         face.go_up()
         for request in (joins(NOBODYS), publishes("a")):
             await broker.handle(request)
         await broker.settled()
-        back = await store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId("a")))
-        assert (back.holder, back.failed) == (None, 0)
-        line = face.connect(7)
+        waits = await store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId("a")))
+        assert (waits.holder, waits.acquired) == (None, 0)
+        line = face.connect("etl")
         line.say("TAKE jobs 1")
         assert [await line.hear(), await line.hear()] == ["OK", "ITEM jobs a <job/>"]
         await broker.handle(retracts(line.address, "a"))
@@ -309,7 +328,7 @@ async def test_a_row_of_the_table_is_all_that_it_takes_to_be_served(monkeypatch)
     serving = asyncio.create_task(wiring.serve(settings, stop=stop, on_ready=ready.set))
     async with asyncio.timeout(TIMEOUT):
         await ready.wait()
-        line = faces[0].connect(1)
+        line = faces[0].connect("etl")
         line.say("TAKE jobs 1")
         line.say("PUT jobs a text")
         assert [await line.hear() for _ in range(3)] == ["OK", "OK", "ITEM jobs a text"]

@@ -267,6 +267,10 @@ class Process:
         """Say yes: there is no other face."""
         return bool(address)
 
+    def reaches(self, _address: Jid) -> bool:
+        """Say whether there is a stream, and it serves."""
+        return self.stream is not None and self._taking
+
     def hear(self, stanza: ToService) -> None:
         """Take what comes from the network."""
         if self._dead or not self._taking:

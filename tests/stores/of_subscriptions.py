@@ -6,6 +6,7 @@ from harness.batches.facts import ANN, BOB, EVE, JOBS, after, window
 from stores.steps import listed, load, make, sweep, window_row
 
 from pubqueue.app.store.listings import (
+    ConnectionsOf,
     FormerSubscribers,
     SeveralOf,
     Subscribers,
@@ -50,6 +51,20 @@ class OfSubscriptions:
         await make(store, *map(c.AddSubscription, rows))
         found = (await load(store, subscribers={JOBS})).subscriptions
         assert sorted(found, key=lambda one: one.jid) == sorted(rows, key=lambda one: one.jid)
+
+    async def test_connections_of_an_instance_come_in_pages(self, store):
+        service, bees = Jid("q_x.example"), [Jid(f"bee@q_x.example/line.3.{n}") for n in (1, 2)]
+        others = [
+            *("bee@q_x.example/line.4.3", "bee@q_x.example/line", "bee@qyx.example/line.3.1"),
+            *("bee@q_x.example", "line.3.1@q_x.example", "bee@other.q_x.example/line.3.1"),
+        ]
+        rows = [window(Jid(jid)) for jid in (*others, *bees)]
+        await make(store, *map(c.AddSubscription, rows))
+        which = ConnectionsOf(service, 3)
+        ((first, jid),) = await listed(store, which, None, 1)
+        assert jid == bees[0]
+        assert [jid for _, jid in await listed(store, which, first)] == [bees[1]]
+        assert await listed(store, ConnectionsOf(service, 33)) == []
 
     async def test_they_come_by_how_they_stand_in_pages(self, store):
         await make(store, *map(c.AddSubscription, (window(ANN), waits(BOB), deaf(EVE))))

@@ -20,6 +20,7 @@ from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.queue.expire import Arrive, FreeLeft, Leave
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
 from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.reachability import ReachChanged
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
 from pubqueue.core.transactions.moving import MoveWinners
@@ -57,6 +58,7 @@ SMALL: Final = 4
 
 WEIGHTS: Final[dict[type, int]] = {
     Arrive: ARRIVED,
+    ReachChanged: ARRIVED,
     LookAtWinners: SLICE,
     MoveWinners: SLICE,
     Leave: HELD,

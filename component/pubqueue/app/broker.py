@@ -42,6 +42,7 @@ from pubqueue.core.model import Millis, digest
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Leave
+from pubqueue.core.queue.reachability import ReachChanged
 from pubqueue.core.reading.summaries import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 
@@ -102,7 +103,9 @@ class Broker:
         self._clock, self._on_moment = clock, on_moment
         self._rates = Rates()
         self.upkeep = Upkeep()
-        self.outbox = Outbox(self._reach_others)
+        self.outbox = Outbox(self._reach_others, self._reach_changed)
+        self.instance = instance
+        """Which process this is among those on the store."""
         self._newcomers = Newcomers()
         self._judging = Context(
             WorkingSet(),
@@ -141,6 +144,7 @@ class Broker:
             self.outbox,
             self._fan_out,
             self._long_work,
+            service=service.jid,
             submit=self.submit,
             on_unsent=self._note_unsent,
         )
@@ -184,6 +188,7 @@ class Broker:
 
     def serve_as(self, instance: Instance) -> None:
         """Be this process among those that serve from the store; before the work begins."""
+        self.instance = instance
         self.undelivered.serve_as(instance)
 
     def start(self) -> None:
@@ -197,6 +202,11 @@ class Broker:
     def task(self) -> asyncio.Task[None]:
         """The task that does the work; it ends only by `stop`."""
         return self._task.running
+
+    @property
+    def service(self) -> Jid:
+        """The address of the service, whose accounts have the addresses of connections."""
+        return self._judging.service.jid
 
     @property
     def rounds(self) -> int | None:
@@ -292,6 +302,14 @@ class Broker:
             self.look_around()
         else:
             self.pause()
+
+    def _reach_changed(self, address: Jid) -> None:
+        """Look at the queues in which the address works."""
+        self.submit(ReachChanged(address), self._note_reached)
+
+    def _note_reached(self, reply: Reply) -> None:
+        if isinstance(reply, Refused):  # all windows are counted anew with the next rows
+            asyncio.get_running_loop().call_later(RETRY, self.look_around)
 
     def look_around(self) -> None:
         """Look at every node: another process may have left items to hand out, or locks to end."""

@@ -23,6 +23,7 @@ from pubqueue.core.queue import (
     force_unlock,
     publication,
     publish,
+    reachability,
     redrive,
     resend,
     settle,
@@ -114,6 +115,7 @@ Request = (
     | expire.Bounce
     | clock_recovery.Recover
     | resend.Resend
+    | reachability.ReachChanged
 )
 
 R = TypeVar("R")
@@ -215,6 +217,7 @@ RULES: Final[dict[type, Rule]] = {
     expire.Bounce:               _rule(expiring.for_bounce, expire.bounce),
     clock_recovery.Recover:             _rule(expiring.for_recovery, clock_recovery.recover),
     resend.Resend:               _rule(expiring.for_resend, resend.resend),
+    reachability.ReachChanged:   _rule(expiring.for_reach, reachability.reach_changed),
 }
 # fmt: on
 

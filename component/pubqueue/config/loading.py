@@ -74,7 +74,7 @@ def load(
             where + explained(problem, Settings), key=key_of(problem), source=file
         ) from None
     _check(settings)
-    if with_secret:
+    if with_secret and settings.server:
         settings.shared_secret()
     jid, *admins = (JID(text).full for text in (settings.jid, *settings.admins))
     return msgspec.structs.replace(settings, jid=jid, admins=tuple(admins))
@@ -119,7 +119,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _check(settings: Settings) -> None:
     """Check what the types do not, before anything starts."""
-    settings.address()
+    if settings.server:
+        settings.address()
     settings.http_address()
     _check_tokens(settings)
     settings.make_store()

@@ -178,7 +178,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """A file with the component's secret, as configured in the server, in its first line. The default is the
     credential `secret` from systemd (`LoadCredential=`), or `/etc/pubqueue/secret` if that file exists."""
     server: str = "127.0.0.1:5347"
-    """The server's component port, as host:port."""
+    """The server's component port, as host:port. If it is empty, the service is not attached to an XMPP server: then it
+    needs no secret, and another protocol has to be configured."""
     store: str = USUAL_STORE
     """The store: `sqlite:///path/to/file` (`sqlite:path` is relative), readable by its owner only (mode 0600),
     `postgresql://role@host/database`, or `memory:`, for trials."""

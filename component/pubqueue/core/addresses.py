@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NewType
 
+from msgspec import Struct
+
 Jid = NewType("Jid", str)
 """A normalised address, bare or full."""
 
@@ -20,6 +22,33 @@ REMEMBERED: Final = 8192
 def account_of(address: Jid) -> Jid:
     """Return the account that the address belongs to; an account's own is itself."""
     return address.partition("/")[0]  # type: ignore[return-value]  # what is left of an address is one
+
+
+class Connection(Struct, frozen=True):
+    """A connection of an account of the service itself: the word of its face, the number of the instance that has it, its name there."""
+
+    account: Jid
+    word: str
+    instance: int
+    name: str
+
+    @property
+    def address(self) -> Jid:
+        """Return its address, `name@service/word.INSTANCE.NAME`."""
+        return Jid(f"{self.account}/{self.word}.{self.instance}.{self.name}")
+
+
+def connection(address: Jid, service: Jid) -> Connection | None:
+    """Return the connection that has this address, None if it is not a connection of an account of the service.
+
+    Such an address is the service's own: servers speak only for their own domains.
+    """
+    account, _, resource = address.partition("/")
+    word, _, rest = resource.partition(".")
+    instance, _, name = rest.partition(".")
+    if account.partition("@")[2] != service or not instance.isdecimal() or not name:
+        return None
+    return Connection(Jid(account), word, int(instance), name)
 
 
 def covers(subscribed: Jid, principal: Jid) -> bool:

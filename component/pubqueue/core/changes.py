@@ -318,6 +318,13 @@ class SpendRate(Struct, frozen=True, gc=False):
     spent: int
 
 
+class Recount(Struct, frozen=True, gc=False):
+    """Nothing of the subscription has changed but, perhaps, that its address can be reached: count its window again."""
+
+    node: NodeName
+    jid: Jid
+
+
 class Forget(Struct, frozen=True, gc=False):
     """Drop up to n ids of finished work that no longer absorb a re-publish at `now`, the longest overdue first."""
 
@@ -410,6 +417,7 @@ Change = (
     | ForgetResource
     | CallGroups
     | SpendRate
+    | Recount
     | Forget
     | ForgetEvents
     | NoteSamples

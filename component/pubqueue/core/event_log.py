@@ -157,6 +157,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.Ripen:           _nothing,
     c.TakeTurn:        _nothing,   # in listings of the queue it waits as before
     c.CallGroups:      _nothing,
+    c.Recount:         _nothing,
     c.SpendRate:       _nothing,
     c.Forget:          _nothing,
     c.ForgetEvents:    _nothing,

@@ -89,7 +89,7 @@ class Engine:
         )
         async with wiring.queue(settings, clock=self.calendar.now) as broker:
             self._broker = broker
-            face = wiring.FACES["xmpp"](broker, settings, on_ready)
+            (face,) = wiring.faces_of(broker, settings, on_ready)
             running = asyncio.create_task(face.run(), name="face")
             stopping = asyncio.create_task(self._stop.wait(), name="stop")
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)

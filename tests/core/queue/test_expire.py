@@ -40,13 +40,16 @@ from pubqueue.core.queue.expire import (
     ArriveFacts,
     Bounce,
     BounceFacts,
+    Departure,
     Expire,
     ExpireFacts,
+    FreeLeftFacts,
     Leave,
     LeaveFacts,
     arrive,
     bounce,
     expire,
+    free_left,
     leave,
     note_here,
 )
@@ -248,6 +251,34 @@ class TestLeave:
         item = held()
         decision = self.go(Case(item, queue(max_failures=1)))
         assert decision.changes == (GiveUp(item, NOW, WORKER_LOST, 1),)
+
+    @pytest.mark.parametrize(
+        ("how", "ends", "fails"),
+        [
+            (Departure.AWAY, False, 1),
+            (Departure.LOST, True, 1),
+            (Departure.CLOSED, True, 0),
+            (Departure.INSTANCE_DIED, True, 0),
+        ],
+    )
+    def test_how_it_went_decides_whether_it_may_come_back_and_has_failed(self, how, ends, fails):
+        item, node = held(), queue(unsubscribe_on_unavailable=False)
+        facts = LeaveFacts(NOW, (Case(item, node),), ((window(), node),))
+        freed, subscription = leave(Leave(ANN, how=how), facts).changes
+        assert (freed.failed, freed.released) == (fails, 1 - fails)
+        away = SetAvailable(JOBS, ANN, available=False)
+        assert subscription == (EndSubscription(JOBS, ANN) if ends else away)
+
+    def test_the_rest_of_what_it_held_is_freed_in_the_same_way(self):
+        facts = LeaveFacts(NOW, (), (), more=(ANN,), unused=1 << 30)
+        then = leave(Leave(ANN, how=Departure.CLOSED), facts).then
+        (freed,) = free_left(then, FreeLeftFacts(NOW, (Case(held(), queue()),))).changes
+        assert (freed.failed, freed.released) == (0, 1)
+
+    def test_a_connection_that_never_comes_back_leaves_what_is_its_accounts(self):
+        cases = (Case(held(holder=ACCOUNT), queue()),)
+        facts = LeaveFacts(NOW, cases, ((window(ACCOUNT), queue()),), is_here=True, is_last=True)
+        assert leave(Leave(ANN, how=Departure.CLOSED), facts).changes == (ForgetResource(ANN),)
 
     def test_a_late_report_ends_no_later_session(self):
         before, after = held(taken=Millis(NOW - 9)), held(seq=8, taken=Millis(NOW - 7))

@@ -1,7 +1,7 @@
 """A face in a hundred and fifty lines, made as CONTRIBUTING.md says: a line protocol of three requests.
 
 `PUT node id text` publishes, `TAKE node window` subscribes, `DONE node id` retracts. A line that is connected
-has the address `line:<number>`, which is no JID.
+has the address `name@service/line.INSTANCE.N`: a connection of an account of the service itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 from harness.patience import TIMEOUT
 
 from pubqueue.app.watch.watching import Traffic
+from pubqueue.core import addresses
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Draft, ItemId, Jid, NodeName, Principal
 from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
@@ -29,7 +30,7 @@ from pubqueue.core.notices import (
     Unlocked,
     singly,
 )
-from pubqueue.core.queue.expire import Leave
+from pubqueue.core.queue.expire import Departure, Leave
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
 
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Reply
     from pubqueue.core.notices import Notice, ToEach
 
-FORM: Final = "line:"
+WORD: Final = "line"
+"""What the resources of its addresses begin with."""
+SERVICE: Final = Jid("queue.example.org")
 TEXT: Final = "{urn:example:line}text"
 MAX_LENGTH: Final = 1023
 """Bytes of a name, which other faces have to be able to say."""
@@ -49,16 +52,20 @@ MAX_LENGTH: Final = 1023
 class Connection:
     """A client that is connected: what it says goes to the face, what it hears waits here."""
 
-    def __init__(self, face: LineFace, number: int) -> None:
-        self.address = Jid(f"{FORM}{number}")
+    def __init__(self, face: LineFace, address: Jid) -> None:
+        self.address = address
+        self.is_full = False
+        """Whether it does not read what was sent, so that no more is sent."""
         self._face = face
         self._heard: asyncio.Queue[str] = asyncio.Queue()
+        self.on_words: Callable[[str], None] = self._heard.put_nowait
+        """What takes the words that come; without another they wait for `hear`."""
 
     def say(self, words: str) -> None:
         self._face.take(self, words)
 
     def send(self, words: str) -> None:
-        self._heard.put_nowait(words)
+        self.on_words(words)
 
     async def hear(self) -> str:
         """Return the next line, once it is there."""
@@ -73,11 +80,13 @@ class Connection:
 class LineFace:
     """Serves lines; `go_up` and `go_down` are what happens to its socket."""
 
-    def __init__(self, broker: Broker, on_ready: Callable[[], None] = lambda: None) -> None:
-        self._broker = broker
+    def __init__(
+        self, broker: Broker, on_ready: Callable[[], None] = lambda: None, service: Jid = SERVICE
+    ) -> None:
+        self._broker, self._service = broker, service
         self._on_ready = on_ready
         self._lines: dict[Jid, Connection] = {}
-        self._count = itertools.count(1)
+        self._count, self._connections = itertools.count(1), itertools.count(1)
         self._up = False
         self.traffic = Traffic()
         broker.outbox.attach(self)
@@ -86,6 +95,9 @@ class LineFace:
 
     async def enter(self, _on_waiting: Callable[[], None]) -> None:
         """There is a place for everybody."""
+
+    async def check(self, _patience: float) -> str:
+        return "lines: good"
 
     async def run(self) -> None:
         self.go_up()
@@ -106,14 +118,23 @@ class LineFace:
 
     # --- in: words to requests ---
 
-    def connect(self, number: int) -> Connection:
-        line = Connection(self, number)
-        self._lines[line.address] = line
+    def connect(self, name: str) -> Connection:
+        """Take a line of the account of this name."""
+        account = Jid(f"{name}@{self._service}")
+        number = self._broker.instance.number
+        at = addresses.Connection(account, WORD, number, str(next(self._connections)))
+        line = self._lines[at.address] = Connection(self, at.address)
         return line
 
-    def hang_up(self, line: Connection) -> None:
+    def hang_up(self, line: Connection, how: Departure = Departure.CLOSED) -> None:
+        """End a line that says so itself, or one that broke."""
         del self._lines[line.address]
-        self._broker.submit(Leave(line.address), lambda _reply: None)
+        self._broker.submit(Leave(line.address, how=how), lambda _reply: None)
+
+    def fill(self, line: Connection, *, full: bool) -> None:
+        """Let a line read no more, or again."""
+        line.is_full = full
+        self._broker.outbox.reach_changed(line.address)
 
     def take(self, line: Connection, words: str) -> None:
         verb, *parts = words.split(" ", 3)
@@ -130,7 +151,12 @@ class LineFace:
     # --- out: notices to words ---
 
     def claims(self, address: Jid) -> bool:
-        return address.startswith(FORM)
+        found = addresses.connection(address, self._service)
+        return found is not None and found.word == WORD
+
+    def reaches(self, address: Jid) -> bool:
+        line = self._lines.get(address)
+        return self._up and line is not None and not line.is_full
 
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         return [notice for notice in singly(notices) if not self._say(notice)]
@@ -159,7 +185,8 @@ def _put(by: Principal, _number: int, node: str, item: str, text: str) -> Publis
 
 
 def _take(by: Principal, number: int, node: str, window: str) -> Subscribe:
-    return Subscribe(by, NodeName(node), by.jid, f"line-{number}", Options(window))
+    subid = f"{by.jid}-{number}"  # unique in the store, whichever instance makes it
+    return Subscribe(by, NodeName(node), by.jid, subid, Options(window))
 
 
 def _done(by: Principal, _number: int, node: str, item: str) -> Settle:

@@ -67,19 +67,26 @@ class WatchedFace:
         self._broker = broker
         self._log = log
         self.silent = False
+        self._is_up = False
         broker.outbox.attach(self)
 
     def up(self) -> None:
         """Be able to send from now on."""
+        self._is_up = True
         self._broker.outbox.set_up(self, up=True)
 
     def down(self) -> None:
         """Be unable to send."""
+        self._is_up = False
         self._broker.outbox.set_up(self, up=False)
 
     def claims(self, _address: str) -> bool:
         """Say yes."""
         return True
+
+    def reaches(self, _address: str) -> bool:
+        """Say whether it can send."""
+        return self._is_up
 
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Note the notices."""

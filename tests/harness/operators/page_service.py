@@ -22,6 +22,8 @@ class Face:
     def claims(self, _address):
         return True
 
+    reaches = claims
+
     def speak(self, _notices):
         return []
 

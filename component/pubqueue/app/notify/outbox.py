@@ -26,18 +26,22 @@ class Outbox:
     """Knows the faces of this process, and which of them are up.
 
     Of several faces that claim an address the first that was attached has it. `on_change` is called when
-    it may be that others can be reached than before.
+    it may be that others can be reached than before, and `on_reach` with the address if it is only one.
     """
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, on_change: Callable[[], None], on_reach: Callable[[Jid], None] = lambda _address: None
+    ) -> None:
         self._faces: list[Face] = []
+        self._only: Face | None = None
         self._up: list[Face] = []
         self._behind: dict[object, Container[NodeName]] = {}
-        self._on_change = on_change
+        self._on_change, self._on_reach = on_change, on_reach
 
     def attach(self, face: Face) -> None:
         """Register a face. It counts as down until `set_up(face, up=True)`."""
         self._faces.append(face)
+        self._only = face if len(self._faces) == 1 else None
 
     def set_up(self, face: Face, *, up: bool) -> None:
         """Set whether the face can send. Repeating a call does no harm."""
@@ -45,20 +49,28 @@ class Outbox:
             self._up = [*self._up, face] if up else [one for one in self._up if one is not face]
             self._on_change()
 
+    def reach_changed(self, address: Jid) -> None:
+        """Take note that an address can be reached again, or for now no more: its face says which."""
+        self._on_reach(address)
+
     @property
     def is_open(self) -> bool:
         """Whether anybody at all can be reached."""
         return bool(self._up)
+
+    def claims(self, address: Jid) -> bool:
+        """Return whether a face of this process has addresses of this form."""
+        return self._face_of(address) is not None
 
     def _face_of(self, address: Jid) -> Face | None:
         return next((face for face in self._faces if face.claims(address)), None)
 
     def reaches(self, address: Jid) -> bool:
         """Return whether a notice to this address can be sent now."""
-        if len(self._faces) == 1:
-            return bool(self._up)
+        if (only := self._only) is not None:
+            return only.reaches(address)
         face = self._face_of(address)
-        return face is not None and any(face is one for one in self._up)
+        return face is not None and face.reaches(address)
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when each face has sent its notices of the node so far, or cannot send them."""
@@ -93,8 +105,8 @@ class Outbox:
 
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""
-        if len(self._faces) == 1:
-            return _speak(self._faces[0], notices)
+        if self._only is not None:
+            return _speak(self._only, notices)
         unsent: list[Notice] = []
         by_face: dict[int, tuple[Face, list[Notice | ToEach]]] = {}
         known: dict[int, list[tuple[Face | None, tuple[Jid, ...]]]] = {}

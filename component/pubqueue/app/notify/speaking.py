@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pubqueue.app.boundaries import answer_with, apart
+from pubqueue.core.addresses import connection
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Bounce
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.sliced_work import LongWork
     from pubqueue.core.decision import Decision, Reply
+    from pubqueue.core.model import Jid
     from pubqueue.core.notices import News, Notice
 
     Taken = tuple[Request, Callable[[Reply], None]]
@@ -31,7 +33,10 @@ log = structlog.get_logger(__name__)
 
 
 class Speaker:
-    """Answers and notifies. `on_unsent` is called when what is sent again could not be; `submit` has items go back."""
+    """Answers and notifies. `on_unsent` is called when what is sent again could not be; `submit` has items go back.
+
+    `service` is the address of the service itself: a connection of one of its accounts never comes back.
+    """
 
     def __init__(
         self,
@@ -39,11 +44,12 @@ class Speaker:
         news: FanOut,
         long_work: LongWork,
         *,
+        service: Jid,
         submit: Callable[[Request, Callable[[Reply], None]], None],
         on_unsent: Callable[[], None],
     ) -> None:
         self._outbox, self._fan_out, self._long_work = outbox, news, long_work
-        self._submit, self._on_unsent = submit, on_unsent
+        self._service, self._submit, self._on_unsent = service, submit, on_unsent
 
     def answer(self, taken: Sequence[Taken], decisions: Sequence[Decision], *, last: bool) -> None:
         """Answer the requests. Work that has more slices goes on; at the `last`, it is found at the next start."""
@@ -64,10 +70,16 @@ class Speaker:
         """
         try:
             for notice in self._outbox.send(self._fan_out.keep(notices)):
-                if isinstance(notice, Deliver) and notice.again:
-                    self._on_unsent()
-                elif isinstance(notice, Deliver):
+                if not isinstance(notice, Deliver):
+                    continue
+                if not notice.again:
                     back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                     self._submit(back, lambda _reply: None)
+                elif self._outbox.claims(notice.to) and not self._is_connection(notice.to):
+                    self._on_unsent()
         except Exception:  # the boundary between the notices of two requests
             log.exception("notices.failed")
+
+    def _is_connection(self, address: Jid) -> bool:
+        """Return whether it is a connection of an account of the service: if that is gone, what it held is freed."""
+        return connection(address, self._service) is not None

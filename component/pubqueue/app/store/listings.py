@@ -253,6 +253,16 @@ class Locks(Listing[Item], frozen=True, gc=False):
     """Every locked item, by deadline and then number; `after` is such a pair."""
 
 
+class ConnectionsOf(Listing[tuple[int, Jid]], frozen=True, gc=False):
+    """Subscriptions of addresses that look like connections of an instance to a service; `after` is a number.
+
+    A row is the number of a subscription and its address. To read it walks all subscriptions.
+    """
+
+    service: Jid
+    instance: int
+
+
 class HeldBy(Listing[Item], frozen=True, gc=False):
     """Items locked to exactly this JID, in any node or in one, oldest first; `after` is a number."""
 

@@ -17,6 +17,7 @@ import structlog
 
 from pubqueue.app.store.ports import FencedError, StoreError
 from pubqueue.app.task import Again, Task, stop_all
+from pubqueue.app.tasks.connections import free_connections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +110,7 @@ class OtherProcesses:
         try:
             self._dead += await self._store.instances.abandoned()
             while self._dead:
+                await free_connections(broker, self._store, self._dead[0])
                 await broker.undelivered.speak_for(self._dead[0])
                 log.info("instance.taken_over", number=self._dead.pop(0))
         except FencedError:

@@ -146,6 +146,11 @@ class ChangeApplier(ItemChanges):
     def _call_groups(self, _asked: object, change: c.CallGroups) -> None:
         self.groups.update(dict.fromkeys((change.node, group) for group in change.groups))
 
+    def _recount(self, _asked: object, change: c.Recount) -> None:
+        if (windows := self._cache.windows.get(change.node)) is not None:
+            windows.recount(change.jid)
+        self.touched[change.node] = None
+
     def _spend(self, _asked: object, change: c.SpendRate) -> None:
         if (row := self._cache.nodes.get(change.node)) is not None:
             self._put_node(change.node, replace(row, spent=change.spent))
@@ -256,6 +261,7 @@ class ChangeApplier(ItemChanges):
         **_BULK,
         c.CallGroups:      _call_groups,
         c.SpendRate:       _spend,
+        c.Recount:         _recount,
         s.PutSchedule:     _schedule,
         s.DropSchedule:    _schedule,
         t.Stage:           _stage,

@@ -37,6 +37,7 @@ class CrowdWindows:
         self._page = page
         self._reaches = reaches
         self._known: dict[Jid, Subscription | None] = {}
+        self._rooms: dict[Jid, int] = {}
         self._heap: list[Place] = []
         self._end: Place | None = None
         self._has_more = True
@@ -54,6 +55,11 @@ class CrowdWindows:
         row = after if after is not None else before
         assert row is not None
         self._put(row.jid, after)
+
+    def recount(self, jid: Jid) -> None:
+        """Take note that it may have changed whether the address can be reached."""
+        if jid in self._known:
+            self._put(jid, self._known[jid])
 
     def first(self, count: int) -> list[Subscription]:
         """Return so many of those with room, the next first."""
@@ -82,7 +88,8 @@ class CrowdWindows:
 
     def _put(self, jid: Jid, row: Subscription | None) -> None:
         room = self._room_of(row)
-        self._room += room - self._room_of(self._known.get(jid))
+        self._room += room - self._rooms.get(jid, 0)
+        self._rooms[jid] = room
         self._known[jid] = row
         if row is not None and room:
             heapq.heappush(self._heap, place(row))

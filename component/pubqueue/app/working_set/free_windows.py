@@ -27,13 +27,17 @@ class FreeWindows:
         self._subscriptions = subscriptions
         self._reaches = reaches
         self.room = 0
+        self._rooms: dict[Jid, int] = {}
+        """What `room` is the sum of: an address may have become unreachable since it was counted."""
         self._heap: list[Place] = []
         self._renew()
 
     def _renew(self) -> None:
-        subscriptions = self._subscriptions.values()
-        self.room = sum(map(self._room_of, subscriptions))
-        self._heap = [_place(each) for each in subscriptions if self._room_of(each)]
+        subscriptions = self._subscriptions
+        rooms = {jid: self._room_of(each) for jid, each in subscriptions.items()}
+        self._rooms = {jid: room for jid, room in rooms.items() if room}
+        self.room = sum(self._rooms.values())
+        self._heap = [_place(subscriptions[jid]) for jid in self._rooms]
         heapq.heapify(self._heap)
 
     def _room_of(self, subscription: Subscription | None) -> int:
@@ -46,12 +50,23 @@ class FreeWindows:
 
     def move(self, before: Subscription | None, after: Subscription | None) -> None:
         """Take note of what became of a subscription; the mapping shows it already."""
+        if after is None:
+            if before is not None:
+                self.room -= self._rooms.pop(before.jid, 0)
+            return
+        jid = after.jid
         room = self._room_of(after)
-        self.room += room - self._room_of(before)
-        if after is not None and room:
+        self.room += room - self._rooms[jid] if jid in self._rooms else room
+        self._rooms[jid] = room
+        if room:
             heapq.heappush(self._heap, _place(after))
             if len(self._heap) > 4 * len(self._subscriptions) + 64:
                 self._renew()
+
+    def recount(self, jid: Jid) -> None:
+        """Take note that it may have changed whether the address can be reached."""
+        known = self._subscriptions.get(jid)
+        self.move(known, known)
 
     def first(self, count: int) -> list[Subscription]:
         """Return so many of those with room, the next first."""

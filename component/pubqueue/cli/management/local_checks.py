@@ -39,12 +39,10 @@ def findings(config: Path) -> Iterator[Finding]:
         yield bad("configuration", str(problem))
         return
     yield good("configuration", f"{config} can be read, {len(settings.node)} declared nodes")
-    try:
-        settings.shared_secret()
-    except ConfigError as problem:  # the service may have it all the same: systemd hands it over
-        yield look("secret", str(problem))
     yield from _declared(settings)
-    yield from _port(settings)
+    if settings.server:
+        yield from _secret(settings)
+        yield from _port(settings)
     address = urlsplit(settings.store)
     if address.scheme == "sqlite":
         yield from _file(Path(unquote(address.path).replace("//", "/", 1)))
@@ -52,6 +50,13 @@ def findings(config: Path) -> Iterator[Finding]:
         yield from _database(settings.store)
     kept = f"events are kept for {settings.event_log_days:g} days, up to {settings.event_log_size}"
     yield good("event log", kept)
+
+
+def _secret(settings: Settings) -> Iterator[Finding]:
+    try:
+        settings.shared_secret()
+    except ConfigError as problem:  # the service may have it all the same: systemd hands it over
+        yield look("secret", str(problem))
 
 
 def _declared(settings: Settings) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ move to the dead-letter node; none is dropped.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -159,11 +160,35 @@ class ArriveFacts(Struct, frozen=True, gc=False):
     is_somebody: bool = False
 
 
+class Departure(enum.Enum):
+    """How an address has gone: whether it may come back, and whether what it held counts as a failure."""
+
+    AWAY = enum.auto()
+    """It is unavailable, as a JID may be that comes back later."""
+    LOST = enum.auto()
+    """Its connection broke. A connection never comes back: another one has another address."""
+    CLOSED = enum.auto()
+    """It has closed its connection in order, so what it held is released."""
+    INSTANCE_DIED = enum.auto()
+    """The instance that had the connection has died. That is not the worker's failure."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the address does not come back."""
+        return self is not Departure.AWAY
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether what it held has failed."""
+        return self in {Departure.AWAY, Departure.LOST}
+
+
 class Leave(Struct, frozen=True, gc=False):
     """A JID has become unavailable; this was reported at the time `at`, where that may be long ago."""
 
     jid: Jid
     at: Millis | None = None
+    how: Departure = Departure.AWAY
 
 
 class LeaveFacts(Struct, frozen=True, gc=False):
@@ -195,6 +220,7 @@ class FreeLeft(Struct, frozen=True, gc=False):
     unused: int
     after: int = 0
     freed: int = 0
+    how: Departure = Departure.AWAY
 
 
 class FreeLeftFacts(Struct, frozen=True, gc=False):
@@ -338,23 +364,28 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
     """Free the leaver's items and end its subscriptions; it gets no notification, because it is gone.
 
     The account leaves with the last of its resources that the service saw arrive (row 21); a
-    resource that it never saw leaves alone. Deliveries to it stop at once; items beyond a slice are
+    resource that it never saw leaves alone, and so does a connection that never comes back. Deliveries to it stop at once; items beyond a slice are
     freed in the next slices.
 
     A report that could not be decided in time ends no lock that was given after it, and no
     subscription if there is one.
     """
-    gone = {request.jid, account_of(request.jid)} if facts.is_last else {request.jid}
+    gone = {request.jid}
+    if facts.is_last and not request.how.is_final:
+        gone.add(account_of(request.jid))
     held = [case for case in facts.held if case.item.holder in gone]
     if request.at is not None and any(_locked_after(request.at, case.item) for case in held):
         # an earlier session has ended: a later one works under the same address
         before = [case for case in held if not _locked_after(request.at, case.item)]
-        return Decision(Done(), tuple(_lost(before, facts.now)))
-    changes: list[Change] = [*_lost(held, facts.now)]
+        return Decision(Done(), tuple(_freed(before, facts.now, request.how)))
+    changes: list[Change] = [*_freed(held, facts.now, request.how)]
     if facts.is_here:
         changes.append(ForgetResource(request.jid))
     for subscription, node in facts.subscriptions:
         if subscription.jid not in gone:
+            continue
+        if request.how.is_final:
+            changes.append(EndSubscription(subscription.node, subscription.jid))
             continue
         each = apart(subscription)
         ending = [one for one in each if one.temporary or node.config.tempsub]  # XEP-0060 12.5
@@ -367,7 +398,9 @@ def leave(request: Leave, facts: LeaveFacts) -> Decision:
         if node.config.queueing:
             changes.append(SetAvailable(subscription.node, subscription.jid, available=False))
     rest = tuple(jid for jid in facts.more if jid in gone)
-    then = FreeLeft(request.jid, rest, facts.unused, freed=len(held)) if rest else None
+    then = None
+    if rest:
+        then = FreeLeft(request.jid, rest, facts.unused, freed=len(held), how=request.how)
     return Decision(Done(), tuple(changes), then=then)
 
 
@@ -386,12 +419,14 @@ def free_left(request: FreeLeft, facts: FreeLeftFacts) -> Decision:
     freed = request.freed + len(meant)
     rest = request.holders if facts.last is not None else request.holders[1:]
     then = replace(request, holders=rest, after=facts.last or 0, freed=freed) if rest else None
-    return Decision(Done(), tuple(_lost(meant, facts.now)), then=then)
+    return Decision(Done(), tuple(_freed(meant, facts.now, request.how)), then=then)
 
 
-def _lost(held: Sequence[Case], now: Millis) -> Iterator[Change]:
+def _freed(held: Sequence[Case], now: Millis, how: Departure) -> Iterator[Change]:
     """End the locks of a JID that has left."""
-    return in_their_places([fail(case, now, WORKER_LOST) for case in held], held)
+    if how.is_failure:
+        return in_their_places([fail(case, now, WORKER_LOST) for case in held], held)
+    return iter([release(case.item, case.node, now) for case in held])
 
 
 def bounce(request: Bounce, facts: BounceFacts) -> Decision:

@@ -109,6 +109,9 @@ class XmppFace:
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._broker, self._jid = broker, jid
+        self._server = "{}:{}".format(*server)
+        self._home = f"@{jid}/"
+        self._is_up = False
         self._verbs = VERBS if settle_by_get else STRICT
         self._auto_creates = auto_creates
         self._on_ready = on_ready
@@ -166,6 +169,22 @@ class XmppFace:
         self._outside = True
         await self.component.enter(on_waiting)
 
+    async def check(self, patience: float) -> str:
+        """Return a sentence that the server accepts us.
+
+        Raises:
+            RefusedByServerError: it does not.
+            TimeoutError: it could not be reached, or did not answer, in so many seconds.
+
+        """
+        self._outside = True
+        try:
+            if not await self.component.attempt(patience=patience):
+                raise TimeoutError(self.component.last_error)
+        finally:
+            await self.component.leave()
+        return f"server: {self._server} accepts {self._jid}"
+
     async def run(self) -> None:
         """Serve until cancelled; the stream is kept up."""
         self._outside = False
@@ -182,7 +201,7 @@ class XmppFace:
         loop = asyncio.get_running_loop()
         end = loop.time() + ENDING
         self.component.stop_taking()
-        self._broker.outbox.set_up(self, up=False)
+        self._set_up(up=False)
         loop.call_later(DRAIN, self._reads.end)
         await self._broker.drain(DRAIN)
         await self.component.leave(patience=max(1.0, end - loop.time()))
@@ -190,7 +209,7 @@ class XmppFace:
     def _up(self) -> None:
         if self._outside:
             return
-        self._broker.outbox.set_up(self, up=True)
+        self._set_up(up=True)
         self._on_ready()
 
     def _down(self) -> None:
@@ -204,7 +223,11 @@ class XmppFace:
             self._rosters.forget()
             if not self.component.is_leaving:
                 self._broker.undelivered.stream_broke()
-        self._broker.outbox.set_up(self, up=False)
+        self._set_up(up=False)
+
+    def _set_up(self, *, up: bool) -> None:
+        self._is_up = up
+        self._broker.outbox.set_up(self, up=up)
 
     def _go_on(self) -> None:
         """Tell more of what waits, for there is room."""
@@ -409,8 +432,13 @@ class XmppFace:
     # --- out ---
 
     def claims(self, address: Jid) -> bool:
-        """Say yes: every JID is this face's; other faces have other forms of address and come first."""
-        return bool(address)
+        """Return whether it is anybody's but the service's own accounts, which are connected to other faces."""
+        # the first test is cheap and nearly always enough; a resource may look like an account of ours
+        return self._home not in f"{address}/" or not account_of(address).endswith(self._home[:-1])
+
+    def reaches(self, address: Jid) -> bool:
+        """Return whether there is a stream, and the address is beyond it."""
+        return self._is_up and (self._home not in f"{address}/" or self.claims(address))
 
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, in order, and return those for which there is no stream.
@@ -421,7 +449,7 @@ class XmppFace:
         for what in notices:
             try:
                 if type(what) is ToEach:
-                    self._many.notify(what)
+                    self._many.notify(self._beyond(what))
                 elif not self._say(what):
                     unsent.append(what)
             except (
@@ -431,11 +459,20 @@ class XmppFace:
                 log.error("notice.failed", notice=kind, **fault(problem))  # noqa: TRY400  # no payload
         return unsent
 
+    def _beyond(self, many: ToEach) -> ToEach:
+        """Return the notices to those who are not the service's own accounts: no server has these."""
+        home = self._home
+        if not any(home in f"{jid}/" for jid in many.to):
+            return many
+        return replace(many, to=tuple(jid for jid in many.to if self.claims(jid)))
+
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when the server has taken what is told to many of the node by now, or the stream is lost."""
         self._many.when_sent(node, call)
 
     def _say(self, what: Notice) -> bool:
+        if self._home in f"{what.to}/" and not self.claims(what.to):
+            return False
         message = notices.notice(what, self._jid, new_id)
         if (
             len(message) > MAX_STANZA_BYTES

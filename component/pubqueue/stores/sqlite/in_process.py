@@ -6,6 +6,7 @@ import asyncio
 from itertools import count
 
 from pubqueue.app.store.ports import FencedError, Instance
+from pubqueue.stores.sqlite.instances import LOOK_AGAIN
 
 Owners = dict[int, "Instances | None"]
 """Who has which number, for all stores at one place."""
@@ -54,8 +55,8 @@ class Instances:
         return numbers
 
     async def hear(self, patience: float) -> None:
-        """Let the time pass: nobody speaks here."""
-        await asyncio.sleep(patience)
+        """Let some time pass, after which it is worth a look: nobody speaks here."""
+        await asyncio.sleep(min(patience, LOOK_AGAIN))
 
     async def leave(self, number: int) -> None:
         """Give a number back."""

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     Excluding = Callable[[Callable[[], bool]], Awaitable[bool]]
 
+LOOK_AGAIN: Final = 0.5
+"""Seconds until another look at whether somebody else has written: items reach the clients of another process so soon."""
+
 MAX_INSTANCES: Final = 64
 """Processes on one file, at most."""
 
@@ -118,8 +121,8 @@ class Instances:
         return sorted(dead)
 
     async def hear(self, patience: float) -> None:
-        """Let the time pass: nobody speaks here."""
-        await asyncio.sleep(patience)
+        """Let some time pass, after which it is worth a look: nobody speaks here."""
+        await asyncio.sleep(min(patience, LOOK_AGAIN))
 
     async def leave(self, number: int) -> None:
         """Give a number back: its file is removed."""

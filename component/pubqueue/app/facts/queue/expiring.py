@@ -33,6 +33,7 @@ from pubqueue.core.queue.expire import (
     of_version,
 )
 from pubqueue.core.queue.give_back import Case
+from pubqueue.core.queue.reachability import ReachFacts
 from pubqueue.core.queue.resend import LOOKED_AT, MAX_BYTES, ResendFacts, is_undelivered
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         Leave,
         ListOverdue,
     )
+    from pubqueue.core.queue.reachability import ReachChanged
     from pubqueue.core.queue.resend import Resend
 
 AT_ONCE: Final = 500
@@ -159,6 +161,11 @@ def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
     somebody = any(known)
     here = tuple(rows.resources(account)) if somebody or mine else ()
     return ArriveFacts(tuple(mine), here, is_somebody=somebody)
+
+
+def for_reach(context: Context, request: ReachChanged) -> ReachFacts:
+    """Return the subscriptions of exactly this address."""
+    return ReachFacts(tuple(context.rows.subscriptions_of(request.jid)))
 
 
 def for_leave(context: Context, request: Leave) -> LeaveFacts:

@@ -17,6 +17,7 @@ from xml.etree import ElementTree as ET
 
 import structlog
 
+from pubqueue.app.face import PlaceTakenError
 from pubqueue.app.watch.watching import Traffic
 from pubqueue.faces.xmpp.stream.expat_feeder import READ_AT_ONCE, padding
 from pubqueue.faces.xmpp.stream.faults import fault
@@ -77,10 +78,6 @@ LONG: Final = 1.0
 
 class RefusedByServerError(Exception):
     """The server refused the component: the secret or the name is not the one it knows."""
-
-
-class PlaceTakenError(Exception):
-    """Another component has the place of this one."""
 
 
 class Component(PlainComponent):

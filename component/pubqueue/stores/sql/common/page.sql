@@ -17,6 +17,9 @@ SELECT (SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2) + (
     WHERE node_id = $1 AND state = $2 AND several IS NOT NULL
 );
 
+-- connections_of: subscriptions whose addresses look so, by number
+SELECT id, jid FROM subscription WHERE id > $1 AND jid LIKE $2 ESCAPE '!' ORDER BY id LIMIT $3;
+
 -- trims: nodes whose items are to be trimmed
 SELECT n.name FROM trim t %(join)s node n ON n.id = t.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 

@@ -9,6 +9,7 @@ from pubqueue.app.store.rows import AffiliationRow
 from pubqueue.core.limits.quotas import Holding
 from pubqueue.core.model import (
     Affiliation,
+    Jid,
     Node,
     State,
     Subscription,
@@ -22,7 +23,7 @@ from pubqueue.stores.sql.reading.item_pages import BEHIND_ALL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Jid, NodeName, Subscription
+    from pubqueue.core.model import NodeName, Subscription
     from pubqueue.stores.sql.session import SqlSession
 
 
@@ -141,6 +142,18 @@ def affiliations_of(
     return [AffiliationRow(which.node, jid, Affiliation(word)) for jid, word in rows]
 
 
+def connections_of(
+    session: SqlSession, which: li.ConnectionsOf, after: int | None, limit: int
+) -> list[tuple[int, Jid]]:
+    """Return subscriptions of what looks like connections of an instance."""
+    service = which.service.replace("!", "!!").replace("_", "!_").replace("%", "!%")
+    like = f"%@{service}/%.{which.instance}.%"
+    return [
+        (number, Jid(jid))
+        for number, jid in session.rows("connections_of", after or 0, like, limit)
+    ]
+
+
 def nodes_of_account(
     session: SqlSession, which: li.NodesOfAccount, after: str | None, limit: int, back: str = ""
 ) -> list[tuple[Node, Affiliation]]:
@@ -220,6 +233,7 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.UnnotifiedNodes:           _unnotified_nodes,
     li.AffiliationsOf:        affiliations_of,
     li.NodesOfAccount:        nodes_of_account,
+    li.ConnectionsOf:         connections_of,
     li.SubscriptionsOfAccount: subscriptions_of_account,
     li.NodeEntries:           _tallies,
     li.Counted:               _counted,

@@ -1,0 +1,48 @@
+"""Connections of an instance that is gone: they are freed, and nobody else."""
+
+from harness.batches.facts import ANN, JOBS, NOW
+from harness.batches.queue_requests import a_queue, joins, publishes
+from harness.batches.witness import WatchedFace
+from harness.stores.store_reader import StoreReader
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.tasks import connections
+from pubqueue.app.tasks.connections import free_connections
+from pubqueue.core.model import ItemId, Jid, Principal
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.stores.sqlite.in_memory import MemoryStore
+
+SERVICE = Jid("queue.x")
+LINES = [Jid(f"bee@{SERVICE}/line.7.{number}") for number in range(5)]
+LOOKS_SO, OTHERS = Jid(f"bee@{SERVICE}/line.x.7.1"), Jid(f"bee@{SERVICE}/line.8.1")
+
+
+async def test_only_connections_of_the_instance_are_freed(monkeypatch):
+    monkeypatch.setattr(connections, "PAGE", 2)
+    store = MemoryStore()
+    await store.open()
+    broker = Broker(
+        store,
+        clock=lambda: NOW,
+        policy=CreationPolicy.ANYONE,
+        same_payload=bytes.__eq__,
+        service=Principal(SERVICE, admin=True),
+    )
+    WatchedFace(broker, []).up()
+    broker.start()
+    people = [*LINES, LOOKS_SO, OTHERS, ANN]
+    await broker.handle(a_queue(access_model="open"))
+    for number, jid in enumerate(people):
+        await broker.handle(joins(jid))
+        await broker.handle(publishes(f"{number}"))
+    await free_connections(broker, store, 7)
+    await broker.settled()
+
+    async def holder(number):
+        item = await store.read(lambda tx: StoreReader(tx).item(JOBS, ItemId(f"{number}")))
+        return item.holder, item.failed
+
+    held = [await holder(number) for number in range(len(people))]
+    assert held == [*[(None, 0)] * len(LINES), (LOOKS_SO, 0), (OTHERS, 0), (ANN, 0)]
+    await broker.stop()
+    await store.close()

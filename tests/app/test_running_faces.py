@@ -1,0 +1,113 @@
+"""Faces of one process: one that waits for its place holds up no other, and neither does one that loses it."""
+
+import asyncio
+
+import pytest
+from harness.patience import until
+from structlog.testing import capture_logs
+
+from pubqueue.app.face import PlaceTakenError
+from pubqueue.app.tasks.running_faces import RunningFaces
+
+
+class Place:
+    """A face with a place that the test gives and takes; `done` is what it has done."""
+
+    def __init__(self):
+        self.free, self.taken = asyncio.Event(), asyncio.Event()
+        self.done = asyncio.Queue()
+
+    async def enter(self, on_waiting):
+        if not self.free.is_set():
+            on_waiting()
+        await self.free.wait()
+        self.done.put_nowait("entered")
+
+    async def run(self):
+        self.done.put_nowait("serves")
+        await self.taken.wait()
+        self.taken.clear()
+        raise PlaceTakenError
+
+    async def stop(self):
+        self.done.put_nowait("stopped")
+
+
+class Waiting(list):
+    def __call__(self):
+        self.append("waits")
+
+
+@pytest.fixture
+def waiting():
+    return Waiting()
+
+
+async def test_one_that_waits_holds_up_no_other(waiting):
+    ready, late = Place(), Place()
+    running = RunningFaces([late, ready], waiting)
+    ready.free.set()
+    await running.entered()
+    serving = [asyncio.create_task(running.serve(face)) for face in running.faces]
+    assert [await ready.done.get() for _ in range(2)] == ["entered", "serves"]
+    assert (late.done.empty(), waiting) == (True, []), "the process as a whole serves"
+    late.free.set()
+    assert [await late.done.get() for _ in range(2)] == ["entered", "serves"]
+    await running.stop()
+    assert (await late.done.get(), await ready.done.get()) == ("stopped", "stopped")
+    for task in serving:
+        task.cancel()
+
+
+async def test_one_that_loses_its_place_waits_for_it_again_while_the_other_serves(waiting):
+    steady, loses = Place(), Place()
+    running = RunningFaces([steady, loses], waiting)
+    for face in running.faces:
+        face.free.set()
+    await running.entered()
+    serving = [asyncio.create_task(running.serve(face)) for face in running.faces]
+    assert [await loses.done.get() for _ in range(2)] == ["entered", "serves"]
+    with capture_logs() as said:
+        loses.taken.set()
+        assert [await loses.done.get() for _ in range(2)] == ["entered", "serves"]
+    assert [one["event"] for one in said] == ["face.place_lost"]
+    assert not serving[0].done()
+    for task in serving:
+        task.cancel()
+
+
+async def test_the_only_one_tells_that_it_waits_and_that_it_has_lost_its_place(waiting):
+    face = Place()
+    running = RunningFaces([face], waiting)
+    entering = asyncio.create_task(running.entered())
+    serving = asyncio.create_task(_serve(running, face, entering))
+    await until(lambda: waiting)
+    face.free.set()
+    face.taken.set()
+    with pytest.raises(PlaceTakenError):
+        await serving
+
+
+async def _serve(running, face, entering):
+    await entering
+    await running.serve(face)
+
+
+async def test_an_end_while_it_waits_leaves_nothing_behind(waiting):
+    face = Place()
+    running = RunningFaces([face], waiting)
+    entering = asyncio.create_task(running.entered())
+    await until(lambda: waiting)
+    entering.cancel()
+    await running.stop()
+    assert await face.done.get() == "stopped"
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "entering"] == []
+
+
+async def test_what_entering_meets_is_raised(waiting):
+    class Refused(Place):
+        async def enter(self, _on_waiting):
+            raise ValueError("not with this secret")
+
+    with pytest.raises(ValueError, match="secret"):
+        await RunningFaces([Refused(), Place()], waiting).entered()

@@ -1,0 +1,83 @@
+"""Free windows: those who can be reached, the least loaded first; what an address has room for is counted once."""
+
+import pytest
+from harness.batches.facts import ANN, BOB, window
+from msgspec.structs import replace
+
+from pubqueue.app.working_set.crowd_windows import CrowdWindows
+from pubqueue.app.working_set.free_windows import FreeWindows
+
+
+class Here(set):
+    """The addresses that can be reached."""
+
+    def reaches(self, jid):
+        return jid in self
+
+
+@pytest.fixture
+def here():
+    return Here({ANN, BOB})
+
+
+@pytest.fixture(params=["all", "crowd"])
+def windows(request, here):
+    """ANN with three places, BOB with two."""
+    rows = {ANN: window(ANN, 3), BOB: window(BOB, 2)}
+    if request.param == "all":
+        return FreeWindows(rows, here.reaches), rows
+    pages = [list(rows.values()), []]
+    return CrowdWindows(lambda _after, _count: pages.pop(0), here.reaches), rows
+
+
+def end(windows, rows, jid):
+    before = rows.pop(jid)
+    windows.move(before, None)
+
+
+def take(windows, rows, jid):
+    before = rows[jid]
+    rows[jid] = replace(before, in_flight=before.in_flight + 1)
+    windows.move(before, rows[jid])
+
+
+def first(windows):
+    return {one.jid for one in windows.first(9)}
+
+
+def test_who_cannot_be_reached_has_no_room(windows, here):
+    counted, _ = windows
+    assert counted.room == 5
+    here.discard(ANN)
+    counted.recount(ANN)
+    assert (counted.room, first(counted)) == (2, {BOB})
+    here.add(ANN)
+    counted.recount(ANN)
+    assert (counted.room, first(counted)) == (5, {ANN, BOB})
+
+
+def test_room_is_not_left_behind_by_who_became_unreachable_before_it_ended(windows, here):
+    counted, rows = windows
+    assert counted.room == 5
+    here.discard(ANN)
+    end(counted, rows, ANN)
+    assert counted.room == 2
+
+
+def test_room_is_that_of_now_after_a_delivery(windows, here):
+    counted, rows = windows
+    assert counted.room == 5
+    take(counted, rows, ANN)
+    assert counted.room == 4
+    here.discard(BOB)
+    take(counted, rows, BOB)
+    assert counted.room == 2
+    here.add(BOB)
+    counted.recount(BOB)
+    assert counted.room == 3
+
+
+def test_of_an_address_that_does_not_subscribe_nothing_is_counted(windows):
+    counted, _ = windows
+    counted.recount("eve@x/1")
+    assert counted.room == 5

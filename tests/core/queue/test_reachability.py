@@ -1,0 +1,16 @@
+"""Whether an address can be reached has changed."""
+
+from harness.batches.facts import ANN, JOBS, window
+
+from pubqueue.core.changes import Recount
+from pubqueue.core.decision import Decision, Done
+from pubqueue.core.queue.reachability import ReachChanged, ReachFacts, reach_changed
+
+
+def test_its_window_is_counted_anew_in_each_of_its_queues():
+    facts = ReachFacts((window(ANN),))
+    assert reach_changed(ReachChanged(ANN), facts) == Decision(Done(), (Recount(JOBS, ANN),))
+
+
+def test_it_may_subscribe_to_nothing():
+    assert reach_changed(ReachChanged(ANN), ReachFacts(())) == Decision(Done())

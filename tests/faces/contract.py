@@ -1,0 +1,222 @@
+"""The contract of faces: what a queue promises holds at each of them, whichever instance a client is connected to.
+
+A class that inherits `FaceContract` has a fixture `connected`: a function that connects an account to an instance, and
+returns a `sides.Client`. Faces whose clients are connected to the instance itself inherit `ConnectionContract` too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from faces.sides import SERVICE, two_sides
+from harness.batches.facts import JOBS
+from harness.batches.queue_requests import a_queue
+from harness.patience import TIMEOUT, until
+from harness.stores.store_reader import StoreReader
+
+from pubqueue.core.decision import Refused
+from pubqueue.core.model import ItemId, NodeName, State
+from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
+
+if TYPE_CHECKING:
+    from faces.sides import Client
+
+MANY = 1000
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def make_store(request, tmp_path):
+    """How to open the one store of a test, again for each instance."""
+    if request.param == "memory":
+        return partial(MemoryStore, Memory())
+    if request.param == "sqlite":
+        return partial(SqliteStore, tmp_path / "queue.db")
+    return partial(PostgresStore, request.getfixturevalue("postgres").address)
+
+
+@pytest.fixture
+async def sides(make_store, face_of):
+    """Two instances, and the queue `jobs`."""
+    async with asyncio.timeout(TIMEOUT), two_sides(make_store, face_of) as both:
+        made = await both[0].broker.handle(a_queue(publish_model="open"))
+        assert not isinstance(made, Refused)
+        yield both
+
+
+async def stored(side, name, node=JOBS):
+    """Return the item as it is in the store, or None."""
+    return await side.store.read(lambda tx: StoreReader(tx).item(NodeName(node), ItemId(name)))
+
+
+async def collect(client: Client, count: int) -> list[str]:
+    """Work: retract so many items as they come, and return their ids."""
+    done = []
+    for _ in range(count):
+        done.append(await client.item())
+        assert await client.retract("jobs", done[-1]) == ""
+    return done
+
+
+class FaceContract:
+    """What holds for every face."""
+
+    async def test_an_item_is_delivered_and_retracted(self, sides, connected):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        assert await bee.subscribe("jobs", 1) == ""
+        assert await etl.publish("jobs", "a") == ""
+        assert await collect(bee, 1) == ["a"]
+        assert await stored(one, "a") is None
+
+    async def test_no_more_than_the_window_is_in_flight(self, sides, connected):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        await bee.subscribe("jobs", 2)
+        for name in "abc":
+            assert await etl.publish("jobs", name) == ""
+        assert [await bee.item(), await bee.item()] == ["a", "b"]
+        assert (await stored(one, "c")).state is State.QUEUED
+        assert bee.items() == []
+        assert await bee.retract("jobs", "a") == ""
+        assert await bee.item() == "c"
+
+    async def test_a_refusal_is_answered(self, sides, connected):
+        one, _ = sides
+        etl = await connected(one, "etl")
+        assert await etl.publish("nowhere", "a") != ""
+        assert await etl.retract("jobs", "nothing") != ""
+        assert await etl.publish("jobs", "a") == "", "and costs nothing else"
+
+    async def test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other(
+        self, sides, connected
+    ):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(other, "bee")
+        assert await bee.subscribe("jobs", 50) == ""
+        working = asyncio.create_task(collect(bee, MANY))
+        for number in range(MANY):
+            assert await etl.publish("jobs", f"{number}") == ""
+        assert sorted(map(int, await working)) == list(range(MANY))
+
+    async def test_workers_at_both_instances_share_a_queue(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        workers = [await connected(side, "bee") for side in sides]
+        for worker in workers:
+            assert await worker.subscribe("jobs", 3) == ""
+        names = [f"{number}" for number in range(60)]
+        done: list[str] = []
+
+        async def work(worker):
+            while True:
+                done.extend(await collect(worker, 1))
+
+        working = [asyncio.create_task(work(worker)) for worker in workers]
+        for name in names:
+            await etl.publish("jobs", name)
+        await until(lambda: len(done) >= len(names))
+        for task in working:
+            task.cancel()
+        assert sorted(done) == sorted(names), "each once"
+
+    async def test_what_a_client_leaves_behind_goes_to_another_at_any_instance(
+        self, sides, connected
+    ):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        await bee.subscribe("jobs", 1)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        await bee.leave()
+        second = await connected(other, "ann")
+        await second.subscribe("jobs", 1)
+        assert await collect(second, 1) == ["a"]
+
+
+class ConnectionContract(FaceContract):
+    """What holds in addition where clients are connected to the instance itself."""
+
+    async def test_nothing_is_locked_to_who_is_connected_elsewhere(self, sides, connected):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(other, "bee")
+        await bee.subscribe("jobs", 1)
+        other.face.go_down()
+        await etl.publish("jobs", "a")
+        await one.broker.settled()
+        waits = await stored(one, "a")
+        assert (waits.state, waits.acquired) == (State.QUEUED, 0)
+        other.face.go_up()
+        assert await bee.item() == "a"
+
+    async def test_a_client_that_does_not_read_stops_nobody_and_gets_it_when_it_does(
+        self, sides, connected
+    ):
+        one, _ = sides
+        etl = await connected(one, "etl")
+        slow, bee = await connected(one, "slow"), await connected(one, "bee")
+        await slow.subscribe("jobs", 1)
+        slow.stop_reading()
+        await bee.subscribe("jobs", 1)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        await etl.publish("jobs", "b")
+        await one.broker.settled()
+        assert (await stored(one, "b")).state is State.QUEUED
+        slow.read_on()
+        assert await slow.item() == "b"
+
+    @pytest.mark.parametrize("how", ["closed", "broken"])
+    async def test_a_connection_that_breaks_is_a_failure_and_one_that_is_closed_is_none(
+        self, sides, connected, how
+    ):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        await bee.subscribe("jobs", 1)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        await (bee.leave() if how == "closed" else bee.breaks())
+        await one.broker.settled()
+        back = await stored(one, "a")
+        assert (back.holder, back.failed) == (None, int(how == "broken"))
+
+    async def test_what_the_clients_of_an_instance_that_died_held_is_released(
+        self, sides, connected
+    ):
+        one, other = sides
+        etl = await connected(one, "etl")
+        for name in ("bee", "ann"):
+            client = await connected(other, name)
+            await client.subscribe("jobs", 5)
+            await etl.publish("jobs", name)
+            assert await client.item() == name
+        await other.kill()
+        second = await connected(one, "eva")
+        await second.subscribe("jobs", 5)
+        assert sorted([await second.item(), await second.item()]) == ["ann", "bee"]
+        assert [(await stored(one, name)).failed for name in ("ann", "bee")] == [0, 0]
+
+    async def test_an_instance_that_begins_ends_what_was_left_under_its_number(
+        self, sides, connected, make_store, face_of
+    ):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        await bee.subscribe("jobs", 5)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        for side in (other, one):
+            await side.kill()
+        async with two_sides(make_store, face_of) as (again, _):
+            assert again.broker.instance.number == 0
+            second = await connected(again, "eva")
+            await second.subscribe("jobs", 1)
+            assert await collect(second, 1) == ["a"]
+
+    async def test_an_address_has_its_instance(self, sides, connected):
+        for number, side in enumerate(sides):
+            client = await connected(side, "bee")
+            assert client.address.startswith(f"bee@{SERVICE}/")
+            assert f".{number}." in client.address

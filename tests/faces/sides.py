@@ -1,0 +1,115 @@
+"""Instances on one store, in one process: each with a face of the kind that is tested, and clients of that face."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pubqueue.app.broker import Broker
+from pubqueue.app.tasks.connections import free_connections
+from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.core.model import Jid, Principal
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.faces.xmpp.xml.payload import fingerprint, same
+from pubqueue.wiring import now
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from pubqueue.app.store.ports import Store
+
+SERVICE = Jid("queue.localhost")
+
+
+class Client(Protocol):
+    """What a client can do at any face. Items and nodes go by their names."""
+
+    async def publish(self, node: str, item: str) -> str:
+        """Publish an item; return "" or what the face says of a refusal."""
+
+    async def subscribe(self, node: str, window: int) -> str:
+        """Work for a queue, with so many items in flight; return as `publish`."""
+
+    async def retract(self, node: str, item: str) -> str:
+        """Report that an item is done; return as `publish`."""
+
+    async def item(self) -> str:
+        """Return the next item that is delivered, once it is there."""
+
+    def items(self) -> list[str]:
+        """Return what was delivered and not looked at yet."""
+
+    async def leave(self) -> None:
+        """Go away, as a client does that knows how to."""
+
+
+class Side:
+    """An instance. `begin` and `kill` are its start and its sudden end."""
+
+    def __init__(self, store: Store, face_of: Callable[[Broker], Any]) -> None:
+        self.store, self._face_of = store, face_of
+        self._tasks = OtherProcesses(store), Reaper(clock=now)
+
+    async def begin(self) -> None:
+        """Serve, as the wiring does it."""
+        await self.store.open()
+        others, reaper = self._tasks
+        self.broker = Broker(
+            self.store,
+            clock=now,
+            policy=CreationPolicy.ANYONE,
+            same_payload=same,
+            fingerprint=fingerprint,
+            on_moment=reaper.on_moment,
+            service=Principal(SERVICE, admin=True),
+            instance=await self.store.instances.enter(),
+        )
+        self.face = self._face_of(self.broker)
+        others.start(self.broker)
+        self.broker.start()
+        reaper.start(self.broker)
+        await free_connections(self.broker, self.store, self.broker.instance.number)
+        self._serving = asyncio.create_task(self.face.run())
+
+    async def end(self) -> None:
+        """Stop in order."""
+        others, reaper = self._tasks
+        await self.face.stop()
+        await self._end_serving()
+        await others.stop()
+        await reaper.stop()
+        await self.broker.stop()
+        await self.broker.undelivered.note_all_delivered()
+        await self.store.close()
+
+    async def kill(self) -> None:
+        """End as by kill -9: nothing is said any more, to no client and not to the store."""
+        await self.store.close()
+        others, reaper = self._tasks
+        self.broker.task.cancel()
+        await self._end_serving()
+        await asyncio.gather(others.stop(), reaper.stop(), return_exceptions=True)
+
+    async def _end_serving(self) -> None:
+        self._serving.cancel()
+        await asyncio.gather(self._serving, return_exceptions=True)
+
+
+@asynccontextmanager
+async def two_sides(
+    make_store: Callable[[], Store], face_of: Callable[[Broker], Any]
+) -> AsyncIterator[tuple[Side, Side]]:
+    """Two instances on one store, which serve."""
+    sides = Side(make_store(), face_of), Side(make_store(), face_of)
+    async with AsyncExitStack() as ends:
+        for side in sides:
+            await side.begin()
+            ends.push_async_callback(_end, side)
+        yield sides
+
+
+async def _end(side: Side) -> None:
+    if not side.broker.task.done():
+        await side.end()

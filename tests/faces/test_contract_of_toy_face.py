@@ -1,0 +1,132 @@
+"""The contract, of the toy face; and how soon it holds, on virtual time."""
+
+import asyncio
+from functools import partial
+
+import pytest
+from faces.contract import ConnectionContract, collect, make_store, sides
+from faces.sides import SERVICE, two_sides
+from harness.batches.queue_requests import a_queue
+from harness.batches.toy_face import LineFace
+from simulate import virtual_time
+
+from pubqueue.core.queue.expire import Departure
+from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
+
+__all__ = ["make_store", "sides"]
+
+
+class LineClient:
+    """A client of lines."""
+
+    def __init__(self, face, name):
+        self._face = face
+        self._line = face.connect(name)
+        self._delivered = asyncio.Queue()
+        self._answers = asyncio.Queue()
+        self._line.on_words = self._take
+        self.address = self._line.address
+
+    def _take(self, words):
+        verb, *rest = words.split(" ")
+        if verb == "ITEM":
+            self._delivered.put_nowait(rest[1])
+        elif verb in {"OK", "NO"}:
+            self._answers.put_nowait("" if verb == "OK" else rest[0])
+
+    async def _ask(self, words):
+        self._line.say(words)
+        return await self._answers.get()
+
+    async def publish(self, node, item):
+        return await self._ask(f"PUT {node} {item} text")
+
+    async def subscribe(self, node, window):
+        return await self._ask(f"TAKE {node} {window}")
+
+    async def retract(self, node, item):
+        return await self._ask(f"DONE {node} {item}")
+
+    async def item(self):
+        return await self._delivered.get()
+
+    def items(self):
+        return [self._delivered.get_nowait() for _ in range(self._delivered.qsize())]
+
+    async def leave(self):
+        self._face.hang_up(self._line)
+
+    async def breaks(self):
+        self._face.hang_up(self._line, Departure.LOST)
+
+    def stop_reading(self):
+        self._face.fill(self._line, full=True)
+
+    def read_on(self):
+        self._face.fill(self._line, full=False)
+
+
+def a_face(broker):
+    return LineFace(broker, service=SERVICE)
+
+
+async def connect(side, name):
+    return LineClient(side.face, name)
+
+
+class TestLines(ConnectionContract):
+    @pytest.fixture
+    def face_of(self):
+        return a_face
+
+    @pytest.fixture
+    def connected(self):
+        return connect
+
+
+def on_two_sides(main):
+    """Run it with two instances on a memory, on virtual time."""
+
+    async def all_of_it():
+        async with two_sides(partial(MemoryStore, Memory()), a_face) as (one, other):
+            await one.broker.handle(a_queue(publish_model="open"))
+            return await main(one, other)
+
+    return virtual_time.run(all_of_it())
+
+
+def test_a_publish_is_with_a_client_of_the_other_instance_within_a_second():
+    async def main(one, other):
+        loop = asyncio.get_running_loop()
+        etl, bee = await connect(one, "etl"), await connect(other, "bee")
+        await bee.subscribe("jobs", 1)
+        took = []
+        for number in range(1000):
+            await asyncio.sleep(0.013)
+            began = loop.time()
+            assert await etl.publish("jobs", f"{number}") == ""
+            assert await collect(bee, 1) == [f"{number}"]
+            took.append(loop.time() - began)
+        return max(took)
+
+    assert 0 < on_two_sides(main) < 1
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 0.9])
+def test_what_a_dead_instance_held_is_with_another_client_within_five_seconds(moment):
+    async def main(one, other):
+        loop = asyncio.get_running_loop()
+        etl, bee, ann = [
+            await connect(*who) for who in ((one, "etl"), (other, "bee"), (one, "ann"))
+        ]
+        await bee.subscribe("jobs", 1)
+        await asyncio.sleep(10 + moment)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        await ann.subscribe("jobs", 1)
+        began = loop.time()
+        await other.kill()
+        assert await ann.item() == "a"
+        return loop.time() - began
+
+    assert on_two_sides(main) < 5

@@ -1,0 +1,108 @@
+"""The contract of faces, of the XMPP face: two instances behind a server each, and a network that connects the servers."""
+
+import asyncio
+import itertools
+from contextlib import AsyncExitStack
+
+import pytest
+from faces.contract import FaceContract, make_store, sides
+from faces.sides import SERVICE
+from harness.clients.crowd import JOB, OPTIONS, PUBSUB
+from harness.servers.stub_server import StubServer
+
+from pubqueue.app.principals import Principals
+from pubqueue.faces.xmpp import XmppFace
+
+__all__ = ["make_store", "sides"]
+
+
+class XmppClient:
+    """A client of one of the servers; what either instance sends to its JID comes to it."""
+
+    def __init__(self, server, jid):
+        self._server, self.address = server, jid
+        self._numbers = itertools.count(1)
+        self._answers = asyncio.Queue()
+        self._delivered = asyncio.Queue()
+
+    def take(self, stanza):
+        if stanza.tag.endswith("}iq"):
+            error = stanza.find("{*}error")
+            self._answers.put_nowait("" if error is None else error[0].tag.partition("}")[2])
+        for item in stanza.iterfind(f"{{{PUBSUB}#event}}event/{{*}}items/{{*}}item"):
+            self._delivered.put_nowait(item.get("id"))
+
+    async def _ask(self, inner):
+        head = f"<iq type='set' id='c{next(self._numbers)}' from='{self.address}' to='{SERVICE}'>"
+        await self._server.send(f"{head}<pubsub xmlns='{PUBSUB}'>{inner}</pubsub></iq>")
+        return await self._answers.get()
+
+    async def publish(self, node, item):
+        return await self._ask(f"<publish node='{node}'><item id='{item}'>{JOB}</item></publish>")
+
+    async def subscribe(self, node, window):
+        presence = f"<presence from='{self.address}' to='{SERVICE}'/>"
+        await self._server.send(presence)
+        inner = f"<subscribe node='{node}' jid='{self.address}'/>"
+        return await self._ask(inner + OPTIONS.format(window))
+
+    async def retract(self, node, item):
+        return await self._ask(f"<retract node='{node}'><item id='{item}'/></retract>")
+
+    async def item(self):
+        return await self._delivered.get()
+
+    def items(self):
+        return [self._delivered.get_nowait() for _ in range(self._delivered.qsize())]
+
+    async def leave(self):
+        head = f"<presence type='unavailable' from='{self.address}'"
+        await self._server.send(f"{head} to='{SERVICE}'/>")
+
+
+class Network:
+    """Two servers with what is between them."""
+
+    def __init__(self, servers):
+        self._servers = servers
+        self._clients = {}
+        self._count = itertools.count(1)
+        for server in servers:
+            server.on_stanza = self._take
+
+    def _take(self, stanza):
+        if client := self._clients.get(stanza.tree.get("to")):
+            client.take(stanza.tree)
+
+    async def connect(self, side, name):
+        server = self._servers[side.broker.instance.number]
+        await server.connected()
+        jid = f"{name}@localhost/{next(self._count)}"
+        client = self._clients[jid] = XmppClient(server, jid)
+        return client
+
+    def face_of(self, broker):
+        server = self._servers[broker.instance.number]
+        return XmppFace(
+            broker,
+            jid=SERVICE,
+            secret=server.secret,
+            server=(server.host, server.port),
+            principals=Principals(admins=[], home="localhost"),
+        )
+
+
+@pytest.fixture
+async def network():
+    async with AsyncExitStack() as servers:
+        yield Network([await servers.enter_async_context(StubServer()) for _ in range(2)])
+
+
+class TestXmpp(FaceContract):
+    @pytest.fixture
+    def face_of(self, network):
+        return network.face_of
+
+    @pytest.fixture
+    def connected(self, network):
+        return network.connect
