@@ -20,6 +20,7 @@ SLEEPS = {
     "faults_run/run.py": 1,
     # virtual time, which a sleep lets pass
     "app/test_other_processes.py": 1,
+    "faces/test_contract_of_toy_face.py": 2,
     "simulate/client.py": 2,
     "simulate/network.py": 1,
     "simulate/owner.py": 1,

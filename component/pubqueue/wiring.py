@@ -23,7 +23,6 @@ from pubqueue.app.watch.watching import Phase
 from pubqueue.config.nodes import Comparison, bring_nodes
 from pubqueue.config.reloading import trim_of
 from pubqueue.config.schedules import Preview, bring_schedules, read_all
-from pubqueue.config.settings import ConfigError
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.summaries import About
 from pubqueue.faces.xmpp import XmppFace
@@ -97,19 +96,9 @@ An address belongs to the first face that claims it. The one of XMPP claims all,
 
 
 def faces_of(broker: Broker, settings: Settings, on_ready: Callable[[], None]) -> list[Face]:
-    """Return the faces that are configured.
-
-    Raises:
-        ConfigError: none is.
-
-    """
+    """Return the faces that are configured."""
     made = [make(broker, settings, on_ready) for make in FACES.values()]
-    if not (faces := [face for face in made if face is not None]):
-        raise ConfigError(
-            "nothing is served: `server` is empty, and no other protocol is configured",
-            key="server",
-        )
-    return faces
+    return [face for face in made if face is not None]
 
 
 @asynccontextmanager

@@ -251,9 +251,10 @@ def test_names_are_normalised_as_the_server_will():
             (f"jid = {jid!r}\nsecret = 'a'", "jid must be a domain")
             for jid in ("", " ", "a@b", "a/b", "a b", "." * 300)
         ),
+        ("jid = 'q'\nserver = ''", "nothing is served"),
         *(
             (f"jid = 'q'\nsecret = 'a'\nserver = {server!r}", "server must be host:port")
-            for server in ("", "host", ":5347", "host:", "host:0", "host:65536", "host:x", "h:٣")
+            for server in ("host", ":5347", "host:", "host:0", "host:65536", "host:x", "h:٣")
         ),
         *(
             (f"jid = 'q'\nsecret = 'a'\nstore = {store!r}", "store must be sqlite:///")

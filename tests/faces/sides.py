@@ -86,11 +86,11 @@ class Side:
 
     async def kill(self) -> None:
         """End as by kill -9: nothing is said any more, to no client and not to the store."""
-        await self.store.close()
         others, reaper = self._tasks
         self.broker.task.cancel()
         await self._end_serving()
         await asyncio.gather(others.stop(), reaper.stop(), return_exceptions=True)
+        await self.store.close()  # it does not leave: its number is found as that of a dead one
 
     async def _end_serving(self) -> None:
         self._serving.cancel()

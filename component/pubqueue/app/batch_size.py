@@ -16,11 +16,11 @@ from pubqueue.app.store.rows import HELD
 from pubqueue.core.addresses import account_of
 from pubqueue.core.limits.request_sizes import size_of
 from pubqueue.core.nodes.large_audience import NotifyFormer
+from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.queue.expire import Arrive, FreeLeft, Leave
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
 from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.reachability import ReachChanged
 from pubqueue.core.queue.settle import Settle
 from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
 from pubqueue.core.transactions.moving import MoveWinners

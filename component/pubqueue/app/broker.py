@@ -40,9 +40,9 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.model import Millis, digest
 from pubqueue.core.nodes.access import AutoCreation
+from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
 from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.core.queue.expire import Arrive, Leave
-from pubqueue.core.queue.reachability import ReachChanged
 from pubqueue.core.reading.summaries import UNKNOWN
 from pubqueue.core.transactions.model import DEFAULTS
 

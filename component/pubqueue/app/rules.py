@@ -15,7 +15,13 @@ from pubqueue.core.decision import Decision
 from pubqueue.core.nodes import account, declare, manage
 from pubqueue.core.nodes import large_audience as crowds
 from pubqueue.core.nodes import trimming as trims
-from pubqueue.core.nodes.subscriptions import pending, review, subscribe, subscribers
+from pubqueue.core.nodes.subscriptions import (
+    pending,
+    reachability,
+    review,
+    subscribe,
+    subscribers,
+)
 from pubqueue.core.queue import (
     cancel,
     clock_recovery,
@@ -23,7 +29,6 @@ from pubqueue.core.queue import (
     force_unlock,
     publication,
     publish,
-    reachability,
     redrive,
     resend,
     settle,

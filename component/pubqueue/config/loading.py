@@ -119,8 +119,11 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _check(settings: Settings) -> None:
     """Check what the types do not, before anything starts."""
-    if settings.server:
-        settings.address()
+    if not settings.server:
+        raise ConfigError(
+            "nothing is served: server is empty, and no other protocol is configured", key="server"
+        )
+    settings.address()
     settings.http_address()
     _check_tokens(settings)
     settings.make_store()

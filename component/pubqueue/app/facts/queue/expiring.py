@@ -19,6 +19,7 @@ from pubqueue.app.working_set.sequences import delivered_mark
 from pubqueue.core.addresses import account_of
 from pubqueue.core.lifecycle import exhausted
 from pubqueue.core.model import Jid, Millis, State
+from pubqueue.core.nodes.subscriptions.reachability import ReachFacts
 from pubqueue.core.queue.clock_recovery import RecoverFacts
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
@@ -33,7 +34,6 @@ from pubqueue.core.queue.expire import (
     of_version,
 )
 from pubqueue.core.queue.give_back import Case
-from pubqueue.core.queue.reachability import ReachFacts
 from pubqueue.core.queue.resend import LOOKED_AT, MAX_BYTES, ResendFacts, is_undelivered
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Item, Node, Subscription
+    from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
     from pubqueue.core.queue.clock_recovery import Recover
     from pubqueue.core.queue.expire import (
         Arrive,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
         Leave,
         ListOverdue,
     )
-    from pubqueue.core.queue.reachability import ReachChanged
     from pubqueue.core.queue.resend import Resend
 
 AT_ONCE: Final = 500

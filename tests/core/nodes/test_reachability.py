@@ -4,7 +4,7 @@ from harness.batches.facts import ANN, JOBS, window
 
 from pubqueue.core.changes import Recount
 from pubqueue.core.decision import Decision, Done
-from pubqueue.core.queue.reachability import ReachChanged, ReachFacts, reach_changed
+from pubqueue.core.nodes.subscriptions.reachability import ReachChanged, ReachFacts, reach_changed
 
 
 def test_its_window_is_counted_anew_in_each_of_its_queues():
