@@ -100,7 +100,7 @@ KINDS: Final = (
         "Items per minute",
         (
             Series("published", lambda sample: sample.published),
-            Series("handed out", lambda sample: sample.delivered),
+            Series("delivered", lambda sample: sample.delivered),
             Series("done", lambda sample: sample.completed),
             Series("failed", lambda sample: sample.failed),
         ),

@@ -73,7 +73,7 @@ OFF: Final = (
     " each a file with a token in its first line.\n"
 )
 
-NOBODYS: Final = "Nothing here has such a name."
+NOBODYS: Final = "No queue or item has this name."
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -169,7 +169,7 @@ class Site:
         response: web.StreamResponse
         try:
             if request.method == "POST" and not is_from_here(request):
-                response = self._sorry(request, 403, "This form has come from another page.")
+                response = self._sorry(request, 403, "This form was sent from another page.")
             elif any(map(_is_nobodys, request.query.values())):
                 response = self._sorry(request, 400, NOBODYS)
             else:
@@ -299,7 +299,7 @@ class Site:
     def _slowed(self, request: web.Request, to: str, wait: float) -> web.Response:
         """Refuse to look at a token: there were too many wrong ones."""
         seconds = int(wait) + 1
-        why = f"There were too many wrong tokens from where you are. Try again in {seconds} s."
+        why = f"There were too many wrong tokens from your address. Try again in {seconds} s."
         response = self._at_login(request, to, why)
         response.set_status(429)
         response.headers["Retry-After"] = str(seconds)
@@ -317,7 +317,7 @@ class Site:
         form = await request.post()
         if not views.same(str(form.get("form", "")), session.form):
             raise web.HTTPForbidden(
-                reason="This form is not yours, or too old. Go back and try again."
+                reason="This form has expired or belongs to another login. Go back and try again."
             )
         if any(_is_nobodys(str(value)) for value in form.values()):
             raise web.HTTPBadRequest(reason=NOBODYS)
@@ -332,7 +332,7 @@ class Site:
         try:
             order, after = Sort(sort), place_from(request.query.get("after", ""))
         except ValueError as odd:  # an order, or a place, that nobody was given
-            raise web.HTTPBadRequest(reason="There is no such order, or place in it.") from odd
+            raise web.HTTPBadRequest(reason="There is no such sort order, or no such position in it.") from odd
         found = await views.overview(self.ask, self._by, wanted, order, after, plain=plain)
         title = "Plain nodes" if plain else "Queues"
         return self._shown(request, "queues.html", session, title=title, wanted=wanted, page=found)
@@ -362,7 +362,7 @@ class Site:
     async def _reasons(self, request: web.Request, session: Login) -> web.StreamResponse:
         node = _node(request)
         page = await views.reasons(self.ask, self._by, node, request.query.get("after", ""))
-        title = f"Reasons of deaths in {node}"
+        title = f"Reasons of dead items in {node}"
         words = {"title": title, "page": page, "of_reason": OF_REASON}
         return self._shown(request, "reasons.html", session, **words)
 
@@ -413,7 +413,7 @@ def _meant(
 ) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
     """Return what is to be done to what, and of what reason; refuses who may only look, and what cannot be meant."""
     if not session.may_change:
-        raise web.HTTPForbidden(reason="With this token you may look, and change nothing.")
+        raise web.HTTPForbidden(reason="This token is read-only.")
     action = ACTIONS.get(name)
     if action is None:
         raise web.HTTPBadRequest(reason="There is no such action.")
@@ -426,7 +426,7 @@ def _meant(
             raise web.HTTPBadRequest(reason="Choose a reason.")
         return action, node, (), reason
     if not 0 < len(ids) <= MAX_CHOSEN:
-        raise web.HTTPBadRequest(reason=f"Choose an item at least, and {MAX_CHOSEN} at most.")
+        raise web.HTTPBadRequest(reason=f"Choose 1 to {MAX_CHOSEN} items.")
     return action, node, ids, ""
 
 
