@@ -332,7 +332,9 @@ class Site:
         try:
             order, after = Sort(sort), place_from(request.query.get("after", ""))
         except ValueError as odd:  # an order, or a place, that nobody was given
-            raise web.HTTPBadRequest(reason="There is no such sort order, or no such position in it.") from odd
+            raise web.HTTPBadRequest(
+                reason="There is no such sort order, or no such position in it."
+            ) from odd
         found = await views.overview(self.ask, self._by, wanted, order, after, plain=plain)
         title = "Plain nodes" if plain else "Queues"
         return self._shown(request, "queues.html", session, title=title, wanted=wanted, page=found)
