@@ -47,7 +47,7 @@ async def test_one_item_with_all_that_goes_beside_it(operator):
     item = await peeked(operator, "i1")
     assert (item["state"], item["priority"]) == ("delayed", 7)
     assert item["headers"] == ["kind: greeting"]
-    assert '{"name":"world"}' in item["payload"].replace("&quot;", '"')
+    assert item["payload"] == '{\n  "name": "world"\n}'
     again = await operator.rows("publish", "jobs", '{"name": "world"}', *words)
     assert again == [{"done": "publish", "node": "jobs", "id": "i1", "duplicate": True}]
     assert len(await operator.rows("items", "jobs")) == 1
@@ -57,6 +57,39 @@ async def test_an_element_from_a_file(operator, tmp_path):
     (tmp_path / "job.xml").write_text("<job xmlns='urn:example:job'>one</job>\n")
     await operator.does("publish", "jobs", f"@{tmp_path}/job.xml", "--id", "x")
     assert "urn:example:job" in (await peeked(operator, "x"))["payload"]
+
+
+async def test_any_file_with_its_content_type(operator, tmp_path):
+    (tmp_path / "picture").write_bytes(b"\x89PNG\r\n\x1b[2J")
+    await operator.does(
+        "publish", "jobs", f"@{tmp_path}/picture", "--id", "p", "--type", "image/png"
+    )
+    assert (await peeked(operator, "p"))["payload"] == (
+        "000000  89 50 4e 47 0d 0a 1b 5b 32 4a" + " " * 20 + ".PNG...[2J"
+    )
+    await operator.does("publish", "jobs", "a<b", "--id", "t", "--type", "text/plain")
+    assert (await peeked(operator, "t"))["payload"] == "a<b"
+    assert "of image/png, in hexadecimal" in await operator.does("peek", "jobs", "p")
+
+
+async def test_what_cannot_be_published_with_a_type_is_one_sentence(operator, tmp_path):
+    (tmp_path / "large").write_bytes(bytes(300_000))
+    for words, said in (
+        ((f"@{tmp_path}/none", "--type", "a/b"), "cannot be read: No such file"),
+        ((f"@{tmp_path}/large", "--type", "a/b"), "more than 261120 bytes"),
+        (("a", "--type", "a\x01b"), "the content type has the character U+0001"),
+    ):
+        answered = await operator.says("publish", "jobs", *words)
+        assert answered.code == 2
+        assert said in answered.err
+
+
+async def test_lines_of_a_type_are_texts(operator):
+    code, _, _ = await piped(
+        operator, "a;1\nb;2\n", "--lines", "--id-prefix", "l", "--type", "text/csv"
+    )
+    assert code == 0
+    assert [(await peeked(operator, name))["payload"] for name in ("l1", "l2")] == ["a;1", "b;2"]
 
 
 async def piped(operator, text, *words):

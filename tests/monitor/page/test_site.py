@@ -22,6 +22,7 @@ from pubqueue.monitor.page.attempts import FREE
 from pubqueue.monitor.page.logins import Tokens
 from pubqueue.monitor.page.places import address_of
 from pubqueue.monitor.page.site import HEADERS, OFF
+from pubqueue_xeps.wire.payloads.wrapper import wrap
 
 
 class Visitor:
@@ -275,6 +276,25 @@ async def test_who_may_look_can_change_nothing(service, visitor):
     form = {"action": "purge", "node": "jobs", "form": await visitor.form()}
     assert (await visitor.post("/ui/do", form))[0] == 403
     assert (await service.do(Peek(SERVICE, JOBS, ItemId("a"))))[0].item.id == "a"
+
+
+async def test_text_and_bytes_are_shown_and_never_break_the_page(service, visitor):
+    nasty = b"</div><script>alert(1)</script>\x1b[2J"
+    await service.do(
+        a_queue(),
+        publishes("text", payload=wrap(nasty[:-4], 'text/plain; a="<b>"').xml),
+        publishes("bytes", payload=wrap(nasty, "image/png").xml),
+    )
+    await visitor.log_in(CHANGE)
+    for name, part in (
+        ("text", "&lt;/div&gt;&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("text", "31 bytes of text/plain; a=&#34;&lt;b&gt;&#34;"),
+        ("bytes", "000000  3c 2f 64 69 76 3e 3c 73 63 72 69 70 74 3e 61 6c  &lt;/div&gt;"),
+        ("bytes", "35 bytes of image/png, in hexadecimal."),
+    ):
+        _, _, text = await visitor.get(f"/ui/item?node=jobs&id={name}")
+        assert part in text
+        assert "<script>alert" not in text
 
 
 async def test_payloads_are_for_who_may_change_things(service, visitor):

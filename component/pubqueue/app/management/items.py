@@ -17,6 +17,7 @@ from pubqueue.app.management.model import (
     UnfitError,
 )
 from pubqueue.app.management.nodes import node_of
+from pubqueue.app.management.pretty import shown
 from pubqueue.app.management.words import count
 from pubqueue.core.limits.request_sizes import MAX_NAMED
 from pubqueue.core.model import ItemId, NodeName, State
@@ -199,9 +200,9 @@ EVENTS: Final = Operation(
 
 
 def _peeked(reply: Peeked, _given: Given) -> Answer:
+    read = shown(reply.payload, reply.item.headers, SHOWN)
     note = f"{count(len(reply.payload), 'byte')} of payload."
-    text = reply.payload[:SHOWN].decode("utf-8", "replace")
-    return Answer(note, ((*_facts(reply.item), len(reply.payload), text),))
+    return Answer(note, ((*_facts(reply.item), len(reply.payload), read.words or None, read.text),))
 
 
 def _facts(item: Item) -> Row:
@@ -248,6 +249,7 @@ PEEK: Final = Operation(
         Column("expires", "Dead after", Cell.MOMENT),
         Column("headers", "Headers", Cell.NAMES),
         Column("size", "Bytes", Cell.COUNT, more=True),
+        Column("content", "Content"),
         Column("payload", "Payload"),
     ),
     lambda by, given: Peek(by, node_of(given), ItemId(given.one("item"))),

@@ -177,7 +177,8 @@ def workers(
 def peek(url: str | None, node: str, item: str, *, as_json: bool) -> None:
     """Show an item, its last error and its payload.
 
-    This does not lock or change the item. Up to 48 KiB of the payload are shown.
+    This does not lock or change the item. Up to 48 KiB of the payload are shown: JSON on several lines, text as text,
+    and the beginning of bytes in hexadecimal.
     """
 
     async def work(link: Link) -> None:

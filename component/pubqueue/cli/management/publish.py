@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from pubqueue.app.management.words import count
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering
+from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
 from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.wire.published import NewItem, Published
@@ -105,6 +107,12 @@ def headers_of(lines: Iterable[str]) -> dict[str, str] | None:
     help="A header, delivered with the payload; repeatable.",
 )
 @click.option("--group", help="The item's group.")
+@click.option(
+    "--type",
+    "type_",
+    metavar="TYPE",
+    help="The content type, such as image/png: the payload is sent as it is, whatever it contains.",
+)
 @answering
 def publish(
     url: str | None,
@@ -119,11 +127,13 @@ def publish(
     ttl: float | None,
     headers: tuple[str, ...],
     group: str | None,
+    type_: str | None,
     as_json: bool,
 ) -> None:
     """Publish to a node.
 
-    The payload is JSON or an XML element: an argument, the contents of a @FILE, or standard input (-). The command
+    The payload is an argument, the contents of a @FILE, or standard input (-). It is JSON or an XML element, or with
+    --type any text or bytes. The command
     ends once the service has it on disk. With --lines and --id-prefix you can publish a file again after any
     error: existing items stay as they are.
     """
@@ -138,20 +148,25 @@ def publish(
     except ValueError as problem:
         stop(ASKED_WRONGLY, problem)
 
-    def item(text: str, name: str | None) -> NewItem:
+    def item(given: str | bytes, name: str | None) -> NewItem:
         return NewItem(
-            payload=payload_of(text),
+            payload=payload_of(given) if isinstance(given, str) and type_ is None else given,
             id=name,
             priority=priority,
             delay=delay,
             ttl=ttl,
             headers=beside,
             group=group,
+            type=type_,
         )
 
     def item_of_line(number: int, line: str) -> NewItem:
-        return item(line, None if id_prefix is None else f"{id_prefix}{number}")
+        text = line if type_ is None else line.removesuffix("\n")
+        return item(text, None if id_prefix is None else f"{id_prefix}{number}")
 
+    if type_ is not None and not lines:
+        _publish_one(url, node, item(_bytes(payload), name), as_json=as_json)
+        return
     with _source(payload) as source:
         if lines:
             _publish_all(url, node, source, item_of_line, as_json=as_json)
@@ -177,6 +192,26 @@ def _source(payload: str) -> Iterator[Iterable[str]]:
             stop(ASKED_WRONGLY, f"{payload[1:]} cannot be read: {why}")
     else:
         yield payload.splitlines(keepends=True)
+
+
+def _bytes(payload: str) -> bytes:
+    """Return the payload as it is; a file that cannot be read, or is larger than any request, is one sentence."""
+    most = MAX_REQUEST_BYTES
+    try:
+        if payload == "-":
+            body = sys.stdin.buffer.read(most + 1)
+        elif payload.startswith("@"):
+            with Path(payload[1:]).open("rb") as file:
+                body = file.read(most + 1)
+        else:
+            body = os.fsencode(payload)
+    except OSError as problem:
+        stop(ASKED_WRONGLY, f"{payload[1:]} cannot be read: {problem.strerror}")
+    if len(body) > most:
+        stop(
+            ASKED_WRONGLY, f"the payload has more than {most} bytes, and servers take no larger one"
+        )
+    return body
 
 
 def _publish_one(url: str | None, node: str, new: NewItem, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.app.management.overview import place_in_words
-from pubqueue.app.management.pretty import readable
+from pubqueue.app.management.pretty import Shown, shown
 from pubqueue.core.decision import Described
 from pubqueue.core.model import Item, Jid, Millis, NodeName, State
 from pubqueue.core.nodes.manage import Describe
@@ -51,7 +51,7 @@ SEARCHES: Final = 10
 """Parts of a search that one view waits for; then the page offers to go on."""
 
 SHOWN: Final = 4_000
-"""Bytes of a payload that are shown; of JSON, characters."""
+"""Characters of a payload that are shown."""
 
 STATES: Final = (
     ("", "All items"),
@@ -148,14 +148,12 @@ class Reasons(Struct, frozen=True):
 
 
 class OneItem(Struct, frozen=True):
-    """An item, with the beginning of its payload if that may be seen; `json`: the JSON in it, on several lines."""
+    """An item, with the beginning of its payload if that may be seen."""
 
     node: NodeName
     item: Item
     size: int
-    text: str | None
-    cut: bool
-    json: bool
+    shown: Shown | None
     queueing: bool
 
 
@@ -299,14 +297,6 @@ async def item(ask: Ask, by: Principal, name: NodeName, which: ItemId, *, payloa
     """Return one item; the beginning of its payload only if that may be seen."""
     reply = await ask(Peek(by, name, which))
     assert isinstance(reply, Peeked)
-    text, cut, json = _shown(reply.payload) if payload else (None, False, False)
+    read = shown(reply.payload, reply.item.headers, SHOWN) if payload else None
     queueing = await _is_queue(ask, by, name)
-    return OneItem(name, reply.item, len(reply.payload), text, cut, json, queueing)
-
-
-def _shown(payload: bytes) -> tuple[str, bool, bool]:
-    """Return what is shown of a payload, whether it is cut, and whether it is JSON."""
-    json = readable(payload)
-    if json is not None:
-        return json[:SHOWN], len(json) > SHOWN, True
-    return payload[:SHOWN].decode("utf-8", "replace"), len(payload) > SHOWN, False
+    return OneItem(name, reply.item, len(reply.payload), read, queueing)
