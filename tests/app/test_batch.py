@@ -16,7 +16,7 @@ from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 
 from pubqueue.app.dispatch.dispatcher import MAX_BYTES, MAX_DELIVERIES
-from pubqueue.core.decision import Done, Expired, Published, Redriven, Refusal, Refused, Withdrawn
+from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Withdrawn
 from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import (
@@ -197,7 +197,7 @@ def test_two_items_with_one_id_that_die_together_do_not_stop_the_clock(shell):
     shell.batch(joins(ANN), joins(ANN, node=OTHER))
     shell.batch(publishes("i1"), publishes("i1", node=OTHER))
     shell.wait(60)
-    assert shell.do(Expire()) == Expired()
+    assert shell.do(Expire()) == Done()
     found = [item(shell, node=node) for node in (DEAD, JOBS, OTHER)]
     assert sorted(row.state for row in found if row) == [State.DEAD, State.QUEUED]
 
@@ -205,7 +205,7 @@ def test_two_items_with_one_id_that_die_together_do_not_stop_the_clock(shell):
 def test_an_item_that_ripens_and_dies_at_once_does_not_stop_the_clock(shell):
     shell.batch(a_queue(), publishes("i1", delay=5, ttl=5), publishes("i2", delay=5))
     shell.wait(5)
-    assert shell.do(Expire()) == Expired()
+    assert shell.do(Expire()) == Done()
     assert (item(shell, "i1").state, item(shell, "i2").state) == (State.DEAD, State.QUEUED)
 
 
@@ -429,7 +429,7 @@ def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotte
     shell.wait(11)
     shell.batch(publishes("a"))
     again = shell.batch(retracts(ANN, "none"), Expire(), retracts(ANN, "a"))
-    assert [decision.reply for decision in again.decisions[1:]] == [Expired(), Done()]
+    assert [decision.reply for decision in again.decisions[1:]] == [Done(), Done()]
     assert shell.do(publishes("a")) == Published(JOBS, (ItemId("a"),), known=(ItemId("a"),))
     assert shell.look(lambda tx: tx.item_ids(JOBS)) == []
 

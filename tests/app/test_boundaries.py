@@ -237,7 +237,7 @@ async def test_whoever_asks_for_facts_writes_nothing(tmp_path, monkeypatch):
     shell.batch(publishes("c", "d"), Expire(), publishes("e"), Resend())
     shell.batch(stages("a", "f"), publishes("g"), commits((0, 0, 2)), Purge(who(BOSS), JOBS))
     assert [type(one.reply).__name__ for one in shell.batch(Expire(), Resend()).decisions] == [
-        "Expired",
+        "Done",
         "Resent",
     ]
     shell.close()

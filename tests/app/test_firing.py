@@ -20,7 +20,7 @@ from pubqueue.app.tasks import reaper, schedule_runner
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.config.schedules import bring_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
-from pubqueue.core.decision import Expired, Refused
+from pubqueue.core.decision import Done, Expired, Refused
 from pubqueue.core.model import Jid, Millis, Principal
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure, Delete
@@ -109,11 +109,11 @@ async def bring(process, *schedules):
 
 async def test_what_ends_and_the_schedules_that_are_due_are_one_request(process, clock):
     await bring(process, EACH_MINUTE)
-    assert await process.broker.handle(Expire()) == Expired()
+    assert await process.broker.handle(Expire()) == Done()
     clock[0] = Millis(BEGIN + 10_000)
     assert await process.broker.handle(Expire()) == Expired(schedules=("tick",))
     rows = frozenset({("item", str(JOBS), "a")})
-    assert await process.broker.handle(Expire(only=rows)) == Expired()
+    assert await process.broker.handle(Expire(only=rows)) == Done()
 
 
 async def test_a_row_that_cannot_be_ended_keeps_no_schedule_from_its_turn(

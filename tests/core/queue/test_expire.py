@@ -17,7 +17,7 @@ from pubqueue.core.changes import (
     Ripen,
     SetAvailable,
 )
-from pubqueue.core.decision import Decision, Done, Expired
+from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import (
     Jid,
     Millis,
@@ -72,18 +72,18 @@ def failing(item, *, place=None, **config):
 
 
 def test_without_anything_due_only_old_ids_are_forgotten():
-    assert run_out() == Decision(Expired(), (FORGETTING,))
+    assert run_out() == Decision(Done(), (FORGETTING,))
 
 
 def test_while_there_are_more_old_ids_another_step_follows():
     decision = expire(Expire(), ExpireFacts(NOW, (), (), (), more_to_forget=True))
-    assert decision == Decision(Expired(), (FORGETTING,), then=Expire())
+    assert decision == Decision(Done(), (FORGETTING,), then=Expire())
 
 
 def test_a_lock_that_runs_out_is_a_failure_and_its_holder_hears_of_it():
     item = held()
     expected = Decision(
-        Expired(),
+        Done(),
         (Release(item, State.QUEUED, None, 1, 0, TIMED_OUT), FORGETTING),
         (Unlocked(ANN, JOBS, (item.id,)),),
     )

@@ -69,7 +69,7 @@ Key = tuple[str, ...]
 class Expire(Struct, frozen=True, gc=False):
     """Do what the clock demands: end what has run out, but for rows that are put `aside`, or `only` these rows.
 
-    The reply names the schedules that are due, unless `only` names rows.
+    The reply names the schedules that are due, if there are any, unless `only` names rows.
     """
 
     aside: frozenset[Key] = frozenset()
@@ -284,7 +284,8 @@ def expire(request: Expire, facts: ExpireFacts) -> Decision:
             changes.append(change)
             notices.append(notice)
     then = request if facts.more_to_forget else None
-    reply = Expired(facts.schedules, facts.unread)
+    named = facts.schedules or facts.unread
+    reply = Expired(facts.schedules, facts.unread) if named else Done()
     return Decision(reply, tuple(changes), tuple(notices), then=then)
 
 
