@@ -97,7 +97,7 @@ async def test_publish(server, tmp_path):
 
 
 async def test_payloads(server, tmp_path):
-    worker, values, element = blocks("payloads")
+    worker, values, typed, reader, element = blocks("payloads")
     async with (
         component(server, tmp_path, configuration()),
         program(server, tmp_path / "worker.py", worker, "bot") as process,
@@ -108,6 +108,9 @@ async def test_payloads(server, tmp_path):
         assert await lines(process, 1) == ["LH 400 []"]
         process.terminate()
         assert await process.wait() == 0
+        async with program(server, tmp_path / "reader.py", reader, "bot") as second:
+            assert await published(server, tmp_path, typed) == []
+            assert sorted(await lines(second, 3)) == ["", "9 bytes", "LH 400;12"]
 
 
 async def test_ask_and_reply(server, tmp_path):

@@ -95,17 +95,15 @@ def cost(text: str, pieces: int = 1) -> float:
 
 
 def units(make: Callable[[int], str], size: int = SIZE) -> tuple[float, float]:
-    """Return what a stanza takes in units, and how many times what half of it takes: the least of several tries.
+    """Return what a stanza takes in units, and how many times what half of it takes.
 
-    Whatever else the machine does makes a try dearer and hardly ever cheaper.
+    Whatever else the machine does makes a try dearer and hardly ever cheaper. So each of the three is the least of several
+    tries, which take turns; the least of the quotients would be that of the try in which the smaller one was disturbed.
     """
     plain, whole, half = _iq(_job("x" * size)), make(size), make(size // 2)
-    tries = []
-    for _ in range(ROUNDS):
-        unit = max(cost(plain), 1e-6)
-        one, other = cost(whole), max(cost(half), 1e-6)
-        tries.append((one / unit, one / other))
-    return min(one for one, _ in tries), min(times for _, times in tries)
+    tries = [(cost(plain), cost(whole), cost(half)) for _ in range(ROUNDS)]
+    unit, one, other = (max(min(taken), 1e-6) for taken in zip(*tries, strict=True))
+    return one / unit, one / other
 
 
 def is_too_dear(taken: float, growth: float) -> bool:
