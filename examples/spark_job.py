@@ -14,10 +14,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from pubqueue_spark import preflight
+from pyspark_pubqueue import DefaultSource
 
 
 def main(path: str, *options: str) -> None:
     spark = SparkSession.builder.master("local[2]").appName("orders").getOrCreate()
+    spark.dataSource.register(DefaultSource)  # its name is not looked up, which has a time limit
     orders = spark.read.csv(path, header=True)
     fields = [f.lit("urn:example:order").alias("_xmlns"), *orders.columns]  # "_": an attribute
     items = orders.select(

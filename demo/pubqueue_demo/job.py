@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pubqueue_demo.flights import LATE, NOT_AVAILABLE
 from pubqueue_demo.rebook import ELEMENT, NAMESPACE
 from pubqueue_demo.report import Published, Selected, emit
+from pyspark_pubqueue import DefaultSource
 
 # Two cores, and three attempts for a task: plain local[2] fails a job at its first error.
 MASTER = "local[2,3]"
@@ -41,6 +42,7 @@ SETTINGS = {
 def main(table: str, items: int | None, scratch: str, **connection: str) -> None:
     """Write the late flights of the table into a queue; the password is in PUBQUEUE_PASSWORD."""
     spark = _session(scratch)
+    spark.dataSource.register(DefaultSource)  # its name is not looked up, which has a time limit
     flights = spark.read.csv(table, header=True, nullValue=NOT_AVAILABLE)
     work = work_items(flights, items).persist()
     ids = [row.item_id for row in work.select("item_id").collect()]

@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
+from pyspark_pubqueue import DefaultSource
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -61,6 +63,7 @@ def by_second(events: DataFrame) -> DataFrame:
 def main(folder: str, picture: str, wanted: str, *options: str) -> None:
     spark = SparkSession.builder.master("local[2,3]").appName("pipeline").config(map=SETTINGS)
     spark = spark.getOrCreate()
+    spark.dataSource.register(DefaultSource)
     connection = dict(option.split("=", 1) for option in options)
     connection["passwordEnv"] = "PIPELINE_PASSWORD"
     seconds, finished = [], Event()

@@ -255,9 +255,17 @@ def java(tmp_path_factory):
     }
 
 
+@pytest.fixture
+def spark(spark_session):
+    """The session of all Spark tests, active: Spark looks up formats of Python in the session of the thread that asks."""
+    jvm = spark_session.sparkContext._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark_session._jsparkSession)
+    return spark_session
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory, java):
-    """The session of all Spark tests: a task may fail twice before its job does (local[2,3])."""
+def spark_session(tmp_path_factory, java):
+    """One session for all: a task may fail twice before its job does (local[2,3])."""
     folder = tmp_path_factory.mktemp("spark")
     patch = pytest.MonkeyPatch()
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
@@ -265,7 +273,7 @@ def spark(tmp_path_factory, java):
     with warnings.catch_warnings():
         # PySpark 4.3 says so of pandas 3, which it then does not use.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-        session = _session(folder)
+        session = _session_with_the_format(folder)
     # Spark's workers cannot import the harness
     cloudpickle.register_pickle_by_value(spark_accidents)
     yield session
@@ -297,3 +305,16 @@ def _session(folder):
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("FATAL")
     return session
+
+
+def _session_with_the_format(folder):
+    """Return a session that has found the format by its name, on a slow machine too.
+
+    Spark looks once in a session, and its Python process has 10 s to start, whatever the machine.
+    """
+    session = _session(folder)
+    for _ in range(10):
+        if session._jsparkSession.sessionState().dataSourceManager().dataSourceExists("pubqueue"):
+            return session
+        session = session.newSession()
+    raise AssertionError("Spark does not find the format in a session of its own")
