@@ -20,6 +20,7 @@ from harness.processes import spark_accidents
 from harness.servers import live
 from harness.servers.queue_script import QueueScript
 from harness.servers.scripted_component import fake_component
+from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -258,8 +259,7 @@ def java(tmp_path_factory):
 @pytest.fixture
 def spark(spark_session):
     """The session of all Spark tests, active: Spark looks up formats of Python in the session of the thread that asks."""
-    jvm = spark_session.sparkContext._jvm
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark_session._jsparkSession)
+    spark_session.createDataFrame([], "n int")  # the public call that makes a session active
     return spark_session
 
 
@@ -314,7 +314,12 @@ def _session_with_the_format(folder):
     """
     session = _session(folder)
     for _ in range(10):
-        if session._jsparkSession.sessionState().dataSourceManager().dataSourceExists("pubqueue"):
+        try:
+            session.read.format("pubqueue").load()
+        except Py4JJavaError as refused:
+            if "DATA_SOURCE_NOT_FOUND" not in str(refused):
+                raise
+            session = session.newSession()
+        else:
             return session
-        session = session.newSession()
-    raise AssertionError("Spark does not find the format in a session of its own")
+    raise AssertionError("Spark does not find the format in any session")
