@@ -17,7 +17,7 @@ from pubqueue_spark import preflight
 from pyspark_pubqueue import DefaultSource
 
 
-def main(path: str, *options: str) -> None:
+def main(path: str, *words: str) -> None:
     spark = SparkSession.builder.master("local[2]").appName("orders").getOrCreate()
     spark.dataSource.register(DefaultSource)  # its name is not looked up, which has a time limit
     orders = spark.read.csv(path, header=True)
@@ -26,13 +26,9 @@ def main(path: str, *options: str) -> None:
         f.col("order").alias("item_id"),
         f.to_xml(f.struct(*fields), {"rowTag": "order", "indent": ""}).alias("payload"),
     )
-    (
-        items.coalesce(2)  # few fat partitions: each task costs Spark some time
-        .write.format("pubqueue")
-        .mode("append")
-        .options(**dict(option.split("=", 1) for option in options))
-        .save()
-    )
+    options = dict(word.split("=", 1) for word in words)
+    few = items.coalesce(2)  # fat partitions: each task costs Spark some time
+    few.write.format("pubqueue").mode("append").options(**options).save()
     print(f"{items.count()} orders are in the queue")
     spark.stop()
 

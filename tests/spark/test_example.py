@@ -44,7 +44,7 @@ def test_the_example_makes_an_item_of_each_line(connection, component, java, tmp
 
 
 def test_the_example_is_short():
-    assert len(EXAMPLE.read_text().splitlines()) < 45
+    assert len(EXAMPLE.read_text().splitlines()) < 40
 
 
 READS = """
