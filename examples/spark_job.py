@@ -19,7 +19,7 @@ from pyspark_pubqueue import DefaultSource
 
 def main(path: str, *words: str) -> None:
     spark = SparkSession.builder.master("local[2]").appName("orders").getOrCreate()
-    spark.dataSource.register(DefaultSource)  # its name is not looked up, which has a time limit
+    spark.dataSource.register(DefaultSource)  # needs no lookup by name, which may fail
     orders = spark.read.csv(path, header=True)
     fields = [f.lit("urn:example:order").alias("_xmlns"), *orders.columns]  # "_": an attribute
     items = orders.select(

@@ -42,7 +42,7 @@ SETTINGS = {
 def main(table: str, items: int | None, scratch: str, **connection: str) -> None:
     """Write the late flights of the table into a queue; the password is in PUBQUEUE_PASSWORD."""
     spark = _session(scratch)
-    spark.dataSource.register(DefaultSource)  # its name is not looked up, which has a time limit
+    spark.dataSource.register(DefaultSource)  # needs no lookup by name, which may fail
     flights = spark.read.csv(table, header=True, nullValue=NOT_AVAILABLE)
     work = work_items(flights, items).persist()
     ids = [row.item_id for row in work.select("item_id").collect()]

@@ -258,7 +258,7 @@ def java(tmp_path_factory):
 
 @pytest.fixture
 def spark(spark_session):
-    """The session of all Spark tests, active: Spark looks up formats of Python in the session of the thread that asks."""
+    """Return the session of all Spark tests, active: a batch is looked up in the session that is active in its thread."""
     spark_session.createDataFrame([], "n int")  # the public call that makes a session active
     return spark_session
 
@@ -308,9 +308,9 @@ def _session(folder):
 
 
 def _session_with_the_format(folder):
-    """Return a session that has found the format by its name, on a slow machine too.
+    """Return a session that has found the format by its name.
 
-    Spark looks once in a session, and its Python process has 10 s to start, whatever the machine.
+    Spark looks once in a session, in a process of its own; if that fails, the format is missing in this session for good.
     """
     session = _session(folder)
     for _ in range(10):
