@@ -154,7 +154,7 @@ async def test_the_lock_of_a_slow_worker_goes_to_another(server, program, worker
         async with worker_of("second@localhost/two", node="short") as quick:
             async with await anext(quick) as again:
                 assert again.id == "i1"
-                assert again.attempt >= 2  # on a slow machine its lock ran out more than once
+                assert again.attempt > item.attempt  # or more than one later
                 with pytest.raises(LockLost):
                     await item.retract()
             assert again.state == "retracted"
