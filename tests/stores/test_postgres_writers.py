@@ -2,12 +2,16 @@
 
 from contextlib import asynccontextmanager
 
+import psycopg
 import pytest
 from harness.batches.inside import is_committed, line_of, writer_id
+from harness.stores.store_reader import StoreReader
+from msgspec.structs import replace
 from stores.steps import EMPTY, make
 
 from pubqueue.app.store.ports import StoreError
 from pubqueue.core import changes as c
+from pubqueue.core.model import NodeName
 from pubqueue.stores.postgres import locks
 from pubqueue.stores.postgres.store import PostgresStore
 
@@ -51,3 +55,45 @@ async def test_a_batch_whose_note_is_gone_is_not_said_to_be_undone(store, postgr
     line = line_of(store)
     with pytest.raises(StoreError, match="nobody knows any more"):
         await line.run(lambda: is_committed(store, line))
+
+
+BUSY = "cannot exit pipeline mode while busy"
+"""How libpq can report that the server ends, on a connection that is not closed yet."""
+OTHER = replace(EMPTY, name=NodeName("other"))
+
+
+async def is_there(store):
+    return await store.read(lambda tx: StoreReader(tx).node(OTHER.name)) is not None
+
+
+async def test_a_commit_that_was_carried_out_is_one_however_its_answer_failed(store, monkeypatch):
+    leave, failed = psycopg.Pipeline.__exit__, []
+
+    def fails_once(self, *problem):
+        leave(self, *problem)
+        if not failed:
+            failed.append(self)
+            raise psycopg.OperationalError(BUSY)
+
+    monkeypatch.setattr(psycopg.Pipeline, "__exit__", fails_once)
+    await make(store, c.CreateNode(OTHER))
+    assert failed
+    assert await is_there(store)
+
+
+async def test_a_commit_that_did_not_reach_the_server_has_not_happened(store, monkeypatch):
+    execute, failed = psycopg.Connection.execute, []
+
+    def fails_once(self, query, *values, **options):
+        if query == "COMMIT" and not failed:
+            failed.append(self)
+            raise psycopg.OperationalError(BUSY)
+        return execute(self, query, *values, **options)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", fails_once)
+    with pytest.raises(StoreError, match=BUSY):
+        await make(store, c.CreateNode(OTHER))
+    assert failed
+    assert not await is_there(store)
+    await make(store, c.CreateNode(OTHER))
+    assert await is_there(store)

@@ -50,6 +50,9 @@ STANDING: Final = """
     FROM writing
 """
 
+ENDS: Final = ("08", "57")
+"""Classes of errors by which a connection or the server ends: connection exception, operator intervention."""
+
 PAUSE: Final = 0.2
 """Seconds between two attempts to find out what became of a commit."""
 
@@ -218,8 +221,10 @@ class PostgresStore:
             _check_committed(committing, warned=batch.ending and line.warned)
         except BaseException as problem:
             self._names.clear()
-            doubtful = connection.closed or line.warned
-            unknown = batch.ending and isinstance(problem, psycopg.Error) and doubtful
+            warned = line.warned and isinstance(problem, psycopg.Error)
+            unknown = batch.ending and (warned or _may_be_committed(connection, problem))
+            if unknown and not warned:
+                line.drop()  # it may be in any state; the lock is free once its transaction is over
             if not (unknown and self._is_committed(line, problem)):
                 line.undo()
                 raise
@@ -266,6 +271,17 @@ class PostgresStore:
         if row is None and self._committed:
             raise StoreError("nobody knows any more whether a batch was committed")  # `writers`
         return None if row is None else int(row[0])
+
+
+def _may_be_committed(connection: psycopg.Connection, problem: BaseException) -> bool:
+    """Return whether a COMMIT that was sent may have been carried out all the same.
+
+    Certain is only what the server has refused with a code of its own; a server that ends may have committed before.
+    libpq reports the end of a server in many ways, and not always by a connection that is closed at once.
+    """
+    if not isinstance(problem, psycopg.Error):
+        return False
+    return connection.closed or problem.sqlstate is None or problem.sqlstate[:2] in ENDS
 
 
 def _check_committed(cursor: psycopg.Cursor[Any], *, warned: bool) -> None:
