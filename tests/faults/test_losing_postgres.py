@@ -11,6 +11,7 @@ from harness.clients.store_lost import BEE, NODE, WASP, Stubborn, count
 from harness.databases.postgres import Postgres
 from harness.databases.small_disk import SmallDisk
 from harness.databases.standby import Standby, wait_for_standbys
+from harness.patience import LOOK, until
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 
@@ -46,6 +47,7 @@ async def work_on(address, folder, monkeypatch):
         yield work
         stubborn.enough = True
         await publishing
+        await stubborn.confirmed()
         await people.all_done()
         await program.stop()
     assert "Traceback" not in program.log
@@ -127,6 +129,11 @@ async def test_a_disk_that_is_full_of_its_log(tmp_path, monkeypatch):
             disk.fill()
             await work.stubborn.are_refused()
             disk.clear()
-            if server.has_ended:
-                server.start()
-            await work.until_done(len(work.people.ledger.committed) + 20)
+            enough = len(work.people.ledger.committed) + 20
+
+            def is_done():
+                if server.has_ended:  # at once, or after it has tried to mend itself
+                    server.start()
+                return len(work.people.ledger.committed) >= enough
+
+            await until(is_done, every=LOOK)

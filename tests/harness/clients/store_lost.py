@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,7 @@ class Stubborn:
         self._people = people
         self.refused: Counter[str] = Counter()
         self.enough = False
+        self._during: list[asyncio.Task[None]] = []
         people.handle = self.work
 
     async def publish(self, names: Sequence[str]) -> None:
@@ -68,10 +70,19 @@ class Stubborn:
         assert answer == "result" or not held, f"{delivery} is refused: {answer}"
 
     async def are_refused(self) -> None:
-        """Return when somebody has been told to wait from now on."""
+        """Return when somebody has been told to wait from now on.
+
+        One more publishes, because all others may be in a commit whose outcome nobody knows before the store is back.
+        """
         before = self.refused.total()
+        name = f"during-{len(self._during)}"
+        self._during.append(self._people.spawn(self.publish([name])))
         while self.refused.total() == before:
             await self._people.ping()
+
+    async def confirmed(self) -> None:
+        """Return when what was published during the refusals is confirmed."""
+        await asyncio.gather(*self._during)
 
     def _waits(self, what: str, answer: str) -> None:
         assert answer == WAIT, answer
