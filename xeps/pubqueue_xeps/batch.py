@@ -1,4 +1,4 @@
-"""Publish many items as one: all of them appear together, and each once, however often it is tried."""
+"""Publish many items as one: all of them appear together, and each once, however often the publish is repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Batch", "Committed", "OnTaken"]
 
 TIMEOUT: Final = 30
 COMMIT_TIMEOUT: Final = 300
-"""Seconds to wait for a commit: it grows with what it commits."""
+"""Seconds to wait for a commit; large commits take long."""
 
 
 class Batch:
@@ -39,15 +39,14 @@ class Batch:
         async with Batch(client, "queue.example.org", app="nightly", version=20261121) as batch:
             await batch.publish("jobs", payload, id="order-17")
 
-    Items published in it stay invisible until the end of the block, which commits; then all of them
-    are there, in every node. An exception in the block drops them instead. `version` has to rise:
-    one that is committed already is skipped, whole, so a program that died may simply be run again.
-    `skipped` shows whether it was, and `committed` is the result of the commit. The app belongs to
-    the account.
+    Items published in the block stay invisible until its end, which commits: then all of them appear, in every node. An
+    exception in the block drops them instead. `version` has to rise: a version that is already committed is skipped as
+    a whole, so a program that died can simply be run again. `skipped` is whether it was, and `committed` is the result
+    of the commit. The app belongs to the account.
 
-    An id whose item is locked, or dead with another payload, is taken: `on_taken` decides whether
-    the commit is refused because of it, with an error that names it (the default), leaves such
-    items out, or moves them to a node of their own. `committed` names the first of them.
+    An id is taken if its item is locked, or dead with another payload. `on_taken` decides what the commit does then: it
+    is refused with an error that names the id (the default), leaves such items out, or moves them to another node.
+    `committed` names the first of them.
     """
 
     def __init__(
@@ -66,13 +65,13 @@ class Batch:
         self._mark = Mark(app, version)
         self._client = client
         self._service = service
-        # what an earlier run has left is another attempt: this commit drops it
+        # items of an earlier run are another attempt, which this commit drops
         self._attempt = secrets.randbits(48)
         self._staged: set[tuple[str, str]] = set()
         self._numbers = itertools.count()
 
     async def __aenter__(self) -> Self:
-        """Make sure that the service knows transactions: another would publish at once.
+        """Make sure that the service supports transactions: another would publish at once.
 
         Raises ServiceUnavailable or Refused.
         """
@@ -110,8 +109,8 @@ class Batch:
     ) -> str:
         """Stage an item and return its id; the arguments are those of `xep_0254`'s publish.
 
-        The same id again takes the place of the first. Several may be under way at once. Raises
-        NoSuchNode or Refused, and ServiceUnavailable also when more waits for commits than may.
+        An item with an id that is already staged replaces the earlier one. Several tasks may publish at once. Raises
+        NoSuchNode or Refused, and ServiceUnavailable also if too much is waiting for commits.
         """
         name = publishing.identified(id) or f"{self.app}-{self.version}-{next(self._numbers)}"
         beside = publishing.beside(delay, priority, ttl, headers, group)
@@ -122,7 +121,7 @@ class Batch:
         return name
 
     async def commit(self) -> Committed:
-        """Commit: make what is staged visible. Repeating it does nothing more, so repeat it when in doubt."""
+        """Commit: make the staged items visible. A second commit changes nothing, so repeat it when in doubt."""
         parts = [Part(0, self._attempt, len(self._staged))]
         answer = await self._ask(
             transactions.commit(self._mark, parts, None, self._on_taken), timeout=COMMIT_TIMEOUT
@@ -130,11 +129,13 @@ class Batch:
         try:
             self.committed = transactions.read_committed(answer)
         except ValueError:
-            raise Refused(f"{self._service} answered the commit with something else.") from None
+            raise Refused(
+                f"{self._service} did not answer with the result of the commit."
+            ) from None
         return self.committed
 
     async def abort(self) -> None:
-        """Drop what this batch has staged; a version that is committed stays."""
+        """Drop the items that this batch has staged; a committed version stays."""
         staged = [Part(0, self._attempt, len(self._staged))]
         await self._ask(transactions.abort(self._mark, staged))
 

@@ -9,6 +9,6 @@ from pubqueue_xeps.client.connection import (
 )
 
 Given = PartialConnection
-"""The name of before; it goes with the next release."""
+"""The former name; it is removed in the next release."""
 
 __all__ = ["Connect", "Connection", "Given", "PartialConnection", "connection", "read_url"]

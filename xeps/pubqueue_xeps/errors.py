@@ -1,4 +1,4 @@
-"""What can go wrong for a bot author; each docstring is the message when nothing more is known.
+"""The exceptions of this library; the docstring of each is its default message.
 
 PubqueueError
 ├── ConfigurationError (also a ValueError)
@@ -15,7 +15,9 @@ PubqueueError
 ├── NotAllPublished
 ├── NoReply (also a TimeoutError)
 ├── NoReplyWanted
+├── PendingFailed (also an OSError)
 └── NotConfirmed
+    ├── DeliveryUnknown
     └── GoneUnconfirmed
 """
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.wire.published import Published
 
-# ruff: noqa: N818 - the names say what happened, the root says that it is an error
+# ruff: noqa: N818 - the names describe what happened; the root is named an error
 
 
 class PubqueueError(Exception):
@@ -44,7 +46,7 @@ class PubqueueError(Exception):
     ) -> None:
         super().__init__(message or (type(self).__doc__ or "").partition("\n")[0])
         self.condition = condition
-        """The condition that the service answered: that of XEP-0060, such as `payload-too-big`, or else that of RFC 6120
+        """The condition in the service's answer: that of XEP-0060, such as `payload-too-big`, or else that of RFC 6120
         8.3.3, such as `forbidden`. None if the error is not an answer of the service."""
         self.node = node
         """The node that the error is about, if any."""
@@ -53,16 +55,16 @@ class PubqueueError(Exception):
 
 
 class ConfigurationError(PubqueueError, ValueError):
-    """The connection is not set up, or wrongly."""
+    """The connection is not configured, or not correctly."""
 
     def __init__(
         self, message: str | None = None, *, argument: str | None = None, source: str | None = None
     ) -> None:
         super().__init__(message)
         self.argument = argument
-        """The argument, or key of the URL, that is missing or wrong, if it is one: `jid`, `port`."""
+        """The argument or URL parameter that is missing or wrong, such as `jid` or `port`, if the error is about one."""
         self.source = source
-        """Where it was read: `url`, or a variable of the environment. None: it was given as an argument, or nowhere."""
+        """Where it was read: `url`, or an environment variable. None: it was given as an argument, or not at all."""
 
 
 class LoginFailed(PubqueueError, ConnectionError):
@@ -70,7 +72,7 @@ class LoginFailed(PubqueueError, ConnectionError):
 
 
 class LoginRefused(LoginFailed):
-    """The XMPP server refused the account or its password; asking again does not help."""
+    """The XMPP server refused the account or its password; trying again does not help."""
 
 
 class ServerUnreachable(LoginFailed):
@@ -98,7 +100,7 @@ class Refused(PubqueueError):
 
 
 class ItemDead(PubqueueError):
-    """The item is there already, and dead: no worker gets it before an owner redrives it."""
+    """The item already exists and is dead: no worker gets it until an owner redrives it."""
 
 
 class LockLost(PubqueueError):
@@ -106,7 +108,7 @@ class LockLost(PubqueueError):
 
 
 class NotAllPublished(PubqueueError):
-    """Of the items that were to be published together, some were not."""
+    """Some of the items that were published together were not published."""
 
     def __init__(self, message: str, results: Sequence[Published | Exception]) -> None:
         super().__init__(message)
@@ -115,16 +117,24 @@ class NotAllPublished(PubqueueError):
 
 
 class NoReply(PubqueueError, TimeoutError):
-    """No reply came in time; ask again with the same id, and what was asked is done once all the same."""
+    """No reply came in time. It is safe to ask again with the same id: the work is done only once."""
 
 
 class NoReplyWanted(PubqueueError):
-    """The item expects no reply: it was published, not asked."""
+    """The item expects no reply: it was published without asking for one."""
 
 
 class NotConfirmed(PubqueueError):
-    """The service did not confirm in time; whether the item is still there is not known."""
+    """The service did not confirm in time; it is unknown whether the item still exists."""
 
 
 class GoneUnconfirmed(NotConfirmed):
-    """The item is gone; whether this worker's retract deleted it, or another's, is not known."""
+    """The item is gone; it is unknown whether this worker's retract deleted it, or another's."""
+
+
+class DeliveryUnknown(NotConfirmed):
+    """The receiver no longer knows the message: it is unknown whether it was delivered, and it is not sent again."""
+
+
+class PendingFailed(PubqueueError, OSError):
+    """The file of pending messages cannot be read or written."""

@@ -1,4 +1,4 @@
-"""Limits of a handler: how often, how long and how many at a time, and what a failure amounts to.
+"""Limits of a handler: retries, backoff, time and concurrency, and the outcome of a failure.
 
 The service counts failures across all workers and restarts: `item.failures`. So a limit on retries also holds for an
 item that kills its worker each time. Releases do not count as failures.

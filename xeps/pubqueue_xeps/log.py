@@ -1,6 +1,6 @@
 """The logger of the client side: events with keys, on the standard logger `pubqueue_xeps`.
 
-The application's logging configuration decides what is seen; without one, warnings go to stderr.
+The application's logging configuration decides what is written; without one, warnings go to stderr.
 Neither payloads nor secrets are ever logged.
 """
 
@@ -15,7 +15,7 @@ FORMERLY: Final = {
     "item.released": "item.let_go",
     "worker.drain_timeout": "worker.grace_over",
 }
-"""Renamed events and their former names: for one release `formerly` has the former name, for filters that look for it."""
+"""Renamed events and their former names; for one release, the key `formerly` has the former name, for existing filters."""
 
 _logfmt: Final = structlog.processors.LogfmtRenderer(key_order=["event"], bool_as_flag=False)
 
@@ -24,7 +24,7 @@ def _render(logger: WrappedLogger, name: str, event: EventDict) -> tuple[tuple[s
     trace = event.pop("exc_info", None)  # the standard logger prints tracebacks best
     if (old := FORMERLY.get(event.get("event", ""))) is not None:
         event["formerly"] = old
-    facts = dict(event)  # apart, for `pubqueue_xeps.worker.status` and others
+    facts = dict(event)  # as separate attributes, for `pubqueue_xeps.worker.status` and others
     return (str(_logfmt(logger, name, event)),), {"exc_info": trace, "extra": {"pubqueue": facts}}
 
 

@@ -1,7 +1,7 @@
-"""Read a queue from outside: its event log, its items, its nodes. Reading locks and changes nothing.
+"""Reads the event log, the items and the nodes of a service. Reading locks and changes nothing.
 
 Each `..._page` method makes one request. `events`, `items` and `nodes` go from page to page, up to the newest entry
-when they began; the queue changes meanwhile, so items are as they were when their page was read. The service decides
+when they began. The queue changes meanwhile, so items are as they were when their page was read. The service decides
 where a page ends (`through`, `more`): continue with `after=page.through`.
 
 Owners and publishers of a node may read it, and administrators of the service. All of this is in the namespace
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Reads over a client that is logged in; it keeps no state between requests.
+    """Reads over a logged-in client; keeps no state between requests.
 
     Raises NoSuchNode, Refused (no permission to read), or ServiceUnavailable, which may be temporary.
     """
@@ -107,7 +107,7 @@ class Reader:
         return pages.node_page(await self._ask(pages.question("nodes", after=after, max=most)))
 
     async def nodes(self) -> AsyncIterator[ReadNode]:
-        """Go through all nodes that we may read, by name."""
+        """Iterate over the nodes that this account may read, by name."""
         walk = Walk[str | None](None)
         while walk.more:
             for node in walk.take(await self.node_page(after=walk.after)).entries:

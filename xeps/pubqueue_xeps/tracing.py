@@ -77,10 +77,9 @@ def publishing(
 class Tracing:
     """A middleware that makes a span for each attempt at an item, the child of the span that published it.
 
-    What the item publishes meanwhile carries the span that is the current one there.
+    Follow-ups that the item publishes carry the span that is current then.
 
-    `tracer_provider` is by default that which the program has set. A release is no error; a failure and a
-    rejection are.
+    `tracer_provider` is by default the program's own. A failure and a rejection are errors; a release is not.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Logging in and asking: one connection, kept up, and requests that are repeated until they are answered."""
+"""The connection of a worker or publisher, which reconnects, and requests that are repeated until they are answered."""
 
 from pubqueue_xeps.client.xmpp_client import Client, Tls, login, logout, make_client
 

@@ -1,7 +1,7 @@
-"""Ask a service over any client of slixmpp, and wait for the answer as long as it can come.
+"""Sends a request over any slixmpp client, and waits for the answer while one can come.
 
-slixmpp's own way, `Iq.send`, waits for an answer that a lost stream has taken along, and cannot write
-an attribute with a namespace. So a question is sent as text, in its turn among slixmpp's stanzas.
+slixmpp's own `Iq.send` keeps waiting for an answer after the stream is lost, and cannot write an attribute with a
+namespace. So a request is sent as text, in order with slixmpp's stanzas.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ async def ask(
     client: Any,  # noqa: ANN401 - slixmpp's, whose stanzas mypy cannot follow
     service: str,
     question: IqRequest,
-    timeout: float = TIMEOUT,  # noqa: ASYNC109 - with a sentence at its end
+    timeout: float = TIMEOUT,  # noqa: ASYNC109 - raises a message of its own
 ) -> Element:
-    """Return the answer; raise IqError if it is a refusal, ServiceUnavailable if none can come."""
+    """Return the answer; raise IqError for a refusal, ServiceUnavailable if no answer can come."""
     answered: asyncio.Future[StanzaBase] = asyncio.get_running_loop().create_future()
     name = client.new_id()
 
@@ -71,7 +71,7 @@ async def ask_about(
     question: IqRequest,
     timeout: float = TIMEOUT,  # noqa: ASYNC109 - as above
 ) -> Element:
-    """Return the answer to a question about a node; raise what `refusals.failure` makes of a refusal."""
+    """Return the answer to a request about a node; raise the exception that `refusals.failure` makes of a refusal."""
     try:
         return await ask(client, service, question, timeout)
     except IqError as error:

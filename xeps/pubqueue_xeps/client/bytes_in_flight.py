@@ -1,4 +1,4 @@
-"""How many bytes one publisher has under way: below what a service has an account have, however many tasks publish."""
+"""Limits the bytes that one publisher has in flight, to stay below the service's limit for an account."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes under way at once; one request more than that goes alone."""
+"""The maximum bytes in flight; a larger request is sent alone."""
 
 
 class BytesInFlight:
-    """Limits the bytes in flight; waiters are admitted in the order in which they come."""
+    """Limits the bytes in flight; waiting requests are admitted in order."""
 
     def __init__(self, most: int = MAX_BYTES) -> None:
         self._most = most
@@ -24,7 +24,7 @@ class BytesInFlight:
 
     @asynccontextmanager
     async def of(self, size: int, timeout: float | None) -> AsyncIterator[None]:  # noqa: ASYNC109 - a promise
-        """Wait for room and hold it in the block; raise TimeoutError if there is none within `timeout` seconds."""
+        """Wait for room and reserve it in the block; raise TimeoutError if there is none within `timeout` seconds."""
         if self._waiting or not self._has(size):
             await self._wait(size, timeout)
         else:
@@ -49,7 +49,7 @@ class BytesInFlight:
             if place in self._waiting:
                 self._waiting.remove(place)
             elif not mine.cancelled():
-                self._used -= size  # room was given just as the wait ended
+                self._used -= size  # room was reserved just as the wait ended
             self._let_in()
             raise
 

@@ -61,7 +61,7 @@ class Connect(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialConnection:
-    """What is known of a connection so far; None is not known."""
+    """The settings of a connection that are known so far; None is unknown."""
 
     jid: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -85,6 +85,8 @@ class Connection:
     port: int
     tls: Tls
     ca_file: str | None
+    is_resource_ours: bool = field(default=False, compare=False)
+    """Whether the resource was picked at random."""
 
     @property
     def account(self) -> str:
@@ -134,6 +136,7 @@ def connection(
         port=5222 if given.port is None else given.port,
         tls=given.tls or "required",
         ca_file=given.ca_file,
+        is_resource_ours=not _jid(jid, "jid").resource,
     )
 
 
@@ -145,7 +148,7 @@ def connect(
     *,
     nodes: tuple[str, ...] | None = None,
 ) -> Connection:
-    """Complete the arguments of a worker or publisher, as `connection` does; raises TypeError for an unknown one."""
+    """Complete the arguments of a worker or publisher, as `connection` does; raise TypeError for an unknown one."""
     if unknown := sorted(where.keys() - Connect.__annotations__.keys()):
         raise TypeError(f"A {role} got an unexpected keyword argument {unknown[0]!r}.")
     given = PartialConnection(
@@ -274,7 +277,7 @@ def _tls(text: str | None, name: str) -> Tls | None:
 
 
 def _source(name: str) -> str:
-    """Return where a URL was read, as an error has it: a variable of the environment, or the argument."""
+    """Return where a URL was read, for an error: an environment variable or the argument."""
     return name if name == URL else "url"
 
 

@@ -1,4 +1,4 @@
-"""Keeps a stream to one service up: logs in again whenever it breaks, until it is closed."""
+"""Keeps a stream to one service open: logs in again whenever it breaks, until it is closed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PING_SERVER: Final = IqRequest("get", "whether the server is there", f"<ping xml
 class ConnectionKeeper:
     """The stream of a publisher.
 
-    `sessions` counts the logins: state that the server drops with a session must be sent again in each. `on_session`
-    is called after each login, and `listen` with each stanza that is not an answer; it returns whether it has taken
-    the stanza. `last_error` is why the latest failed login failed.
+    `sessions` counts the logins: state that the server drops with a session must be sent again in each. `on_session` is
+    called after each login, `equip` with the client before the first one, and `listen` with each stanza that is not an
+    answer; it returns whether it has handled the stanza. `last_error` is the error of the latest failed login.
     """
 
     def __init__(self, connection: Connection, timings: Timings) -> None:
@@ -45,21 +45,24 @@ class ConnectionKeeper:
         self._looking = self._replaced = False
         self._failure: PubqueueError | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._doubts: set[asyncio.Task[None]] = set()
         self.sessions = 0
         self.last_error = ""
         self.listen: Callable[[Element], bool] = lambda _stanza: False
         self.on_session: Callable[[], None] = lambda: None
+        self.equip: Callable[[Client], None] = lambda _client: None
 
     @property
     def jid(self) -> str:
         """The full JID, as the server has bound it."""
-        assert self._client is not None, "only who has logged in has one"
+        assert self._client is not None, "it has one only after login"
         return str(self._client.boundjid.full)
 
     async def open(self) -> None:
         """Log in once the server can be reached; raise errors that do not go away."""
         self._client = client = self._connection.client()
         client.short_way = self._read
+        self.equip(client)
         client.add_event_handler("session_start", self._session_started)
         client.add_event_handler("disconnected", self._disconnected)
         client.add_event_handler("stream_error", self._stream_error)
@@ -71,7 +74,7 @@ class ConnectionKeeper:
         self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
 
     async def close(self) -> None:
-        """Close the stream when all stanzas are sent; nothing is retried any more."""
+        """Close the stream when all stanzas are sent; retry nothing more."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
@@ -84,7 +87,7 @@ class ConnectionKeeper:
             await logout(self._client, timeout=self._timings.parting)
 
     async def ready(self) -> None:
-        """Return when the stream is up; raise the error with which it failed for good."""
+        """Wait until the stream is open; raise the error that ended it for good."""
         while not self._online.is_set():
             if self._failure is not None:
                 raise self._failure
@@ -116,6 +119,12 @@ class ConnectionKeeper:
             self._client.send_raw(stanzas + self._pace.sent(len(stanzas), server))
         self._unsent.clear()
 
+    def doubt(self) -> None:
+        """After a silence, check whether the connection is alive; abort it if not."""
+        task = asyncio.ensure_future(self._drop_dead_connection())
+        self._doubts.add(task)
+        task.add_done_callback(self._doubts.discard)
+
     async def _drop_dead_connection(self) -> None:
         """Abort the connection if the server is silent too: nothing else reports a half-open connection."""
         if self._looking or not self._online.is_set() or self._client is None:
@@ -141,7 +150,7 @@ class ConnectionKeeper:
         except PubqueueError as error:
             log.error("publisher.failed", why=str(error))
             self._failure = error
-            self._online.set()  # the tasks that wait have to see it
+            self._online.set()  # the waiting tasks have to see it
 
     async def _connect(self, passing: type[LoginFailed]) -> None:
         assert self._client is not None, "it is made before"
@@ -171,7 +180,7 @@ class ConnectionKeeper:
 
     def _disconnected(self, reason: object) -> None:
         if not self._online.is_set() or self._failure is not None:
-            return  # an attempt that failed, which login reports, or our own end
+            return  # a failed attempt, which login reports, or our own close
         self._online.clear()
         self._cut.set()
         log.warning("publisher.disconnected", jid=self.jid, why=str(reason))

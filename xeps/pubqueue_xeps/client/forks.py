@@ -1,4 +1,4 @@
-"""Guards against using a connection of the parent process after a fork, when both would read from it."""
+"""Guards against using a parent process's connection after a fork, because both would read from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Process:
         return self._id == os.getpid()
 
     def check(self) -> None:
-        """Raise RuntimeError if this process was forked since."""
+        """Raise RuntimeError if this process was forked after that."""
         if not self.is_ours:
             raise RuntimeError(
                 "The publisher was opened before this process was forked: open one of its own here."

@@ -1,4 +1,4 @@
-"""Waiting, in a thread, for what runs in an event loop of another thread."""
+"""Waiting in one thread for a coroutine in another thread's event loop."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def wait_for(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine in `loop`, and return its result; one that is no longer waited for is cancelled."""
+    """Run a coroutine in `loop` and return its result; cancel it if the wait is interrupted."""
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return future.result()
-    except BaseException:  # interrupted, above all: no thread waits for it any more
+    except BaseException:  # usually an interrupt: no thread waits for it any more
         future.cancel()
         raise

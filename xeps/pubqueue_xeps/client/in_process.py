@@ -15,5 +15,5 @@ if TYPE_CHECKING:
     Accept = Callable[[asyncio.Protocol], None]
 
 SERVERS: Final[dict[tuple[str, int], Accept]] = {}
-"""By host and port: what takes a connection. It is called in the client's event loop, which runs, with the client's
-protocol, and calls its `connection_made`."""
+"""By host and port: a function that accepts a connection. It is called in the client's running event loop with the
+client's protocol, and calls its `connection_made`."""

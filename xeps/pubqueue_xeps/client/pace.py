@@ -1,8 +1,8 @@
 """Detects that the server throttles this account.
 
-As shipped, Prosody and ejabberd read only some kilobytes a second from each client, without reporting it: a busy
-publisher or worker is then slow for no visible reason. So after enough bytes a ping follows them. The server answers
-pings itself and in order, so the time until the answer is the time that it takes to read what was sent before.
+By default, Prosody and ejabberd read only a few kilobytes a second from each client, without reporting it: a busy
+publisher or worker is then slow for no visible reason. So a ping is sent after enough bytes. The server answers pings
+itself and in order, so the time until the answer is the time it takes to read the bytes before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.timings import Timings
 
 OFTEN: Final = 16 * 1024
-"""Bytes that are sent between two pings at least."""
+"""The minimum number of bytes between two pings."""
 
 
 class Pace:
@@ -52,7 +52,7 @@ class Pace:
         return f"<iq type='get' id='{self._asked}' to={quote(server)}>{ping}</iq>".encode()
 
     def read(self, stanza: Element, jid: str) -> bool:
-        """Take the answer to our ping, of any kind; return False for another stanza."""
+        """Read the answer to our ping, of any kind; return False for another stanza."""
         if not self._asked or stanza.get("id") != self._asked:
             return False
         now = asyncio.get_running_loop().time()
@@ -65,7 +65,7 @@ class Pace:
         return True
 
     def cut(self) -> None:
-        """Forget the ping: it is answered, or the stream is lost."""
+        """Drop the ping: it is answered, or the stream is lost."""
         self._asked = ""
         if self._timer is not None:
             self._timer.cancel()

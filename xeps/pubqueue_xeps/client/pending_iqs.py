@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 IQ: Final = f"{{{CLIENT}}}iq"
 
 
-class Unanswered(Exception):  # noqa: N818 - it says what happened
+class Unanswered(Exception):  # noqa: N818 - it names what happened
     """No answer came. Unless the request was never `sent`, it is unknown whether the service received it."""
 
     def __init__(self, *, sent: bool) -> None:
@@ -45,7 +45,7 @@ class PendingIqs:
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self._asked: dict[str, tuple[str, asyncio.Future[Element]]] = {}
 
-    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
+    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - raises an error of its own
         """Return the answer. Raise Denied for an error, Unanswered if no answer can or does come."""
         name = next(self._ids)
         answer: asyncio.Future[Element] = asyncio.get_running_loop().create_future()
@@ -65,7 +65,7 @@ class PendingIqs:
         return iq
 
     def read(self, stanza: Element) -> bool:
-        """Take the answer to one of our requests; return False for any other stanza."""
+        """Read the answer to one of our requests; return False for any other stanza."""
         if stanza.tag != IQ or stanza.get("type") not in ("result", "error"):
             return False
         service, answer = self._asked.get(stanza.get("id", ""), ("", None))
@@ -76,6 +76,6 @@ class PendingIqs:
         return True
 
     def cut(self) -> None:
-        """Give up all answers: the stream is lost."""
+        """Stop waiting for answers: the stream is lost."""
         for _, answer in self._asked.values():
             answer.cancel()

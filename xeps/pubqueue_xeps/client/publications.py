@@ -1,8 +1,8 @@
-"""Publishing until it is confirmed: the request is repeated, under the same id, until the service confirms the item.
+"""Publishes items, repeating each request under the same id until the service confirms the item.
 
-A publish of the same id and payload changes nothing if the item is there (XEP-0060 7.1 with the queue's rule of
-idempotence), so a request without an answer is simply repeated: across reconnects, and while the service or its
-server is away. A permanent refusal is raised at once.
+Publishing the same id and payload changes nothing if the item exists (XEP-0060 7.1 with the queue's idempotence rule),
+so an unanswered request is simply repeated: across reconnects, and while the service or its server is away. A permanent
+refusal is raised at once.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.requests.iq import IqRequest
 
 MAX_REQUEST_BYTES: Final = 256 * 1024 - 1024
-"""Bytes of a request that Prosody and ejabberd take from a client, as Debian ships them, with room for its addresses;
-they end the stream for a larger one, with everything that was under way."""
+"""The maximum size of a request that Prosody and ejabberd accept from a client in Debian's configuration, in bytes,
+with room for addresses. A larger request ends the stream and everything in flight on it."""
 
 MAX_PAUSE: Final = 30
-"""Seconds to wait for an answer at most before a question is repeated; the wait doubles with each silence."""
+"""The longest wait for an answer before a request is repeated, in seconds; the wait doubles with each silence."""
 
 
 class Stream(Protocol):
     """The stream that requests are sent over."""
 
     async def ready(self) -> None:
-        """Return when the stream is up; raise the error with which it failed for good."""
+        """Wait until the stream is open; raise the error that ended it for good."""
 
-    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - says what ended
+    async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - raises an error of its own
         """Return the answer; raise Denied for an error, Unanswered if no answer can or does come."""
 
 
@@ -59,21 +59,13 @@ class Publications:
         self._room = BytesInFlight()
 
     async def publish(self, node: str, new: NewItem, timeout: float | None) -> Published:  # noqa: ASYNC109 - a promise
-        """Return when the service has the item; `timeout` is in seconds, and None waits for ever.
+        """Return when the service has the item; `timeout` is in seconds, None for no limit.
 
-        Raises NoSuchNode, NotAQueue or Refused for what is refused, ServiceUnavailable if the service could not be
-        reached in time, NotConfirmed if it may have the item or not; TypeError or ValueError for what cannot be sent.
+        Raises NoSuchNode, NotAQueue or Refused if the service refuses; ServiceUnavailable if it could not be reached in
+        time; NotConfirmed if it is unknown whether it has the item; TypeError or ValueError for an item that cannot be
+        sent.
         """
-        name = publishing.identified(new.id) or new_id()
-        size = _size(new.payload)
-        new = wrapped(new)
-        beside = publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
-        question = publication(name, node, new.payload, beside, publishing.KNOWN)
-        if len(question.body) > self._largest:
-            raise ValueError(
-                f"The item {name!r} has {len(question.body)} bytes as it is sent{size}; XMPP servers take"
-                f" {self._largest} of a client. Put what is large elsewhere, and publish where it is."
-            )
+        name, question = request(node, new, self._largest, publishing.KNOWN)
         try:
             answer, first = await self._in_its_turn(question, node, timeout)
         except PubqueueError as error:
@@ -88,7 +80,7 @@ class Publications:
         node: str,
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
-        """Ask when there is room; the wait counts towards the timeout."""
+        """Send the request when there is room; the wait counts towards the timeout."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -134,7 +126,7 @@ class Publications:
         node: str,
         timeout: float | None,  # noqa: ASYNC109 - a promise
     ) -> tuple[Element, bool]:
-        """Ask until there is an answer; return it, and whether the service can have received the request only once."""
+        """Ask until there is an answer; return it, and whether the request can have arrived only once."""
         again = "publish it again under its id"
         answer, first = await self._answered(question, node, timeout, again)
         if isinstance(answer, Refusal):
@@ -148,7 +140,7 @@ class Publications:
         timeout: float | None,  # noqa: ASYNC109 - a promise
         again: str = "ask again",
     ) -> tuple[Element | Refusal, bool]:
-        """Ask until there is an answer that counts, including a permanent refusal; raise if none comes in time."""
+        """Ask until there is a final answer, which may be a permanent refusal; raise if none comes in time."""
         unsure, why = 0, "there is no connection"
         try:
             async with asyncio.timeout(timeout):
@@ -180,8 +172,26 @@ class Publications:
         )
 
 
+def request(node: str, new: NewItem, largest: int, answer: str) -> tuple[str, IqRequest]:
+    """Return the id of an item, and the request to publish it, of up to `largest` bytes.
+
+    Raises TypeError or ValueError for an item that cannot be sent.
+    """
+    name = publishing.identified(new.id) or new_id()
+    size = _size(new.payload)
+    new = wrapped(new)
+    beside = publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
+    question = publication(name, node, new.payload, beside, answer)
+    if len(question.body) > largest:
+        raise ValueError(
+            f"The item {name!r} has {len(question.body)} bytes as it is sent{size}; XMPP servers take"
+            f" {largest} of a client. Put what is large elsewhere, and publish where it is."
+        )
+    return name, question
+
+
 def _size(payload: object) -> str:
-    """Return words for the size of a payload that is sent in another form: in base64, for example."""
+    """Return a phrase for the size of a payload that is sent in another form, such as base64."""
     if isinstance(payload, (str, bytes, bytearray)):
         size = len(payload.encode("utf-8", "replace") if isinstance(payload, str) else payload)
         return f", with a payload of {size}"
@@ -204,6 +214,6 @@ def _read(answer: Element, node: str, name: str, *, first: bool) -> Published:
     known, dead = publishing.known(answer), publishing.death(answer)
     if dead is not None:
         log.warning("publisher.dead_already", node=node, id=name)
-    # what was there before a repeated question may be its own first
+    # an item that a repeated request finds may be its own first publish
     duplicate = None if known and not first and dead is None else known
     return Published(node, name, duplicate, dead)

@@ -11,25 +11,25 @@ class Timings:
     """Timeouts and intervals, in seconds or as timedeltas; the defaults suit a queue across a network."""
 
     login: float
-    """For a session, before the login counts as failed: 30."""
+    """How long to wait for a session before the login counts as failed: 30."""
 
     answer: float
-    """For an answer and its notification, before the request is repeated: 5. This is also the longest time between the
-    return of a service and a repeated request."""
+    """How long to wait for an answer and its notification before the request is repeated: 5. This is also the longest
+    time between the return of a service and a repeated request."""
 
     patience: float
-    """For one retract or unlock in total, across lost answers and reconnects: 300."""
+    """The limit for one retract or unlock in total, across lost answers and reconnects: 300."""
 
     refresh: float
-    """Silence after which the worker subscribes again, in case the service has forgotten it: 60. Also the interval
-    between two requests for the service's time, while items are in hand."""
+    """The silence after which the worker subscribes again, in case the service has lost the subscription: 60. Also the
+    interval between two requests for the service's time, while items are in hand."""
 
     backoff_min: float
     backoff_max: float
-    """Between two attempts to reconnect, from 0.5 to 30; doubling, with jitter."""
+    """The pause between two attempts to reconnect, from 0.5 to 30; it doubles, with jitter."""
 
     parting: float
-    """For releasing the items in hand at the end: 5."""
+    """How long releasing the items in hand may take at the end: 5."""
 
     stall: float
     """How long the event loop may be blocked before the worker logs which handler blocks it, and how long the server may
@@ -56,7 +56,7 @@ class Timings:
         return self._doubling(attempt, self.backoff_max)
 
     def pause(self, asked: int) -> float:
-        """Return the pause before a request is repeated that was sent `asked` times."""
+        """Return the pause before repeating a request that was sent `asked` times."""
         return self._doubling(asked, min(self.answer, self.backoff_max))
 
     def _doubling(self, failures: int, longest: float) -> float:

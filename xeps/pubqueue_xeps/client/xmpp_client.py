@@ -1,7 +1,7 @@
-"""An XMPP client connection that reports in one sentence why it could not be made.
+"""An XMPP client connection whose errors give the reason in one sentence.
 
-slixmpp retries an unreachable server for ever and reports each failure as an event; `login` waits
-for the first event that decides, and turns it into a return or an exception.
+slixmpp retries an unreachable server without end and reports each failure as an event; `login` waits for the first
+decisive event, and turns it into a return or an exception.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ __all__ = ["Client", "LoginFailed", "LoginRefused", "Tls", "login", "logout", "m
 
 Tls = Literal["required", "direct", "off"]
 
-# RFC 6120 4.9.3: of stream errors, those that ask to come again
+# RFC 6120 4.9.3: the stream errors that ask the client to try again
 PASSING: Final = frozenset(
     {
         "connection-timeout",
@@ -43,14 +43,14 @@ MECHANISMS: Final = frozenset(
 )
 
 _NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts no authority, for clients without TLS: slixmpp would read the system's authorities for a tenth of a second."""
+"""Trusts no authority, for clients without TLS: loading the system's authorities takes slixmpp a tenth of a second."""
 
 
 class Client(ClientXMPP):
-    """slixmpp's client with a short way for hot stanzas.
+    """slixmpp's client with a fast path for frequent stanzas.
 
-    `short_way` is shown each incoming stanza as a bare element and returns True for those it has
-    dealt with; slixmpp builds no stanza object for them (several times cheaper).
+    `short_way` is called with each incoming stanza as a bare element and returns True for those it has handled; slixmpp
+    builds no stanza object for them, which is several times cheaper.
     """
 
     short_way: Callable[[Element], bool] | None = None
@@ -71,7 +71,7 @@ class Client(ClientXMPP):
         if accept is None:
             return await super()._attempt_connection(host, port, tls, server_hostname)
         self.event_when_connected = "connected"
-        accept(cast("asyncio.Protocol", self))  # which it is, but for its base class
+        accept(cast("asyncio.Protocol", self))  # it has the methods, but not the base class
         return True
 
 
@@ -86,9 +86,9 @@ def make_client(
 ) -> Client:
     """Make a client for `login`; call it where the event loop is running.
 
-    Without `host` the server is found by the DNS records of the JID's domain. `tls` is "required"
-    (STARTTLS), "direct" (TLS from the first byte), or "off", which is refused with ValueError for
-    anything but a loopback host. `ca_file` replaces the system's certificate authorities.
+    Without `host`, the DNS records of the JID's domain give the server. `tls` is "required" (STARTTLS), "direct" (TLS
+    from the first byte), or "off", which raises ValueError for any host that is not loopback. `ca_file` replaces the
+    system's certificate authorities.
     """
     if tls not in get_args(Tls):
         raise ValueError(f"tls is {tls!r}; it takes one of {', '.join(get_args(Tls))}.")
@@ -112,11 +112,11 @@ def make_client(
 
 
 async def login(client: ClientXMPP, *, timeout: Span = 30) -> None:  # noqa: ASYNC109  a promise
-    """Connect, and return when the session has started (RFC 6120 sections 5 to 7).
+    """Connect; return when the session has started (RFC 6120 sections 5 to 7).
 
-    Raises LoginFailed with one sentence when the server is not trusted, LoginRefused when it refuses the
-    password, ServerUnreachable when it cannot be reached or has not let us in within `timeout` (seconds, or a timedelta). The client
-    is then disconnected, and may be tried again.
+    Raises LoginFailed if the server is not trusted, LoginRefused if it refuses the password, ServerUnreachable if it
+    cannot be reached or started no session within `timeout` (seconds or a timedelta). The client is then disconnected,
+    and `login` may be called again.
     """
     seconds = span("timeout", timeout)
     events = _LoginEvents(client)
@@ -130,7 +130,7 @@ async def login(client: ClientXMPP, *, timeout: Span = 30) -> None:  # noqa: ASY
         raise ServerUnreachable(
             f"{events.server} started no session within {seconds:g} seconds."
         ) from None
-    except BaseException:  # cancelled as well: a client left half-way would go on trying
+    except BaseException:  # also when cancelled: a client left half-way would keep trying
         await _give_up(client)
         raise
     finally:
@@ -138,7 +138,7 @@ async def login(client: ClientXMPP, *, timeout: Span = 30) -> None:  # noqa: ASY
 
 
 async def logout(client: ClientXMPP, *, timeout: float = 2) -> None:  # noqa: ASYNC109  a promise
-    """Close the stream when all that was sent before is out, or after `timeout` seconds."""
+    """Close the stream when all earlier stanzas are sent, or after `timeout` seconds."""
     lost = client.disconnected
     if client.is_connected():
         await client.disconnect(wait=timeout)
@@ -157,15 +157,15 @@ async def _give_up(client: ClientXMPP) -> None:
 
 
 def _end_sender(client: ClientXMPP) -> None:
-    """End the task that sends; slixmpp leaves it to the garbage collector, and starts a new one."""
-    sender = client._run_out_filters  # noqa: SLF001 - there is no other way to it
+    """End the sending task; slixmpp leaves it to the garbage collector, and starts a new one."""
+    sender = client._run_out_filters  # noqa: SLF001 - there is no public way
     if sender is not None:
         sender.cancel()
         client._run_out_filters = None  # noqa: SLF001 - or the next connection would rely on it
 
 
 class _LoginEvents:
-    """The events between connecting and the session, each turned into a verdict."""
+    """Turns each event between connecting and the session into a result."""
 
     def __init__(self, client: ClientXMPP) -> None:
         self.client = client
@@ -192,7 +192,7 @@ class _LoginEvents:
         for event, handler in self.handlers.items():
             self.client.del_event_handler(event, handler)
         if self.verdict.done() and not self.verdict.cancelled():
-            self.verdict.exception()  # retrieved, also when a timeout came first
+            self.verdict.exception()  # retrieved, even if a timeout came first
 
     def _let_in(self, _: object) -> None:
         if not self.verdict.done():
@@ -208,7 +208,7 @@ class _LoginEvents:
             self._not_trusted(reason)
 
     def _not_reached(self, _: object) -> None:
-        """Each address has been tried once, and slixmpp is about to begin again."""
+        """Each address has been tried once, and slixmpp is about to start again."""
         self._fail(f"{self.server} cannot be reached: {self.unreachable}.", ServerUnreachable)
 
     def _not_trusted(self, error: ssl.SSLError) -> None:

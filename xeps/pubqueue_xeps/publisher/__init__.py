@@ -1,4 +1,4 @@
-"""Publishing, and asking for replies: with asyncio, or without."""
+"""Publishing items and asking for replies, with asyncio or without it."""
 
 from pubqueue_xeps.publisher.publisher import Publisher
 

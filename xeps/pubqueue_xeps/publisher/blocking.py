@@ -17,6 +17,7 @@ from pubqueue_xeps.publisher.publisher import IN_FLIGHT, TIMEOUT, Publisher
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from pubqueue_xeps.client.connection import Connect
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.publisher.replies import Reply
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import Span, When
+    from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 T = TypeVar("T")
 
@@ -31,9 +33,9 @@ T = TypeVar("T")
 class BlockingPublisher:
     """A `Publisher` whose methods block, for programs without asyncio; a context manager, or used by `open` and `close`.
 
-    The arguments and the exceptions are those of `Publisher`. It keeps its connection in its own thread, and any
-    number of threads may share it: make one for a program, not one for each item. After a fork, make another one:
-    using one that was open before raises RuntimeError.
+    The arguments and the exceptions are those of `Publisher`. The connection runs in its own thread, and any number of
+    threads may share it: make one publisher for the program, not one for each item. After a fork, make a new one: using
+    one that was opened before the fork raises RuntimeError.
     """
 
     def __init__(
@@ -45,6 +47,8 @@ class BlockingPublisher:
         largest: int = MAX_REQUEST_BYTES,
         headers: Carry | None = None,
         timings: Timings | None = None,
+        level: Level | str | None = None,
+        pending: str | Path | None = None,
         **where: Unpack[Connect],
     ) -> None:
         self._publisher = Publisher(
@@ -54,6 +58,8 @@ class BlockingPublisher:
             largest=largest,
             headers=headers,
             timings=timings,
+            level=level,
+            pending=pending,
             **where,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,13 +76,13 @@ class BlockingPublisher:
         timeout: Span = TIMEOUT,
         timings: Timings | None = None,
     ) -> Self:
-        """Make a publisher for a URL such as `xmpp://etl@example.org/queue.example.org`; without `password` the environment has it."""
+        """Make a publisher for a URL such as `xmpp://etl@example.org/queue.example.org`; `password` comes from the environment by default."""
         return cls(url=url, password=password, timeout=timeout, timings=timings)
 
     def open(self) -> None:
         """Log in; entering the context manager does the same."""
         if self._loop is not None:
-            self._process.check()  # first: the thread that has the lock may be of the other process
+            self._process.check()  # first: the thread that has the lock may belong to the other process
         with self._changing:
             if self._loop is not None:
                 raise RuntimeError("The publisher is open already.")
@@ -93,7 +99,7 @@ class BlockingPublisher:
                 raise
 
     def close(self) -> None:
-        """Log out; publishes that are not confirmed yet are given up. Closing twice, or after a fork, does nothing."""
+        """Log out and give up publishes that are not confirmed yet. Closing twice, or after a fork, does nothing."""
         if not self._process.is_ours:
             return
         with self._changing:
@@ -121,6 +127,14 @@ class BlockingPublisher:
         """The full JID under which the publisher is logged in."""
         return self._publisher.jid
 
+    def pending(self) -> list[Pending]:
+        """Return the publishes in the file that have no final answer yet, oldest first."""
+
+        async def look() -> list[Pending]:
+            return self._publisher.pending()
+
+        return self._wait(look())
+
     def publish(
         self,
         node: str,
@@ -134,6 +148,7 @@ class BlockingPublisher:
         group: str | None = None,
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,
+        level: Level | str | None = None,
     ) -> Published:
         """Publish an item; when this returns, the service has it. See `Publisher.publish`."""
         return self._wait(
@@ -148,6 +163,7 @@ class BlockingPublisher:
                 group=group,
                 type=type,
                 timeout=timeout,
+                level=level,
             )
         )
 
@@ -164,6 +180,7 @@ class BlockingPublisher:
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,
         in_flight: int = IN_FLIGHT,
+        level: Level | str | None = None,
     ) -> list[Published]:
         """Publish many items with one call; see `Publisher.publish_many`. `items` is read in the publisher's thread."""
         return self._wait(
@@ -178,6 +195,7 @@ class BlockingPublisher:
                 type=type,
                 timeout=timeout,
                 in_flight=in_flight,
+                level=level,
             )
         )
 
@@ -188,7 +206,7 @@ class BlockingPublisher:
         *,
         timeout: Span | None = None,
     ) -> Retracted:
-        """Cancel an item; reports whether it was still there, and whether a worker had it. See `Publisher.retract`."""
+        """Cancel an item, and return whether it was still there and whether a worker had it. See `Publisher.retract`."""
         return self._wait(self._publisher.retract(node, id, timeout=timeout))
 
     def ask(
@@ -204,7 +222,7 @@ class BlockingPublisher:
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span = TIMEOUT,
     ) -> Reply:
-        """Publish an item, and wait for the reply of its worker. See `Publisher.ask`."""
+        """Publish an item and wait for its worker's reply. See `Publisher.ask`."""
         return self._wait(
             self._publisher.ask(
                 node,

@@ -1,4 +1,4 @@
-"""Publishes items of work, each until the service has confirmed it.
+"""Publishes items, repeating each until the service has confirmed it.
 
     async with Publisher() as publisher:                        # the connection is in PUBQUEUE_URL
         await publisher.publish("jobs", {"flight": "LH 400"})
@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from pubqueue_xeps.client.connection import Connect, Connection, connect
@@ -16,17 +17,22 @@ from pubqueue_xeps.client.connection_keeper import ConnectionKeeper
 from pubqueue_xeps.client.forks import Process
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES, Publications, new_item
 from pubqueue_xeps.client.timings import Timings
-from pubqueue_xeps.errors import NotAllPublished, ServerUnreachable
+from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, ServerUnreachable
+from pubqueue_xeps.publisher.carried import CarriedPublications
 from pubqueue_xeps.publisher.replies import Replies, Reply
 from pubqueue_xeps.wire.published import carrying
 from pubqueue_xeps.wire.times import Span, span
+from pubqueue_xeps.xep_qos.levels import level_of
+from pubqueue_xeps.xep_qos.pending_file import PendingFile
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from pubqueue_xeps.wire.published import Carry, NewItem, Published, Retracted
     from pubqueue_xeps.wire.times import When
+    from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 TIMEOUT: Final = 60
 IN_FLIGHT: Final = 100
@@ -40,13 +46,19 @@ class Publisher:
     `PUBQUEUE_PASSWORD_FILE`; arguments outrank these. If `jid` has no resource, the publisher picks a random one.
     Raises ConfigurationError, a ValueError, for an argument that is missing or wrong.
 
-    `timeout`, in seconds or as a timedelta, is how long entering waits for a server that cannot be reached, and how
-    long a publish waits for its confirmation, across lost answers, reconnects and restarts; each publish can set its
-    own. `largest` is the maximum size of a request in bytes; XMPP servers end the stream on a larger one than they
-    accept. `headers` is a function that is called at each publish with the headers of that publish, or None; it
-    returns the headers that the item carries. `tracing.inject` is such a function.
+    `timeout`, in seconds or as a timedelta, is how long entering waits for an unreachable server, and how long a
+    publish waits for its confirmation across lost answers, reconnects and restarts; each publish can set its own.
+    `largest` is the maximum size of a request in bytes; XMPP servers close the stream when a request exceeds their
+    limit. `headers` is a function that is called at each publish with the headers of that publish, or None, and returns
+    the headers to send. `tracing.inject` is such a function.
 
-    Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable.
+    `level` sends each publish as a message at this level (urn:xmpp:qos); each publish can set its own. With `pending`,
+    a file, unanswered publishes survive the process: the next publisher with this file continues them. With `assured`,
+    a program may be killed at any point and publishes nothing twice. Only one process can have the file open. If `jid`
+    has no resource, the file's is used, because pending messages continue only under the full JID that sent them.
+
+    Any number of tasks may publish at the same time. Entering raises LoginFailed, LoginRefused or ServerUnreachable, and PendingFailed
+    if the file cannot be used.
     When the connection breaks later, the publisher reconnects; publishes wait for it, each within its timeout. After
     a fork, a process must open its own publisher: using one that was open before raises RuntimeError.
     """
@@ -60,13 +72,21 @@ class Publisher:
         largest: int = MAX_REQUEST_BYTES,
         headers: Carry | None = None,
         timings: Timings | None = None,
+        level: Level | str | None = None,
+        pending: str | Path | None = None,
         **where: Unpack[Connect],
     ) -> None:
         self._connection = connect("publisher", jid, password, where)
+        self._level, self._file = _level(level), pending
+        if pending is not None and self._level is None:
+            raise ConfigurationError(
+                "A file of pending publishes needs level= acknowledged or assured.",
+                argument="pending",
+            )
         self._timeout = span("timeout", timeout)
         self._largest, self._carry = largest, headers
         self._timings = timings or Timings()
-        self._open: tuple[ConnectionKeeper, Publications, Replies] | None = None
+        self._open: _Parts | None = None
         self._process = Process()
 
     @classmethod
@@ -78,7 +98,7 @@ class Publisher:
         timeout: Span = TIMEOUT,
         timings: Timings | None = None,
     ) -> Self:
-        """Make a publisher for a URL such as `xmpp://etl@example.org/queue.example.org`; without `password` the environment has it."""
+        """Make a publisher for a URL such as `xmpp://etl@example.org/queue.example.org`; `password` comes from the environment by default."""
         return cls(url=url, password=password, timeout=timeout, timings=timings)
 
     async def open(self) -> None:
@@ -87,22 +107,27 @@ class Publisher:
             self._process.check()
             raise RuntimeError("The publisher is open already.")
         self._process = Process()
-        keeper, publications, replies = _parts(self._connection, self._timings, self._largest)
+        parts = _parts(self._connection, self._timings, self._largest, self._file)
         try:
             async with asyncio.timeout(self._timeout):
-                await keeper.open()
+                await parts.keeper.open()
         except TimeoutError:
+            parts.carried.close()
             raise ServerUnreachable(
                 f"{self._connection.account} could not log in within {self._timeout:g} seconds."
-                + f" {keeper.last_error}".rstrip()
+                + f" {parts.keeper.last_error}".rstrip()
             ) from None
-        self._open = keeper, publications, replies
+        except BaseException:
+            parts.carried.close()
+            raise
+        self._open = parts
 
     async def close(self) -> None:
-        """Log out; publishes that are not confirmed yet are given up. Closing twice, or after a fork, does nothing."""
+        """Log out and give up publishes that are not confirmed yet. Closing twice, or after a fork, does nothing."""
         parts, self._open = self._open, None
         if parts is not None and self._process.is_ours:
-            await parts[0].close()
+            await parts.keeper.close()
+            parts.carried.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -119,7 +144,11 @@ class Publisher:
     @property
     def jid(self) -> str:
         """The full JID under which the publisher is logged in."""
-        return self._parts()[0].jid
+        return self._parts().keeper.jid
+
+    def pending(self) -> list[Pending]:
+        """Return the publishes in the file that have no final answer yet, oldest first."""
+        return self._parts().carried.pending()
 
     async def publish(
         self,
@@ -134,23 +163,29 @@ class Publisher:
         group: str | None = None,
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
+        level: Level | str | None = None,
     ) -> Published:
         """Publish an item; when this returns, the service has it on disk, under the `id` of the result.
+
+        `level` sends the publish as a message (urn:xmpp:qos), by default at the level of the publisher; its result leaves
+        `duplicate` and `dead` None. `acknowledged`: when this returns, the service has received the publish; a refusal
+        is logged as `publisher.refused`. `assured`: when this returns, the item has been published exactly once, even
+        without an `id`. `unacknowledged`: the publish is sent once, and may be lost.
 
         Without `type`, an Element is sent as it is and any other value as JSON. With `type`, a content type such as
         `text/csv`, the payload is a str (sent in UTF-8), bytes or an Element, and the worker finds it in `item.data` with
         `item.type`, whatever it contains; `type` replaces a header `content-type`. Without `id` the item gets a unique one. `delay` and `ttl` are
         seconds, a timedelta, or an aware datetime; `timeout` is seconds or a timedelta. `headers` (XEP-0131) are delivered
-        with the payload. Of the items of one `group`, the node delivers only as many at a time as it is configured to, in
-        their order.
+        with the payload. The node delivers items of one `group` in order, and only as many at a time as it is
+        configured to.
 
-        Publishing the same id with the same payload again makes no second item while the first is there, or within
-        the node's `dedup_window`; `duplicate` reports this. So it is safe to publish again after any error.
+        Publishing the same id and payload again makes no second item while the first exists, or within the node's
+        `dedup_window`; `duplicate` reports this. So with an `id` it is safe to publish again after any error.
 
         Raises NoSuchNode, NotAQueue or Refused if the service refuses; the error's `condition`, `node` and `id` have
-        the details. Raises ServiceUnavailable if the service could not be reached in time: the item was not
-        published. Raises NotConfirmed if the answer did not come in time, and TypeError or ValueError for a payload
-        or header that cannot be sent.
+        the details. Raises ServiceUnavailable if the service could not be reached in time and the item was not
+        published; NotConfirmed if no answer came in time and the item may have been published; TypeError or ValueError
+        for a payload or header that cannot be sent.
         """
         beside = {
             "id": id,
@@ -162,7 +197,7 @@ class Publisher:
             "type": type,
         }
         item = carrying(new_item(payload, beside), self._carry)
-        return await self._parts()[1].publish(node, item, self._seconds(timeout))
+        return await self._publish(node, item, self._seconds(timeout), _level(level))
 
     async def publish_many(
         self,
@@ -177,18 +212,19 @@ class Publisher:
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
         in_flight: int = IN_FLIGHT,
+        level: Level | str | None = None,
     ) -> list[Published]:
         """Publish many items with one call, with at most `in_flight` of them in flight at a time.
 
-        `items` are payloads, or `NewItem`s with ids, priorities and so on of their own; the arguments apply to items
-        that do not set their own. They are read from the iterable as room becomes free, and enqueued in about this
-        order. Returns the results in the order of the items. `timeout` applies to each item.
+        `items` are payloads, or `NewItem`s with their own ids, priorities and so on; the arguments apply to items that
+        do not set their own. They are read from the iterable as room becomes free, and enqueued in roughly this order.
+        Returns the results in the order of the items. `timeout` applies to each item.
 
-        If some items cannot be published, the others still are, and NotAllPublished is raised at the end: its
-        `results` are, in order, the results and the errors. To publish all or none, use `pubqueue_xeps.batch`.
+        If some items cannot be published, the others still are, and NotAllPublished is raised at the end; its `results`
+        has the result or error of each item, in order. To publish all or none, use `pubqueue_xeps.batch`.
         """
         if in_flight < 1:
-            raise ValueError(f"One item at a time is the least, not {in_flight}.")
+            raise ValueError(f"in_flight is at least 1, not {in_flight}.")
         beside = {
             "priority": priority,
             "delay": delay,
@@ -197,11 +233,11 @@ class Publisher:
             "group": group,
             "type": type,
         }
-        publications, seconds = self._parts()[1], self._seconds(timeout)
+        seconds, wanted = self._seconds(timeout), _level(level)
 
         async def publish(payload: object) -> Published:
             item = carrying(new_item(payload, beside), self._carry)
-            return await publications.publish(node, item, seconds)
+            return await self._publish(node, item, seconds, wanted)
 
         return _all_of(await _each(items, publish, in_flight), node)
 
@@ -212,17 +248,16 @@ class Publisher:
         *,
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Retracted:
-        """Cancel an item that this account has published, or that is in a node this account owns (XEP-0060 7.2).
+        """Cancel an item that this account published, or in a node that it owns (XEP-0060 7.2).
 
-        When this returns, no worker gets the item any more: `there` reports whether it was still in the node,
-        `locked` whether a worker had it. A worker that has begun is not stopped, but notified that its lock is lost.
-        Published again under the same id, the item is new.
+        When this returns, no worker gets the item any more. `there` is whether it was still in the node, `locked`
+        whether a worker had it. A worker that has begun is not stopped, but is notified that its lock is lost. An item
+        published later under the same id is a new one.
 
-        Raises NoSuchNode; Refused if another account published the item; ServiceUnavailable if the service could not
-        be reached in time: nothing has changed; NotConfirmed if the answer did not come in time; ValueError for an
-        invalid id.
+        Raises NoSuchNode; Refused if another account published the item; ServiceUnavailable if the service could not be
+        reached in time and nothing has changed; NotConfirmed if no answer came in time; ValueError for an invalid id.
         """
-        return await self._parts()[1].retract(node, id, self._seconds(timeout))
+        return await self._parts().publications.retract(node, id, self._seconds(timeout))
 
     async def ask(
         self,
@@ -237,14 +272,13 @@ class Publisher:
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span = TIMEOUT,  # noqa: ASYNC109 - a promise
     ) -> Reply:
-        """Publish an item, and wait for the reply that its worker sends by `item.reply`.
+        """Publish an item, and return the reply that its worker sends with `item.reply`.
 
-        When in doubt, after NoReply or a crash, ask again with the same `id`, from this process or another one of the
-        same account: the question is enqueued only once, and a reply that has arrived meanwhile is returned. Replies
-        are kept for a day.
+        After NoReply or a crash, ask again with the same `id`, from any process of the same account: the item is
+        enqueued only once, and a reply that has already arrived is returned. Replies are kept for a day.
 
-        Raises NoReply if no reply came within `timeout` seconds, ItemDead if the item is already there and dead, and
-        whatever `publish` raises.
+        Raises NoReply if no reply came within `timeout` seconds, ItemDead if the item already exists and is dead, and
+        the exceptions of `publish`.
         """
         beside = {
             "id": id,
@@ -255,32 +289,62 @@ class Publisher:
             "type": type,
         }
         item = carrying(new_item(payload, beside), self._carry)
-        return await self._parts()[2].ask(node, item, span("timeout", timeout))
+        return await self._parts().replies.ask(node, item, span("timeout", timeout))
+
+    async def _publish(
+        self, node: str, item: NewItem, seconds: float, level: Level | None
+    ) -> Published:
+        parts, level = self._parts(), level or self._level
+        if level is None:
+            return await parts.publications.publish(node, item, seconds)
+        return await parts.carried.publish(node, item, level, seconds)
 
     def _seconds(self, timeout: Span | None) -> float:
         return self._timeout if timeout is None else span("timeout", timeout)
 
-    def _parts(self) -> tuple[ConnectionKeeper, Publications, Replies]:
+    def _parts(self) -> _Parts:
         if self._open is None:
             raise RuntimeError("The publisher is not connected: enter it with `async with`.")
         self._process.check()
         return self._open
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts of an open publisher."""
+
+    keeper: ConnectionKeeper
+    publications: Publications
+    carried: CarriedPublications
+    replies: Replies
+
+
 def _parts(
-    connection: Connection, timings: Timings, largest: int
-) -> tuple[ConnectionKeeper, Publications, Replies]:
+    connection: Connection, timings: Timings, largest: int, pending: str | Path | None
+) -> _Parts:
+    file = None if pending is None else PendingFile(pending)
+    if file is not None and connection.is_resource_ours:
+        # pending publishes continue only under the full JID that sent them
+        resource = file.resource(connection.account)
+        if resource is not None:
+            connection = replace(connection, jid=f"{connection.account}/{resource}")
     keeper = ConnectionKeeper(connection, timings)
     publications = Publications(keeper, connection.service, timings, largest=largest)
+    carried = CarriedPublications(keeper, connection.service, timings, largest=largest, file=file)
     replies = Replies(keeper, publications, connection, timings)
-    keeper.listen, keeper.on_session = replies.read, replies.look_again
-    return keeper, publications, replies
+    keeper.equip, keeper.on_session = carried.equip, replies.look_again
+    keeper.listen = lambda stanza: replies.read(stanza) or carried.read(stanza)
+    return _Parts(keeper, publications, carried, replies)
+
+
+def _level(level: Level | str | None) -> Level | None:
+    return None if level is None else level_of(level)
 
 
 async def _each(
     items: Iterable[object], publish: Callable[[object], Awaitable[Published]], in_flight: int
 ) -> list[Published | Exception]:
-    """Publish each item, `in_flight` at a time; return the results in the order of the items. Raises what the iterable raises."""
+    """Publish each item, `in_flight` at a time; return the results in order. An exception of the iterable is raised."""
     left = enumerate(items)
     results: dict[int, Published | Exception] = {}
 

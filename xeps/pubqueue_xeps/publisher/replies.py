@@ -1,15 +1,13 @@
-"""Ask for work and wait for its result: a node for the replies, and how each reply finds its asker.
+"""Asks for work and waits for its result: the node for replies, and the id that matches a reply to its item.
 
-An asker has one node for replies, `replies/` and its bare JID, which it makes when it first asks: a
-plain node (no queue), where any account may publish, and only its owner may read. An item that is
-asked carries two headers: `reply-to` names that node, `correlation-id` the reply. The worker
-publishes the reply under that very id, so a reply that is sent twice is one. The node keeps replies
-for a day, whether the asker is connected or not. The asker subscribes to get them quickly, and
-looks for its own after each reconnect and now and then, because a notification may be lost when an
-item is not.
+An asker has one node for replies, named `replies/` and its bare JID, which it creates when it first asks. It is a plain
+node, not a queue: any account may publish to it, and only its owner may read it. An item that asks for a reply carries
+two headers: `reply-to` names that node, `correlation-id` the reply. The worker publishes the reply under that id, so a
+reply that is sent twice is stored once. The node keeps replies for a day, whether the asker is connected or not. The
+asker subscribes to get them quickly. It also reads its replies after each reconnect and from time to time, because a
+notification may be lost.
 
-If the operator of a service lets no accounts create nodes, the node has to be declared in its
-configuration.
+If accounts may not create nodes at a service, its operator has to declare the node in the configuration.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ SETTINGS: Final = {
     "pubsub#notify_retract": "0",
     "pubsub#tempsub": "1",
 }
-"""`tempsub`: the subscription ends with the session, or each run of an asker would leave one behind."""
+"""`tempsub`: the subscription ends with the session; otherwise each run of an asker would leave one behind."""
 
 
 class Reply(Content):
@@ -64,12 +62,12 @@ class Reply(Content):
 
     @property
     def payload(self) -> Element | None:
-        """The payload as an element, or None where there is none."""
+        """The payload as an element, or None if there is none."""
         return self._payload
 
 
 class _Wait:
-    """A task that waits for a reply: `news` is set when there is a reply, or a reason to look for it."""
+    """A task that waits for a reply; `news` is set when there is a reply, or a reason to look for one."""
 
     __slots__ = ("news", "reply")
 
@@ -79,7 +77,7 @@ class _Wait:
 
 
 class Replies:
-    """The replies to what one publisher asks."""
+    """The replies to the items that one publisher asks."""
 
     def __init__(
         self,
@@ -102,7 +100,7 @@ class Replies:
         """Publish an item and return the reply to it; see `Publisher.ask`."""
         name = publishing.identified(new.id) or new_id()
         new = wrapped(new)
-        # what cannot be sent is refused before the node for replies is made
+        # an item that cannot be sent is refused before the node for replies is made
         publishing.beside(new.delay, new.priority, new.ttl, new.headers, new.group)
         wanted = correlation(node, name)
         headers = {**(new.headers or {}), REPLY_TO: self._node, CORRELATION: wanted}
@@ -135,7 +133,7 @@ class Replies:
                 del self._waits[wanted]
 
     def read(self, stanza: Element) -> bool:
-        """Take a notification of our node."""
+        """Read a notification from our node."""
         if stanza.tag != MESSAGE or stanza.get("from") != self._service:
             return False
         events = [event for event in read_event(stanza) if event.node == self._node]
@@ -203,11 +201,11 @@ class Replies:
         try:
             await self._set(f"<create node={quote(self._node)}/>{form}")
         except PubqueueError as error:
-            return error  # it exists, or we may not: subscribing shows which
+            return error  # it exists, or we may not create it: subscribing shows which
         return None
 
     async def _check_ownership(self) -> None:
-        """Raise Refused unless we own the node and others cannot read it: else other accounts could read replies."""
+        """Raise Refused unless we own the node and no other account can read it."""
         words = f"the settings of the node {self._node!r}"
         inner = f"<pubsub xmlns='{PUBSUB}#owner'><configure node={quote(self._node)}/></pubsub>"
         try:
@@ -251,7 +249,7 @@ class Replies:
         try:
             answer, _ = await self._publications.confirmed(question, self._node, None)
         except NoSuchNode:
-            return None  # of a single item that is not there
+            return None  # for a single item that does not exist
         found = answer.find(ITEM)
         if found is None:
             return None

@@ -1,8 +1,8 @@
-"""What time it is at the service, by which the deadlines of locks are meant.
+"""The service's time, which the deadlines of locks refer to.
 
-This machine's clock may be wrong by minutes, or be set while a handler runs. So the service is asked
-for its time (XEP-0202), and from there on the monotonic clock counts. A span such as deadline less
-`published` would need no clock, but it is no measure: an item may have waited for days.
+This machine's clock may be wrong by minutes, or be set while a handler runs. So the service is asked for its time
+(XEP-0202), and the monotonic clock counts from there. The span from `published` to the deadline would need no clock,
+but it is no measure: an item may have waited for days.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 
 
 def read_time(text: str) -> datetime:
-    """Read a time as XEP-0082 writes it; ValueError if it is none."""
+    """Read a time in the format of XEP-0082; raise ValueError if it is malformed."""
     read = datetime.fromisoformat(text)
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 class ServiceClock:
-    """The service's time, carried on by a monotonic clock; until it is set, this machine's time."""
+    """The service's time, continued by a monotonic clock; until it is set, this machine's time."""
 
     __slots__ = ("_offset",)
 
@@ -26,10 +26,10 @@ class ServiceClock:
         self._offset: float | None = None
 
     def set(self, shown: datetime, asked: float) -> None:
-        """Set the clock to the time that the service has answered.
+        """Set the clock to the service's answer.
 
-        `asked` is the monotonic time of the request: the answer cannot be older, so the service's clock is never
-        taken to be earlier than it shows, and deadlines seem near rather than far.
+        `asked` is the monotonic time of the request. The answer cannot be older, so deadlines are at worst taken to be
+        too early, never too late.
         """
         self._offset = shown.timestamp() - asked
 

@@ -1,8 +1,9 @@
-"""The XML namespaces that are spoken, here and in the service."""
+"""The XML namespaces that this library and the service use."""
 
 from typing import Final
 
 # XMPP: RFC 6120, XEP-0114
+CAPS: Final = "http://jabber.org/protocol/caps"
 CLIENT: Final = "jabber:client"
 COMPONENT: Final = "jabber:component:accept"
 STANZAS: Final = "urn:ietf:params:xml:ns:xmpp-stanzas"
@@ -24,16 +25,18 @@ QUEUEING: Final = "urn:xmpp:pubsub:queueing:0"
 QUEUEING_SHORT: Final = "urn:xmpp:queueing:0"
 """What XEP-0254 example 11 prints; accepted in events, never sent."""
 
-# what stands in stanzas, and what is asked of anybody
+# parts of stanzas, and general requests
 COMMANDS: Final = "http://jabber.org/protocol/commands"
 DATA: Final = "jabber:x:data"
 DELAY: Final = "urn:xmpp:delay"
 DISCO_INFO: Final = "http://jabber.org/protocol/disco#info"
 DISCO_ITEMS: Final = "http://jabber.org/protocol/disco#items"
+EVENT_LOG: Final = "urn:xmpp:eventlog"
 HINTS: Final = "urn:xmpp:hints"
 JSON: Final = "urn:xmpp:json:0"
 PING: Final = "urn:xmpp:ping"
 PRIVILEGE: Final = ("urn:xmpp:privilege:1", "urn:xmpp:privilege:2")
+QOS: Final = "urn:xmpp:qos"
 ROSTER: Final = "jabber:iq:roster"
 RSM: Final = "http://jabber.org/protocol/rsm"
 SHIM: Final = "http://jabber.org/protocol/shim"

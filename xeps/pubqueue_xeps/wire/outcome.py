@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 MAX_REASON: Final = 1023
 
-# ruff: noqa: N818 - the names say what shall happen to the item
+# ruff: noqa: N818 - the names say what will happen to the item
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Outcome:
     """How the attempt ended, in an unlock.
 
-    release: not counted as a failure; the item is delivered again. failed: counts as a failure; an
-    item that has failed too often is dead. reject: the item is dead at once. `delay` is the minimum
-    time that a released or failed item waits, given as seconds, a timedelta or an aware datetime,
-    and read as seconds. `reason` is stored with a dead item, where the owners of the queue read it:
-    do not put payload into it. The first 1023 characters of a reason are sent, with U+FFFD in place
-    of characters that XML forbids.
+    release: the item is delivered again, and no failure is counted. failed: a failure is counted; an item that has
+    failed too often is dead. reject: the item is dead at once. `delay` is the minimum time that a released or failed
+    item waits: seconds, a timedelta or an aware datetime, and seconds when read. `reason` is stored with a dead item,
+    where the owners of the queue read it: do not put payload into it. The first 1023 characters of a reason are sent,
+    with U+FFFD in place of characters that XML forbids.
     """
 
     type: Literal["release", "failed", "reject"] = "release"
@@ -59,7 +58,7 @@ class Outcome:
 
 
 class Verdict(Exception):
-    """An exception by which a handler decides itself what happens to its item."""
+    """An exception by which a handler decides what happens to its item."""
 
     def __init__(self, sentence: str, outcome: Outcome) -> None:
         super().__init__(sentence)
@@ -74,7 +73,7 @@ class Release(Verdict):
     """
 
     def __init__(self, delay: When | None = None, reason: str | None = None) -> None:
-        super().__init__("The item is given back.", Outcome("release", delay, reason))
+        super().__init__("The item is released.", Outcome("release", delay, reason))
 
 
 class Failed(Verdict):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.times import When
 
     Carry = Callable[[Mapping[str, str] | None], Mapping[str, str]]
-    """Asked at each publish, where it is called, with the headers given there: returns those that the item carries."""
+    """Called at each publish with its headers; returns the headers to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Published:
     node: str
     id: str
     duplicate: bool | None = None
-    """Whether the item was already there under its id, with the same payload, or was done within the node's
-    `dedup_window`: this publish then changed nothing. None: unknown, because the service does not report it, or an
-    earlier attempt of this very publish may have been the first."""
+    """Whether an item with this id and payload already existed, or was done within the node's `dedup_window`; this
+    publish then changed nothing. None: unknown, because the service does not report it, or because an earlier attempt
+    of this publish may have been the first."""
     dead: str | None = None
-    """Why the item, which was already there, is dead, if a reason was given. None: it is not dead. No worker gets a dead
-    item before an owner redrives it."""
+    """The reason why the item, which already existed, is dead; empty if none was given. None: it is not dead. No worker
+    gets a dead item until an owner redrives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,16 @@ class Retracted:
     node: str
     id: str
     there: bool | None
-    """Whether the item was in the node, and is now deleted. False: it was done before, or never there. None: it is gone,
-    and whether this retract deleted it is unknown, because an earlier attempt was not answered."""
+    """Whether the item was in the node, and is now deleted. False: it was done before, or never existed. None: it is
+    gone, but it is unknown whether this retract deleted it, because an earlier attempt was not answered."""
     locked: bool | None
-    """Whether the item was locked to a worker, which may have been working on it: the worker is notified by
-    `item.lock_lost`, and its own retract is refused. None: unknown, because the service does not report it."""
+    """Whether the item was locked to a worker. That worker is notified (`item.lock_lost`), and its own retract is
+    refused. None: unknown, because the service does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """One of many items to publish at once, with arguments of its own; they are those of `publish`."""
+    """One of many items to publish at once, with its own arguments, as `publish` takes them."""
 
     payload: object
     id: str | None = None
@@ -66,9 +66,9 @@ class NewItem:
 
 
 def wrapped(new: NewItem) -> NewItem:
-    """Return the item with a payload of a content type as it is sent, and the type in its headers where it belongs there.
+    """Return the item with its typed payload in the form that is sent, and the type in its headers if needed.
 
-    Raises TypeError or ValueError for a payload that cannot be of this type.
+    Raises TypeError or ValueError for a payload that cannot have this type.
     """
     if new.type is None:
         return new
@@ -84,7 +84,7 @@ def _is_type(name: object) -> bool:
 
 
 def carrying(new: NewItem, carry: Carry | None) -> NewItem:
-    """Return the item with the headers that it carries."""
+    """Return the item with the headers to send."""
     return new if carry is None else replace(new, headers=carry(new.headers))
 
 

@@ -1,4 +1,4 @@
-"""A stanza error as it is read, and as an exception with a sentence for the bot's author."""
+"""Reads stanza errors, and makes exceptions with readable messages from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pubqueue_xeps.wire.ns import STANZAS
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-# a server's answer for a component that is away, or a service that is overloaded
+# a server's answer for a disconnected component, or that of an overloaded service
 TRANSIENT: Final = frozenset(
     {
         "recipient-unavailable",
@@ -79,14 +79,14 @@ def read(iq: Element) -> Refusal:
 
 
 def failure(refusal: Refusal, service: str, node: str) -> PubqueueError:
-    """Make the exception for what `service` has refused about `node`."""
+    """Make the exception for a refusal by `service` about `node`."""
     why = refusal.summary
     facts = {"condition": refusal.detail or refusal.condition, "node": node}
     if refusal.is_transient:
         return ServiceUnavailable(f"{service} does not answer now: {why}.", **facts)
     if refusal.condition == "item-not-found":
         return NoSuchNode(f"{service} has no node {node!r}.", **facts)
-    # a plain node knows no option queue_requests (XEP-0060 section 6.3.5)
+    # a plain node has no option queue_requests (XEP-0060 section 6.3.5)
     if refusal.condition == "feature-not-implemented" or refusal.detail == "invalid-options":
         return NotAQueue(f"{node!r} at {service} is not a work queue: {why}.", **facts)
     return Refused(f"{service} refused the request about {node!r}: {why}.", **facts)

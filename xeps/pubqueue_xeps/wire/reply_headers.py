@@ -1,4 +1,4 @@
-"""The headers by which an asker and a worker agree on where a reply goes and what it is called."""
+"""The headers that define the node and the id of a reply."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 REPLY_TO: Final = "reply-to"
 CORRELATION: Final = "correlation-id"
 PLACE: Final = "replies/"
-"""The prefix of the names of nodes for replies: a worker replies nowhere else, whatever an asker requests."""
+"""The prefix of nodes for replies; a worker replies to no other node, whatever the asker requests."""
 
 MAX_ID_BYTES: Final = 1023
-"""Bytes of an id (XEP-0060 12.9 and RFC 7622 3.4)."""
+"""The maximum length of an id in bytes (XEP-0060 12.9 and RFC 7622 3.4)."""
 
 
 def correlation(node: str, name: str) -> str:
@@ -20,6 +20,6 @@ def correlation(node: str, name: str) -> str:
 
 
 def bounded(name: str) -> str:
-    """Return an id that is short enough, the same for the same name."""
+    """Return an id of allowed length, always the same for a name."""
     encoded = name.encode()
     return name if len(encoded) <= MAX_ID_BYTES else hashlib.sha256(encoded).hexdigest()

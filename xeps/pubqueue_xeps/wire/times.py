@@ -1,7 +1,7 @@
-"""Times as callers give them: seconds, a `timedelta`, or an aware `datetime` for a moment.
+"""Times as callers pass them: seconds, a `timedelta`, or an aware `datetime`.
 
-A moment is counted from now by this machine's clock when the call is made; one that has passed is
-now. A naive `datetime` is refused, because its time zone is unknown.
+A `datetime` is converted to seconds from now, by this machine's clock, when the call is made; a past one counts as now.
+A naive `datetime` is refused, because its time zone is unknown.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from math import inf
 from typing import Final
 
 Span = float | timedelta
-"""How long: seconds or a timedelta."""
+"""A duration: seconds or a timedelta."""
 
 When = float | timedelta | datetime
-"""How long from now, or until when: seconds, a timedelta, or an aware datetime."""
+"""A duration from now or a point in time: seconds, a timedelta, or an aware datetime."""
 
 MAX_DELAY: Final = 3_162_240_000.0
-"""Seconds; a hundred years, the most that a service takes."""
+"""The longest time that a service accepts, in seconds: a hundred years."""
 
 _SPAN: Final = "seconds, 0 or more, or a timedelta"
 _WHEN: Final = "seconds, 0 or more, a timedelta, or an aware datetime"
@@ -42,7 +42,7 @@ def until(name: str, value: object, longest: float = MAX_DELAY) -> float:
 
 def _within(name: str, value: object, longest: float, taken: str) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    # NaN is in no range, and True is a number in Python alone
+    # NaN is in no range, and True is a number only in Python
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not 0 <= seconds <= longest:  # type: ignore[operator]  # a number
         raise ValueError(f"{name} is {value!r}; it takes {taken}")

@@ -1,4 +1,4 @@
-"""Text as XML can carry it, and as it comes out of a parser unchanged."""
+"""Escapes text so that XML can carry it and a parser returns it unchanged."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-# XML 1.0 section 2.2, production Char. A lone surrogate is no character.
+# XML 1.0 section 2.2, production Char. A lone surrogate is not a character.
 ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML has no way to write: one of them, and the server ends the stream."""
+"""Characters that XML cannot carry; the server ends the stream if there is one."""
 
 SPACES: Final = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
-"""A parser reads a line end or tab in an attribute as a space, unless it is written so."""
+"""Escapes for line ends and tabs in attributes, which a parser otherwise reads as spaces."""
 
 RETURN: Final = {"\r": "&#13;"}
-"""A parser reads a carriage return as a line feed, unless it is written so."""
+"""The escape for a carriage return, which a parser otherwise reads as a line feed."""
 
 
 def legal(text: str) -> str:
-    """Return `text`; raises ValueError when XML has no way to write one of its characters."""
+    """Return `text`; raise ValueError if it has a character that XML cannot carry."""
     bad = ILLEGAL.search(text)
     if bad:
         raise ValueError(
@@ -31,18 +31,18 @@ PLAIN: Final = re.compile(r"[\w.:@/ -]*", re.ASCII)
 
 
 def quote(value: str) -> str:
-    """Return the value of an attribute, in its quotes."""
+    """Return the value of an attribute in quotes."""
     if PLAIN.fullmatch(value):  # as nearly all ids are
         return f'"{value}"'
     return quoteattr(value, SPACES)
 
 
 def content(text: str) -> str:
-    """Return text as it stands inside an element."""
+    """Return text as the content of an element."""
     return escape(text, RETURN)
 
 
 def attributes(**values: object) -> str:
-    """Return attributes with a space before each; what is None is left out, and _ is written as -."""
+    """Return attributes with a space before each; None is left out, and _ is written as -."""
     given = ((name.replace("_", "-"), value) for name, value in values.items() if value is not None)
     return "".join(f" {name}={quote(str(value))}" for name, value in given)

@@ -1,4 +1,4 @@
-"""Workers: a window of items, locks that are kept, handlers that do the work, and its outcome."""
+"""Workers: a window of items, locks that are extended, handlers, and the settlement of items."""
 
 from pubqueue_xeps.worker.worker import REQUESTS, Worker
 

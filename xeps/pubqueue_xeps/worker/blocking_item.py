@@ -1,4 +1,4 @@
-"""What handlers that are plain functions are given, and the threads that they run in.
+"""Items for handlers that are plain functions, and the threads that these run in.
 
 def handle(item: BlockingItem) -> None:
     rebook(item.decode(Flight))
@@ -92,12 +92,12 @@ class BlockingItem(Content):
 
     @property
     def wants_reply(self) -> bool:
-        """Whether the item was asked by `Publisher.ask`; what the handler returns is then the reply."""
+        """Whether the item was published by `Publisher.ask`; the handler's return value is then the reply."""
         return self._item.wants_reply
 
     @property
     def lock_lost(self) -> bool:
-        """Whether the lock is lost: a handler that can stop early, and saves something by it, may stop."""
+        """Whether the lock is lost: a handler that can stop early may check this."""
         return self._item.lock_lost.is_set()
 
     def publish(
@@ -152,7 +152,7 @@ def in_threads(
 ) -> Iterator[Callable[[Item], Awaitable[object]]]:
     """Yield a coroutine function that runs `handler`, a plain function, in one of `number` threads; wait for the threads at the end."""
     if isinstance(handler, Handlers):
-        raise TypeError("Handlers are given to `run`, which has threads for those that block.")
+        raise TypeError("Pass Handlers to `run`, which runs blocking ones in threads.")
     if not callable(handler):
         raise TypeError(f"The handler is {handler!r}; it takes a plain function.")
     if is_async(handler):
@@ -174,5 +174,5 @@ def in_threads(
             context = contextvars.copy_context()
             return await loop.run_in_executor(threads, context.run, call, BlockingItem(item, loop))
 
-        handle.__name__ = name_of(handler)  # what it is called where a worker speaks of it
+        handle.__name__ = name_of(handler)  # the name of the handler in logs
         yield handle

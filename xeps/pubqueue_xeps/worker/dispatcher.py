@@ -1,9 +1,9 @@
 """Passes the items of one worker to its handlers.
 
-An item whose handler is busy stays among the waiting items, where others pass it. It has not been begun: after half
-of its lock's time it is released, like all waiting items (`lock_extender`), and at the end of the worker at once. It
-is not released earlier to make room for other kinds of work: from a long queue of one kind, the worker would then
-fetch and release item after item, as fast as the connection allows.
+An item whose handler is busy keeps waiting while others overtake it. It has not been begun, so it is released after
+half of its lock's time, like all waiting items (`lock_extender`), or as soon as the worker ends. It is not released
+earlier to make room for other kinds of work: with a long queue of one kind, the worker would then fetch and release
+item after item, as fast as the connection allows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.worker.item import Item
 
 MAX_CHOSEN: Final = 10_000
-"""Choices that are remembered: of items that wait, and of some that have left."""
+"""Choices that are remembered, for waiting items and some that have left."""
 
 
 class Dispatcher:
@@ -50,7 +50,7 @@ class Dispatcher:
         self._chosen: dict[Item, HandlerRuns] = {}
 
     async def run(self) -> None:
-        """Return when no more items come and those in hand are done; when cancelled, release those."""
+        """Run until no more items come and those in hand are done; when cancelled, release those."""
         async with asyncio.TaskGroup() as group:
             while (item := await self._held_items.take(self._next)) is not None:
                 post = self._chosen.pop(item)
@@ -80,7 +80,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             if task is None or task.cancelling():
                 raise
-            # something that the handler waited for was cancelled, not this task
+            # something that the handler awaited was cancelled, not this task
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the service refuses, and the next item must not suffer for it
             log.error(
@@ -99,8 +99,8 @@ class Dispatcher:
 class HandlerRuns:
     """The running calls of one handler in one worker; `busy` counts their items.
 
-    A thread that goes on after its item was given up also counts, until it ends: a handler that hangs does not get
-    thread after thread.
+    A thread that runs on after its item was given up counts until it ends, so that a hanging handler does not fill the
+    process with threads.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class HandlerRuns:
     async def _in_time(self, work: object) -> object:
         """Await a coroutine, and cancel it when the time limit has passed."""
         if not inspect.isawaitable(work):
-            return work  # of a wrapper that has awaited it by itself
+            return work  # from a wrapper that has awaited it itself
         limit = self._limits.time_limit
         try:
             async with asyncio.timeout(limit) as scope:

@@ -1,11 +1,11 @@
-"""The items that a worker holds: those that are locked to it, waiting or begun.
+"""The items that are locked to a worker, waiting or begun.
 
 An item is `waiting` from its delivery until it is taken, then `in hand` until it is retracted,
-unlocked or lost. A delivery of an id that is already here is never passed on twice: a copy of the
-same item only renews the lock, while another item under the old id makes the first one lost.
+unlocked or lost. A second delivery of an id is never passed on: a copy of the same item only renews the lock, while a
+new item under that id means that the first one is lost.
 
-Stanzas are read synchronously and in order, because the delivery after an answer may be of the very
-item that the answer has freed.
+Stanzas are read synchronously and in order, because the delivery that follows an answer may be of the item that the
+answer has freed.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
     """Picks one of the items that wait, or none of them for now."""
 
 MAX_SETTLED: Final = 1000
-"""Locks with which we are done that are remembered: their delivery may come a second time, and late."""
+"""Settled locks that are remembered, because their delivery may come a second time, and late."""
 
 IQ: Final = f"{{{CLIENT}}}iq"
 MESSAGE: Final = f"{{{CLIENT}}}message"
 
 
 class HeldItems:
-    """The items of one worker: reads stanzas, passes items on and settles them."""
+    """The items of one worker: reads stanzas, passes on items and settles them."""
 
     def __init__(self, service: str, nodes: Sequence[str], timings: Timings) -> None:
         self.service, self.nodes = service, nodes
@@ -66,7 +66,7 @@ class HeldItems:
         self.parting = timings.parting
         self.failure: PubqueueError | None = None
         self.tally: Counter[str] = Counter()
-        """What became of items that were begun: done, lost, or the type of an outcome."""
+        """How items that were begun ended: done, lost, or the type of an outcome."""
         self.ended = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
@@ -87,7 +87,7 @@ class HeldItems:
         )
 
     async def take(self, wanted: Wanted | None = None) -> Item | None:
-        """Return the next item, or the one that `wanted` picks, now in hand; None when no more items will come."""
+        """Return the next item, or the one that `wanted` picks, and mark it as in hand; None when no more items will come."""
         item = await (self._waiting.pick(wanted) if wanted else self._waiting.get())
         if item is None:
             self._waiting.put_nowait(None)  # for the other tasks that wait
@@ -179,7 +179,7 @@ class HeldItems:
             f"The item {item.id!r} is no longer locked to this worker.", node=item.node, id=item.id
         )
 
-    # What the keeper of the locks asks for
+    # For the lock extender
 
     def locked(self) -> list[Item]:
         """Return the items that are locked to us, waiting or in hand, and not being settled."""
@@ -190,7 +190,7 @@ class HeldItems:
         ]
 
     async def extend(self, item: Item, seconds: float | None = None) -> Answer:
-        """Ask once to extend the lock on an item, and take the answer."""
+        """Ask once to extend the lock on an item, and record the answer."""
         token = item.token
         answer = await self._touches.ask(item.place, seconds)
         if item.token != token or item.lock is None:
@@ -212,10 +212,10 @@ class HeldItems:
         """Return when no item is in hand."""
         await self._empty.wait()
 
-    # What arrives on the stream
+    # Stanzas that arrive
 
     def read(self, stanza: Element) -> bool:
-        """Take an answer to one of our requests, or an event of our queues."""
+        """Read an answer to one of our requests, or an event of our queues."""
         if stanza.get("from") != self.service:
             return False
         if stanza.tag == IQ:
@@ -231,7 +231,7 @@ class HeldItems:
     def cut(self) -> None:
         """Leave items that are begun to their handlers; release the others once the connection is back.
 
-        The service may have done so itself by then, because it was notified that we are unavailable.
+        The service may have released them already, because it was notified that we are unavailable.
         """
         self._settlements.cut()
         self._touches.cut()
@@ -296,7 +296,7 @@ class HeldItems:
         return self.keeper.note(item)
 
     def _is_past(self, event: Delivered) -> bool:
-        """Return whether a delivery is of a lock that we are done with; repeat a settlement that was not confirmed.
+        """Return whether a delivery is of a lock that we have settled; repeat a settlement that was not confirmed.
 
         A service repeats a delivery if it cannot know whether it was sent: after it was killed, or when another
         process may have sent it.
@@ -322,7 +322,9 @@ class HeldItems:
         if item.state == "waiting":
             self._drop(item, "lost")
         else:
-            item.become("lost")  # still held: should it come again, its handler goes on with it
+            item.become(
+                "lost"
+            )  # still held: if it is delivered again, its handler continues with it
 
     def _lose_all(self, node: str, why: str) -> None:
         for place in [place for place in self._held if place[0] == node]:
@@ -352,7 +354,7 @@ class HeldItems:
                 log.warning("item.lost", node=item.node, id=item.id, why=answer.value)
 
     def _remember(self, item: Item, unsure: Unsure | None) -> None:
-        """Record that we are done with the item's lock, and how, if the service has not confirmed it."""
+        """Record that the item's lock is settled, and how, if the service has not confirmed it."""
         if item.token is not None:
             self._settled[item.place, item.token] = unsure
             if len(self._settled) > MAX_SETTLED:

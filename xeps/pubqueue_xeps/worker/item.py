@@ -53,17 +53,16 @@ class Holder(Protocol):
 class Item(Content):
     """An item that is locked to this worker until it is retracted or unlocked.
 
-    `async with item:` retracts the item on a clean exit and unlocks it when the block raises, with the outcome that
-    the exception stands for: Release, Failed and Reject end there, any other exception counts as a failure and is
-    raised further. If the lock is lost meanwhile, or the item turns out to be gone and it is unknown which worker
-    deleted it, leaving the block logs that and does not raise. `item.state` has the result; it is "retracted" only
-    for the worker that deleted the item.
+    `async with item:` retracts the item on a clean exit and unlocks it when the block raises, with the outcome that the
+    exception stands for. Release, Failed and Reject end there; any other exception counts as a failure and is
+    re-raised. If the lock is lost meanwhile, or the item turns out to be gone and it is unknown which worker deleted
+    it, leaving the block logs that and does not raise. `item.state` has the result; it is "retracted" only for the
+    worker that deleted the item.
 
-    While the item is in hand, the worker extends the lock (`touch_for` of `Worker`). If the lock is lost all the same,
+    While the item is in hand, the worker extends the lock (`touch_for` of `Worker`). If the lock is still lost,
     `lock_lost` is set, and `retract` raises LockLost. Nothing is cancelled: work that stops halfway may leave more to
-    repair than work that is done twice. The item may also be delivered to this worker again; then its handler goes on
-    with it, and `lock_lost` is cleared. A handler that can stop early, and saves something by it, checks `lock_lost`
-    or waits for it.
+    repair than work that is done twice. If the item is delivered to this worker again, its handler continues with it,
+    and `lock_lost` is cleared. A handler that can stop early checks `lock_lost` or waits for it.
     """
 
     __slots__ = (
@@ -88,8 +87,8 @@ class Item(Content):
         self.lock_lost = asyncio.Event()
         self.lock: Lock | None = delivered.lock
         self.carry: Carry | None = None
-        """Asked for the headers of each follow-up, given those that its publish names; a middleware's to set."""
-        # by the clock of the event loop: when we learned of this lock, and when the work began
+        """Called with the headers of each follow-up's publish; returns the headers to send. A middleware may set it."""
+        # by the event loop's clock: when we were notified of this lock, and when the work began
         self.locked = self.begun = asyncio.get_running_loop().time()
 
     @property
@@ -117,7 +116,7 @@ class Item(Content):
 
     @property
     def place(self) -> Place:
-        """The item's node and id, which together are unique in the service."""
+        """The item's node and id; together they are unique in the service."""
         return self._delivered.node, self._delivered.id
 
     @property
@@ -166,29 +165,29 @@ class Item(Content):
     async def retract(self) -> None:
         """Delete the item from the queue: its work is done (XEP-0254 section 2.3).
 
-        Returns once the delete notification has arrived; commit anything that depends on it only then. Of all workers
-        that ever had the item, this returns for at most one. Raises LockLost if the item is no longer locked to this
-        worker. Raises NotConfirmed if no answer came within `Timings.patience`: the item may or may not be deleted.
-        Raises GoneUnconfirmed if a retract without an answer was repeated and the item is gone: either our first
-        retract deleted it, or a worker that got the item when our connection was lost.
+        Returns once the delete notification has arrived; commit anything that depends on it only then. This succeeds
+        for at most one of all the workers that ever had the item. Raises LockLost if the item is no longer locked to
+        this worker. Raises NotConfirmed if no answer came within `Timings.patience`: the item may or may not be
+        deleted. Raises GoneUnconfirmed if an unanswered retract was repeated and the item is gone: either our first
+        retract deleted it, or a worker that got the item after our connection was lost.
         """
         await self._holder.settle(self, "retract")
 
     async def unlock(self, outcome: Outcome | None = None) -> None:
         """Release the item, for another worker or a later time (XEP-0254 section 2.4).
 
-        Without `outcome`, this counts as no failure. A service that does not support `urn:x-pubqueue:0` gets a plain
-        unlock in any case.
+        Without `outcome`, no failure is counted. A service that does not support `urn:x-pubqueue:0` always gets a plain
+        unlock.
         """
         await self._holder.settle(self, "unlock", outcome)
 
     async def touch(self, seconds: When | None = None) -> datetime | None:
         """Extend the lock to `seconds` from now, by default and at most the queue's lock timeout.
 
-        `seconds` can also be a timedelta, or an aware datetime until which the lock holds. Returns the deadline by
-        the service's clock; a touch never shortens a lock. Returns None if the service cannot extend locks: work that
-        is not done by the first deadline is then lost. Raises LockLost if the item is no longer locked to this
-        worker, NotConfirmed if no answer came.
+        `seconds` can also be a timedelta, or an aware datetime until which the lock holds. Returns the deadline by the
+        service's clock; a touch never shortens a lock. Returns None if the service cannot extend locks; the lock then
+        times out at its first deadline. Raises LockLost if the item is no longer locked to this worker, NotConfirmed if
+        no answer came.
         """
         return await self._holder.touch(
             self, None if seconds is None else until("seconds", seconds)
@@ -211,11 +210,10 @@ class Item(Content):
         """Publish follow-up work on the worker's own stream; when this returns, the service has it.
 
         The arguments are those of `Publisher.publish`; the worker's account must be a publisher of `node`. Without
-        `id`, the follow-up's id is made from this item and the number of the follow-up, so it is the same each time
-        the item is handled: a handler that runs twice makes one follow-up, not two. This holds if the handler
-        publishes in the same order each time, or gives ids; and, if follow-ups may be finished before the handler
-        runs again, if their node has a `dedup_window`. A follow-up that a worker is already working on, perhaps with
-        another payload, is left alone: `duplicate` is then true.
+        `id`, the follow-up's id is made from this item and the number of the follow-up, so a handler that runs twice
+        makes one follow-up, not two. This requires that the handler publishes in the same order each time, or sets ids.
+        If follow-ups may be finished before the handler runs again, their node also needs a `dedup_window`. A follow-up
+        that a worker already has, perhaps with another payload, is left alone: `duplicate` is then true.
         """
         own = publishing.identified(id) is None
         self._follow_ups += own
@@ -244,12 +242,12 @@ class Item(Content):
         type: str | None = None,  # noqa: A002 - the name of the attribute
         timeout: Span | None = None,  # noqa: ASYNC109 - a promise
     ) -> Published:
-        """Send a result to the account that asked for this item by `Publisher.ask`; it is stored when this returns.
+        """Send a reply to the account that published this item with `Publisher.ask`; it is stored when this returns.
 
         `type` is a content type, as `Publisher.publish` takes it.
 
-        A handler that runs twice still sends one reply. Raises NoReplyWanted if the item was not asked, NoSuchNode if
-        the node for replies no longer exists.
+        A handler that runs twice still sends one reply. Raises NoReplyWanted if the item asks for no reply, NoSuchNode
+        if the node for replies no longer exists.
         """
         if not self.wants_reply:
             raise NoReplyWanted(node=self.node, id=self.id)
@@ -260,21 +258,21 @@ class Item(Content):
 
     @property
     def wants_reply(self) -> bool:
-        """Whether the item was asked by `Publisher.ask`, so that `reply` has an addressee."""
+        """Whether the item was published by `Publisher.ask`, so that `reply` has an addressee."""
         to = self.headers.get(REPLY_TO, "")
         return to.startswith(PLACE) and bool(self.headers.get(CORRELATION))
 
     async def respond(self, result: object) -> None:
-        """Reply with the value that a handler returned, if the item was asked, the value is not None, and no reply was sent yet.
+        """Reply with a handler's return value, if a reply is wanted and was not sent yet, and the value is not None.
 
-        A worker calls this with the return value of each handler. An exception of `reply` is a failure of the
+        A worker calls this with the return value of each handler. An exception raised by `reply` is a failure of the
         handler.
         """
         if result is not None and self.wants_reply and not self._replied:
             await self.reply(result)
 
     def _follow_up(self, number: int) -> str:
-        # an id may be used again for new work, whose follow-ups are others: the time of the publish
+        # an id may be used again for new work with other follow-ups: the time of the publish
         # distinguishes them
         when = "" if self.published is None else f"{self.published.timestamp() * 1000:.0f}/"
         return bounded(f"{self.node}/{self.id}/{when}{number}")
@@ -288,7 +286,7 @@ class Item(Content):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if self.state in ("in hand", "lost"):  # else the block has done it
+        if self.state in ("in hand", "lost"):  # else the block has settled it
             if error is None:
                 await self._retract_unless_lost()
             else:
@@ -296,7 +294,7 @@ class Item(Content):
         return isinstance(error, Verdict)
 
     async def _retract_unless_lost(self) -> None:
-        with suppress(LockLost, GoneUnconfirmed):  # logged when it was found out
+        with suppress(LockLost, GoneUnconfirmed):  # already logged
             await self.retract()
 
     async def _unlock_quickly(self, outcome: Outcome) -> None:
@@ -306,7 +304,7 @@ class Item(Content):
             async with asyncio.timeout(self._holder.parting):
                 await self.unlock(outcome)
         except (PubqueueError, TimeoutError) as error:
-            # the lock's deadline does it
+            # the lock times out instead
             log.warning("item.not_unlocked", node=self.node, id=self.id, why=str(error))
 
 

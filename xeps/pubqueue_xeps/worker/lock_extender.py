@@ -1,8 +1,8 @@
-"""Extends locks while the work on their items goes on.
+"""Extends locks while their items are being handled.
 
 A lock is extended after half of its time, which leaves the other half for lost answers, reconnects and clocks that
-differ. Only a worker whose event loop runs extends its locks: one that hangs costs its items no more than a lock
-timeout. `touch_for` bounds the rest, a handler that waits for ever.
+differ. A worker whose event loop hangs extends no locks, so it delays its items by no more than a lock timeout.
+`touch_for` is the limit for a handler that never returns.
 
 Items that the worker has not begun by half-time are released, which counts as no failure. If their locks were
 extended too, a worker with a large window and slow handlers would keep items from workers that could process them at
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.xep_0254.event import Place
 
 SHORTEST: Final = 0.5
-"""Seconds between two touches of an item, at least, whatever the clocks show: half of the shortest lock."""
+"""The minimum time between two touches of an item, in seconds, whatever the clocks show: half of the shortest lock."""
 
 
 class TouchRequests:
@@ -68,14 +68,14 @@ class TouchRequests:
         return Answer.AGAIN if answer is None else _read(place, answer)
 
     def read_answer(self, iq: Element) -> bool:
-        """Take the answer to one of our requests; return False for any other stanza."""
+        """Read the answer to one of our requests; return False for any other stanza."""
         answered = self._pending.get(iq.get("id", ""))
         if answered is not None and not answered.done():
             answered.set_result(iq)
         return answered is not None
 
     def cut(self) -> None:
-        """Stop waiting: the connection is lost, and all answers with it."""
+        """Stop waiting for answers: the connection is lost."""
         for answered in self._pending.values():
             if not answered.done():
                 answered.set_result(None)
@@ -102,13 +102,13 @@ def _read(place: Place, iq: Element) -> datetime | Answer:
 
 
 class Locked(Protocol):
-    """The part of a worker that has the items."""
+    """The part of a worker that holds the items."""
 
     def locked(self) -> Iterable[Item]:
         """Return the items that are locked to us, waiting or in hand, and not being settled."""
 
     async def extend(self, item: Item, seconds: float | None = None) -> Answer:
-        """Ask once to extend the lock on an item, and take the answer."""
+        """Ask once to extend the lock on an item, and record the answer."""
 
     def return_unbegun(self, item: Item) -> None:
         """Release an item that is waiting."""
@@ -127,11 +127,11 @@ class LockExtender:
         self._set_at = -inf
         self._refused: set[Item] = set()
         self._news = asyncio.Event()
-        self._wake = inf
+        self.wakes_at = inf
 
     def note(self, item: Item) -> None:
         """Record a new lock. This costs next to nothing while an earlier one is watched."""
-        if self._session.extended and self._due(item, _now()) < self._wake:
+        if self._session.extended and self._due(item, _now()) < self.wakes_at:
             self._news.set()
 
     async def keep(self) -> None:
@@ -142,7 +142,7 @@ class LockExtender:
             await self._session.ready()
             await self._set_clock()
             now = _now()
-            due = [item for item in self._watched(now) if self._due(item, now) <= now]
+            due = [item for item in self.watched(now) if self._due(item, now) <= now]
             answers = await asyncio.gather(*map(self._care, due))
             failures = failures + 1 if Answer.AGAIN in answers else 0
             if failures:
@@ -153,16 +153,16 @@ class LockExtender:
         self._news.clear()
         now = _now()
         self._refused.intersection_update(self._held_items.locked())
-        dues = [self._due(item, now) for item in self._watched(now)]
-        self._wake = (
+        dues = [self._due(item, now) for item in self.watched(now)]
+        self.wakes_at = (
             min([*dues, self._set_at + self._timings.refresh], default=inf) if dues else inf
         )
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(None if self._wake == inf else self._wake):
+            async with asyncio.timeout_at(None if self.wakes_at == inf else self.wakes_at):
                 await self._news.wait()
 
     async def _set_clock(self) -> None:
-        """Ask for the service's time, now and then: its clock may be set as well."""
+        """Ask for the service's time at intervals, because its clock may be set too."""
         now = _now()
         if now < self._set_at + self._timings.refresh:
             return
@@ -171,7 +171,7 @@ class LockExtender:
         if time is not None:
             self._clock.set(time, now)
 
-    def _watched(self, now: float) -> list[Item]:
+    def watched(self, now: float) -> list[Item]:
         """Return the items whose locks have to be extended."""
         if not self._session.extended:
             return []
@@ -184,7 +184,7 @@ class LockExtender:
         ]
 
     def _due(self, item: Item, now: float) -> float:
-        """Return when half of the lock's time, as it was when we got it, will have passed."""
+        """Return when half of the time that the lock had when we got it will have passed."""
         if item.deadline is None:
             return inf
         end = now + self._clock.left(item.deadline, now)

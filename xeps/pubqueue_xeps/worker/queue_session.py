@@ -1,9 +1,9 @@
 """The session with the queues: one connection, and a subscription to each, kept up across reconnects.
 
-In every session the worker subscribes its full JID again (harmless if the subscription still exists) and sends
-directed presence to the service, by which the service learns when the worker goes away (XEP-0254 section 4). Servers
-do not repeat presence to a service that was restarted, and a worker is not notified that it was forgotten; so it
-subscribes again after a long silence.
+In every session the worker subscribes its full JID again (harmless if the subscription still exists) and sends directed
+presence to the service, so that the service is notified when the worker goes away (XEP-0254 section 4). Servers do not
+repeat presence to a restarted service, and a worker is not notified that it was forgotten; so it subscribes again after
+a long silence.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from pubqueue_xeps.client.xmpp_client import Client, login, logout
 from pubqueue_xeps.errors import (
     LoginFailed,
     PubqueueError,
+    Refused,
     Replaced,
     ServerUnreachable,
     ServiceUnavailable,
 )
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.clock import read_time
-from pubqueue_xeps.wire.ns import PING, TIME
+from pubqueue_xeps.wire.ns import PING, PUBQUEUE, QOS, TIME
 from pubqueue_xeps.wire.requests import subscribing
 from pubqueue_xeps.wire.xml_escape import quote
 from pubqueue_xeps.xep_0254.queueing import queueing
+from pubqueue_xeps.xep_qos import XEP_QOS, Limits, qos
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -43,30 +45,31 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.wire.requests.iq import IqRequest
     from pubqueue_xeps.xep_0254.queueing import XEP_0254
+    from pubqueue_xeps.xep_qos import Level
 
 T = TypeVar("T")
 
 LOOKS: Final = 3
-"""How often a new session looks at most whether an earlier one is at its end."""
+"""How often at most a new session checks whether an earlier one has ended."""
 
 
 class Listener(Protocol):
-    """The receiver of what comes over the stream."""
+    """Receives the stanzas and events of a session."""
 
     def read(self, stanza: Element) -> bool:
-        """Take a stanza; return False if it is not ours."""
+        """Read a stanza; return False if it is not ours."""
 
     def cut(self) -> None:
-        """Take note that the connection is lost."""
+        """Note that the connection is lost."""
 
     def before_subscribing(self) -> bool:
-        """Send what must reach the service, in a new session, before it delivers again.
+        """Send, in a new session, what must reach the service before it delivers again.
 
-        Return whether all that the service may hold from an earlier session has to be freed.
+        Return whether all locks from an earlier session have to be freed.
         """
 
     def failed(self, error: PubqueueError) -> None:
-        """Take note that the connection will not come back."""
+        """Note that the connection is lost for good."""
 
 
 class QueueSession:
@@ -85,6 +88,7 @@ class QueueSession:
         service: str,
         nodes: Sequence[str],
         requests: int,
+        level: Level | None = None,
     ) -> None:
         self._client = client
         self._listener = listener
@@ -93,7 +97,7 @@ class QueueSession:
         self.extended = False
         self._ids = (f"{secrets.token_hex(4)}-{n}" for n in itertools.count(1))
         self.subscribed = False
-        """A subscription has been granted, be it on an earlier connection."""
+        """Whether a subscription has been granted, on this or an earlier connection."""
         self._online = asyncio.Event()
         self._cut = asyncio.Event()
         self._session = self._fresh = False
@@ -101,11 +105,15 @@ class QueueSession:
         self._wanted = True
         self._heard = 0.0
         self.since = 0.0
-        """Since when this connection stands, by the clock of the event loop."""
+        """When this connection was made, by the event loop's clock."""
         self._unsent: list[bytes] = []
         self._pace = Pace(timings)
         self._keeper: asyncio.Task[None] | None = None
         self._pending = PendingIqs(self.send)
+        self._level = level
+        self._qos: XEP_QOS | None = None
+        if level is not None:
+            self._carry(requests * len(nodes))
         client.short_way = self._read
         client.add_event_handler("session_start", self._session_started)
         client.add_event_handler("disconnected", self._disconnected)
@@ -117,7 +125,7 @@ class QueueSession:
         return str(self._client.boundjid.full)
 
     async def open(self) -> None:
-        """Connect and subscribe, as soon as server and service are there; raise what would not pass."""
+        """Connect and subscribe as soon as server and service are available; raise errors that do not go away."""
         try:
             await self._connect(ServerUnreachable)
         except BaseException:
@@ -126,7 +134,7 @@ class QueueSession:
         self._keeper = asyncio.create_task(self._keep(), name=f"pubqueue line {self.jid}")
 
     async def close(self) -> None:
-        """Send unavailable presence to the service, and close the stream; nothing is retried any more."""
+        """Send unavailable presence to the service and close the stream; retry nothing more."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
@@ -135,7 +143,7 @@ class QueueSession:
         await self._leave()
 
     async def ready(self) -> None:
-        """Return when the subscription stands."""
+        """Wait until the subscription is granted."""
         await self._online.wait()
 
     def new_id(self) -> str:
@@ -143,9 +151,9 @@ class QueueSession:
         return next(self._ids)
 
     def send(self, stanza: bytes) -> bool:
-        """Send it, together with all else that is sent before the loop looks at sockets again.
+        """Send text, together with all else that is sent in this turn of the event loop.
 
-        False if there is no session, and then it is forgotten.
+        Returns False, and sends nothing, if there is no session.
         """
         if not self._session:
             return False
@@ -155,7 +163,7 @@ class QueueSession:
         return True
 
     async def ask(self, service: str, question: IqRequest, timeout: float) -> Element:  # noqa: ASYNC109 - answers'
-        """Return the answer; raises Denied for an error, Unanswered when none can or does come."""
+        """Return the answer; raise Denied for an error, Unanswered if no answer can or does come."""
         return await self._pending.ask(service, question, timeout)
 
     async def ask_time(self) -> datetime | None:
@@ -168,11 +176,11 @@ class QueueSession:
         return None
 
     def vanish(self) -> None:
-        """Be unavailable to the service, which frees all that is locked to us and unsubscribes us."""
+        """Become unavailable to the service, which then frees our locks and unsubscribes us."""
         self.send(f"<presence type='unavailable' to={quote(self._service)}/>".encode())
 
     def unsubscribe(self) -> None:
-        """End the subscriptions for good: the locks stay, nothing new comes (XEP-0254 section 4)."""
+        """End the subscriptions: locks stay, and no new items are delivered (XEP-0254 section 4)."""
         self._wanted = False
         for node in self._nodes:
             wanted = subscribing.unsubscribe(node, self.jid).body
@@ -192,9 +200,23 @@ class QueueSession:
         self._session = False
         await logout(self._client, timeout=self._timings.parting)
 
+    def _carry(self, window: int) -> None:
+        """Read messages carried in IQs: only the service's, and no more than it may have in flight."""
+        limits = Limits(window + 100, 1 << 40, window + 100, 1 << 40)
+        mine = {"trust": self._service.__eq__, "limits": limits}
+        self._client.register_plugin(XEP_QOS.name, mine, module="pubqueue_xeps.xep_qos")
+        self._qos = qos(self._client)
+        self._qos.send_text = lambda text: self.send(text.encode())
+
     async def _subscribe(self) -> None:
         plugin = queueing(self._client)
-        self.extended = await self._answered(plugin.ask_extended(self._service))
+        features = await self._answered(plugin.ask_features(self._service))
+        self.extended = PUBQUEUE in features
+        if self._level is not None and QOS not in features:
+            raise Refused(
+                f"{self._service} does not offer {QOS}, so it delivers nothing at level {self._level}.",
+                condition="feature-not-implemented",
+            )
         if self._fresh and self._listener.before_subscribing():
             await self._end_earlier_session(plugin)
         for node in self._nodes:
@@ -205,13 +227,13 @@ class QueueSession:
         self._online.set()
 
     async def _end_earlier_session(self, plugin: XEP_0254) -> None:
-        """Return when the service has freed what an earlier session of our full JID may have left.
+        """Wait until the service has freed the locks of an earlier session of our full JID.
 
-        Usually its server has reported that it is gone; if not, we do. If several processes serve,
-        each stanza may be processed by another of them: our report about the earlier session must
-        be complete before the new one begins.
+        Usually the server has reported that session's end; if not, we do. If a service has several processes, each
+        stanza may be processed by a different one, so our report about the earlier session must be processed before the
+        new one begins.
         """
-        with suppress(IqError):  # a service that lists none is notified in any case
+        with suppress(IqError):  # a service that lists no subscriptions is notified in any case
             for look in range(LOOKS):
                 if not await self._subscribed_somewhere(plugin):
                     return
@@ -229,7 +251,7 @@ class QueueSession:
         return False
 
     async def _ask_for_items(self, plugin: XEP_0254, node: str) -> None:
-        asked = plugin.subscribe_queue(self._service, node, self._requests)
+        asked = plugin.subscribe_queue(self._service, node, self._requests, level=self._level)
         granted = await self._answered(asked)
         self.subscribed = True
         if not self._online.is_set():
@@ -261,7 +283,7 @@ class QueueSession:
                 self._client.abort()
 
     async def _keep(self) -> None:
-        """Wait until the line needs care, and give it, for ever."""
+        """Repair the connection whenever it needs it, until cancelled."""
         try:
             while True:
                 await self._quiet()
@@ -270,7 +292,7 @@ class QueueSession:
             self._listener.failed(error)
 
     async def _connect(self, passing: type[LoginFailed]) -> None:
-        """Log in, if need be, and subscribe; wait for a service that is away, and for what is passing."""
+        """Log in if needed, and subscribe; wait while the service is away or has a temporary fault."""
         failures = 0
         while not self._replaced:
             try:
@@ -285,7 +307,7 @@ class QueueSession:
         raise Replaced(f"Another client has logged in as {self.jid}.")
 
     async def _quiet(self) -> None:
-        """Return when the connection is cut, or nothing has arrived for `refresh` seconds."""
+        """Wait until the connection is cut or nothing has arrived for `refresh` seconds."""
         loop = asyncio.get_running_loop()
         while not self._cut.is_set() and (
             (left := self._heard + self._timings.refresh - loop.time()) > 0
@@ -299,7 +321,8 @@ class QueueSession:
     def _read(self, stanza: Element) -> bool:
         if self._pace.read(stanza, self.jid):
             return True
-        if not self._listener.read(stanza) and not self._pending.read(stanza):
+        carried = self._qos is not None and self._qos.read(stanza)
+        if not carried and not self._listener.read(stanza) and not self._pending.read(stanza):
             return False
         self._heard = asyncio.get_running_loop().time()
         return True
@@ -311,7 +334,7 @@ class QueueSession:
 
     def _disconnected(self, reason: object) -> None:
         if not self._session:
-            return  # an attempt that failed, which login reports, or our own end
+            return  # a failed attempt, which login reports, or our own close
         self._session = False
         self._online.clear()
         self._cut.set()

@@ -1,16 +1,16 @@
-"""Retract and unlock, repeated until there is an answer that counts.
+"""Retracts and unlocks items, repeating each request until there is a final answer.
 
-A retract counts when the service has confirmed it twice: by the answer and by the delete notification (XEP-0254
-section 2.3). Each may be lost with a connection. So every request is repeated when its answer, or the notification,
-does not come in time; that is harmless, because the second retract of an item that is gone changes nothing. The
-meaning of item-not-found as the answer to a *repeated* retract is another matter. Either an earlier one was carried
-out, and its answer was lost; or the lock was lost, and another worker has done the item. It was ours for certain if
-the service had accepted an earlier one, or if the lock cannot have been lost: this connection has been up since the
-last news of the lock (a service frees the items of a worker whose connection ends), and the service's clock is still
-before the deadline. In all other cases it is `UNKNOWN`, and never reported as confirmed.
+A retract is final when the service has confirmed it twice: by the answer and by the delete notification (XEP-0254
+section 2.3). Either may be lost with a connection. So a request is repeated when its answer, or the notification, does
+not come in time; this is harmless, because retracting an item that is gone changes nothing. But item-not-found in
+answer to a *repeated* retract is ambiguous. Either an earlier retract was carried out, and its answer was lost; or the
+lock was lost, and another worker has done the item. It was certainly ours if the service had accepted an earlier one,
+or if the lock cannot have been lost: this connection has been up since the last news of the lock (a service frees the
+items of a worker whose connection ends), and the service's clock is still before the deadline. In all other cases the
+result is `UNKNOWN`, and never reported as confirmed.
 
-A service that supports `urn:x-pubqueue:0` gets the token of the lock that is meant. So a request that arrives late or
-twice never settles an item that has gone to other workers and come back.
+A service that supports `urn:x-pubqueue:0` gets the token of the lock. So a request that arrives late or twice never
+settles an item that has since been with other workers and come back.
 
 Requests are written as bytes and answers read from bare elements: this is the hot path.
 """
@@ -65,32 +65,33 @@ class Held(Protocol):
 
     @property
     def locked(self) -> float:
-        """When we last learned of that lock, by the clock of the event loop."""
+        """When we were last notified of that lock, by the event loop's clock."""
 
 
 class Answer(Enum):
-    """What the service answers to a retract, an unlock or a touch."""
+    """The service's answer to a retract, an unlock or a touch."""
 
     DONE = "done"
     GONE = "the item does not exist"
+    FREE = "the item is not locked"
     LOST = "the lock is not ours"
     UNKNOWN = "it is gone, and whether our retract deleted it is not known"
-    AGAIN = "no answer that counts"
+    AGAIN = "no final answer"
 
 
 # fmt: off
 ANSWERS: Final[dict[str, Answer]] = {
     "item-not-found":     Answer.GONE,
     "conflict":           Answer.LOST,   # locked by another
-    "unexpected-request": Answer.LOST,   # free: the lock timed out
-    "forbidden":          Answer.LOST,   # the service has forgotten that it was ours
+    "unexpected-request": Answer.FREE,   # the lock has ended
+    "forbidden":          Answer.LOST,   # the service no longer knows that it was ours
     "not-authorized":     Answer.LOST,
 }
 # fmt: on
 
 
 def answer_of(refusal: Refusal) -> Answer | None:
-    """Return what a refusal means for our hold on the item; None if nothing."""
+    """Return what a refusal means for our lock on the item; None if nothing."""
     return Answer.AGAIN if refusal.is_transient else ANSWERS.get(refusal.condition)
 
 
@@ -100,6 +101,7 @@ class Settlement:
     __slots__ = (
         "accepted",
         "asked",
+        "found_free",
         "freed",
         "ids",
         "item",
@@ -119,6 +121,7 @@ class Settlement:
         self.ids: list[str] = []
         self.vain = False  # the first of them was answered: the item was gone before
         self.freed = False  # the service has notified us that the lock has ended
+        self.found_free = False  # it has answered that the item is not locked
         self.token = item.token
         self.accepted = False
         self.noticed = verb == "unlock"  # the answer alone frees the item
@@ -130,25 +133,32 @@ class Settlement:
         return self.verb == "retract" and len(self.ids) > 1 and not self.vain
 
     def resolve(self, answer: Answer) -> None:
-        """Set the reply, if it is the first."""
+        """Set the reply, unless there is one already."""
         if not self.reply.done():
             self.reply.set_result(answer)
 
-    def judge(self, answer: Answer) -> Answer:
-        """Return what an answer means, given the earlier requests."""
+    def judge(self, answer: Answer, connected: float) -> Answer:
+        """Return what an answer means, given the earlier requests and when the connection was made.
+
+        A service frees the items of a worker whose connection ends. If an item is still free on the next connection, it
+        may be on its way to this worker, so the request is repeated once.
+        """
         if answer is Answer.GONE and (self.accepted or (self.verb == "unlock" and self.asked > 1)):
             return Answer.DONE
-        # the item has come back meanwhile: what was lost is the lock before
-        if answer is Answer.LOST and self.token != self.item.token:
+        if answer not in (Answer.FREE, Answer.LOST):
+            return answer
+        # the item has been delivered again meanwhile: the lock that was lost is the earlier one
+        if self.token != self.item.token:
             return Answer.AGAIN
-        return answer
+        on_its_way = answer is Answer.FREE and self.item.locked < connected
+        return Answer.AGAIN if on_its_way and not self.found_free else Answer.LOST
 
 
 class Settlements:
     """Asks a service to retract and unlock items of some nodes.
 
-    `on_final(place)` is called as soon as an answer is read that ends our hold on the item: before
-    the next stanza is, which may be a new delivery of the same id.
+    `on_final(place)` is called as soon as an answer that ends our lock is read, and before the next stanza, which may
+    be a new delivery of the same id.
     """
 
     def __init__(
@@ -168,10 +178,10 @@ class Settlements:
         self._start = f"<iq type='set' to={quote(service)} id='"
 
     async def settle(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> Answer:
-        """Ask until the answer counts: DONE, GONE, LOST or UNKNOWN. An unlock may have an outcome.
+        """Ask until there is a final answer: DONE, GONE, LOST or UNKNOWN. An unlock may have an outcome.
 
-        Raises Refused when the service refuses for another reason, and NotConfirmed when patience
-        or the connection is at its end.
+        Raises Refused if the service refuses for another reason, and NotConfirmed when patience or the connection has
+        ended.
         """
         question = Settlement(verb, item, outcome)
         self._questions[item.place] = question
@@ -194,19 +204,19 @@ class Settlements:
                 del self._questions[item.place]
 
     def asking(self, item: Place) -> bool:
-        """Return whether a request about the item is in flight, whose answer will settle it."""
+        """Return whether a request is in flight that will settle the item."""
         return item in self._questions
 
     def give_back(self, item: Held) -> None:
-        """Release an item; the answer does not matter."""
+        """Release an item, and ignore the answer."""
         self.repeat("unlock", item)
 
     def repeat(self, verb: Verb, item: Held, outcome: Outcome | None = None) -> None:
-        """Ask once more; the answer does not matter."""
+        """Ask once more, and ignore the answer."""
         self._session.send(self._render(Settlement(verb, item, outcome), self._session.new_id()))
 
     def read_answer(self, iq: Element) -> bool:
-        """Take the answer to one of our requests; return False for any other stanza."""
+        """Read the answer to one of our requests; return False for any other stanza."""
         question = self._pending.get(iq.get("id", ""))
         if question is None:
             return False
@@ -220,7 +230,7 @@ class Settlements:
         return True
 
     def read_retract(self, item: Place) -> None:
-        """Take a delete notification."""
+        """Read a delete notification."""
         question = self._questions.get(item)
         if question is not None:
             question.noticed = True
@@ -230,8 +240,8 @@ class Settlements:
     def read_delivery(self, item: Place, token: int | None) -> None:
         """Note that `item` was delivered again, under the lock `token`.
 
-        A retract of it that was accepted has deleted the earlier item; and the lock of an item that was unlocked has
-        ended, if the new lock is known to be another one.
+        An accepted retract has deleted the earlier item. The lock of an unlocked item has ended, if the new lock is
+        known to be another one.
         """
         question = self._questions.get(item)
         if question is None:
@@ -250,12 +260,12 @@ class Settlements:
             question.freed = True
 
     def cut(self) -> None:
-        """Stop waiting: the connection is lost, and all answers with it."""
+        """Stop waiting for answers: the connection is lost."""
         for question in self._pending.values():
             question.resolve(Answer.AGAIN)
 
     async def _insist(self, question: Settlement, end: float) -> Answer:
-        """Ask again until the answer counts; raise TimeoutError when `Timings.patience` has passed."""
+        """Ask again until there is a final answer; raise TimeoutError when `Timings.patience` has passed."""
         async with asyncio.timeout_at(end):
             answer = Answer.AGAIN
             while answer is Answer.AGAIN:
@@ -270,7 +280,7 @@ class Settlements:
         question.reply = loop.create_future()
         if question.token != question.item.token:
             self._turn_to_new_lock(question)
-        # kept until all is over: a late answer shows the result of an earlier request
+        # kept to the end: a late answer shows the result of an earlier request
         self._pending[id] = question
         question.ids.append(id)
         # cheaper than asyncio.timeout, for each item
@@ -279,12 +289,15 @@ class Settlements:
             if not self._session.send(self._render(question, id)):
                 return Answer.AGAIN
             question.asked += 1
-            return question.judge(await question.reply)
+            answer = await question.reply
+            meant = question.judge(answer, self._session.since)
+            question.found_free = answer is Answer.FREE
+            return meant
         finally:
             timer.cancel()
 
     def _turn_to_new_lock(self, question: Settlement) -> None:
-        """Forget what was asked about the earlier lock: the item was delivered again since, and is not gone."""
+        """Forget the requests about the earlier lock: the item was delivered again, so it is not gone."""
         self._forget(question)
         question.ids.clear()
         question.token, question.vain, question.freed = question.item.token, False, False
@@ -325,6 +338,6 @@ class Settlements:
                 )
                 question.reply.set_exception(refused)
             return
-        if question.judge(answer) is not Answer.AGAIN:
+        if question.judge(answer, self._session.since) is not Answer.AGAIN:
             self._on_final(question.item.place)
         question.resolve(answer)

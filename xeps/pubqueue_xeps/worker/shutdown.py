@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a request to finish: the first one stops the workers, the second kills the program."""
+"""SIGTERM and SIGINT: the first one stops the workers, the second kills the program."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _stops: dict[tuple[asyncio.AbstractEventLoop, signal.Signals], list[Callable[[],
 
 @contextmanager
 def stopping_on(signals: Iterable[signal.Signals], stop: Callable[[], bool]) -> Iterator[None]:
-    """Call `stop` on the first of `signals`, and leave the second to its default meaning.
+    """Call `stop` on the first of `signals`; the second has its default effect.
 
-    So is the first one if no `stop` has anything to finish: each returns whether it has. Several workers in one event
-    loop are stopped together. Outside the main thread Python cannot catch signals, and nothing is done.
+    So has the first one, if no `stop` has anything to finish; each returns whether it has. All workers in one event
+    loop are stopped together. Outside the main thread this does nothing, because Python cannot catch signals there.
     """
     loop = asyncio.get_running_loop()
     keys = [(loop, signal.Signals(number)) for number in signals]

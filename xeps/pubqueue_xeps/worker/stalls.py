@@ -1,7 +1,7 @@
 """Detects a blocked event loop, and names the handler that blocks it: a thread watches the loop.
 
-While the loop is blocked, no lock is extended, no answer is read and no other handler runs, so the author of a
-blocking call in an async handler should learn about it before the locks are lost.
+While the loop is blocked, no lock is extended, no answer is read and no other handler runs, so a blocking call in an
+async handler is logged before locks are lost.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _AT_WORK: Final[WeakKeyDictionary[asyncio.Task[object], str]] = WeakKeyDictionary()
-"""The handler that each task is at work in."""
+"""The handler that each task is running."""
 
-_WATCHES: Final[dict[asyncio.AbstractEventLoop, LoopWatch]] = {}
+WATCHES: Final[dict[asyncio.AbstractEventLoop, LoopWatch]] = {}
 
 
 def at_work(handler: str) -> None:
@@ -36,11 +36,11 @@ def at_work(handler: str) -> None:
 
 @contextmanager
 def watched(seconds: float) -> Iterator[None]:
-    """Log when this event loop is blocked for `seconds`; once, however many workers it has."""
+    """Log when this event loop is blocked for `seconds`, once for all its workers."""
     loop = asyncio.get_running_loop()
-    watch = _WATCHES.get(loop)
+    watch = WATCHES.get(loop)
     if watch is None:
-        watch = _WATCHES[loop] = LoopWatch(loop, seconds)
+        watch = WATCHES[loop] = LoopWatch(loop, seconds)
         watch.start()
     watch.users += 1
     try:
@@ -48,12 +48,12 @@ def watched(seconds: float) -> Iterator[None]:
     finally:
         watch.users -= 1
         if not watch.users:
-            del _WATCHES[loop]
+            del WATCHES[loop]
             watch.stop()
 
 
 class LoopWatch:
-    """A beat in the event loop, and a thread that waits for it, for `seconds` at most."""
+    """A heartbeat in the event loop, and a thread that waits for it, up to `seconds`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self.users = 0
@@ -61,9 +61,10 @@ class LoopWatch:
         self._ident = threading.get_ident()
         self._seconds = seconds
         self._pause = max(seconds / 4, 0.01)
-        self._beaten = monotonic()
+        self.beaten = monotonic()
+        """When the loop last ran our callback."""
         self._logged = 0.0
-        """How long it had stood still when that was logged last; 0 while it goes on."""
+        """How long it had been blocked when that was last logged; 0 while it runs."""
         self._where = ""
         self._over = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -82,8 +83,8 @@ class LoopWatch:
         self._thread.join()
 
     def look(self, now: float) -> None:
-        """Log where the loop is blocked, and again whenever that has lasted twice as long; the thread calls this."""
-        stood = now - self._beaten - self._pause
+        """Log where the loop is blocked, and again each time the duration has doubled; called by the thread."""
+        stood = now - self.beaten - self._pause
         if stood < max(self._seconds, 2 * self._logged):
             return
         where = self._find()
@@ -98,14 +99,14 @@ class LoopWatch:
     def _beat(self) -> None:
         now = monotonic()
         if self._logged:
-            stood, self._logged = now - self._beaten, 0.0
+            stood, self._logged = now - self.beaten, 0.0
             log.warning("loop.stood_still", seconds=round(stood, 1), where=self._where)
-        self._beaten = now
+        self.beaten = now
         self._timer = self._loop.call_later(self._pause, self._beat)
 
     def _find(self) -> str | None:
-        """Return the handler and line at which the loop is; None if it is idle: then the whole process stood still."""
-        frame = sys._current_frames().get(self._ident)  # noqa: SLF001 - documented, in spite of its name
+        """Return the handler and line at which the loop is; None if it is idle, because then the whole process was stopped."""
+        frame = sys._current_frames().get(self._ident)  # noqa: SLF001 - documented, despite its name
         line = _line(frame)
         if line is None:
             return None
@@ -115,12 +116,12 @@ class LoopWatch:
 
 
 def _line(frame: FrameType | None) -> str | None:
-    """Return the line of the user's program that was called first, which is the handler's own; None for none."""
+    """Return the outermost line of the user's program, which is the handler's; None if there is none."""
     found: str | None = None
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_run_once" and is_theirs(code.co_filename):
-            return found  # what is further out has started the loop
+            return found  # frames further out have started the loop
         if not is_ours(code.co_filename) and not is_theirs(code.co_filename):
             found = f"{code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back

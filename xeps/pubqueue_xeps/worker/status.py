@@ -1,9 +1,9 @@
 """Reports what a worker does on standard error, if the program has not set up logging.
 
-One line when it connects, waits, loses the connection, finishes and ends, one for each failure with the frames of the
-user's own program in its traceback, and once a minute how much it has done, if that has changed. Lines are made from
-the events of the log; they contain neither payload nor secrets. A program that has set up `logging` or structlog gets
-no such lines, and neither does one with PUBQUEUE_QUIET in its environment.
+It prints one line when it connects, waits, loses the connection, finishes and ends; one for each failure, with the
+user's own frames of the traceback; and once a minute how much it has done, if that has changed. Lines are made from the
+events of the log, and contain neither payload nor secrets. Nothing is printed if the program has set up `logging` or
+structlog, or PUBQUEUE_QUIET is in its environment.
 """
 
 from __future__ import annotations
@@ -33,26 +33,33 @@ SENTENCES: Final[dict[str, str]] = {
     "worker.waiting":           "trying again in {seconds} s: {why}",
     "worker.disconnected":      "the connection is lost ({why}), reconnecting",
     "worker.stopping":          "stopping, {in_hand} in hand",
-    "worker.drain_timeout":     "{seconds} s are over, and what is in hand is given back",
+    "worker.drain_timeout":     "items in hand are released after {seconds} s",
     "worker.failed":            "ended: {why}",
     "worker.closed":            "closed",
     "publisher.disconnected":   "the connection of the publisher {jid} is lost ({why}), reconnecting",
     "publisher.waiting":        "the publisher tries again in {seconds} s: {why}",
     "publisher.failed":         "the publisher ended: {why}",
-    "publisher.dead_already":   "published again, but dead: {id} of {node}; no worker gets it before an owner redrives it",
+    "publisher.dead_already":   "published again, but dead: {id} of {node}; no worker gets it until an owner redrives it",
+    "publisher.refused":        "not published: {id} of {node} ({why})",
+    "message.failed":           "a pending message to {peer} has failed: {why}",
+    "message.refused":          "a message from {sender} is refused: {condition}",
+    "message.not_kept":         "a message from {sender} is not kept: {why}",
+    "message.expired":          "{count} messages of {sender} and others have expired, because their delivery was not requested",
+    "message.handler_failed":   "a handler failed at a message from {sender}",
+    "pending.failed":           "the file of pending messages: {why}",
     "item.failed":              "failed: {id} of {node} ({error})",
-    "item.no_handler":          "no handler for {kind}: {id} of {node} is given back",
-    "item.cancelled":           "given back: {id} of {node}, for something that its handler waited for was cancelled",
+    "item.no_handler":          "no handler for {kind}: {id} of {node} is released",
+    "item.cancelled":           "released: {id} of {node}, because something that its handler awaited was cancelled",
     "item.lost":                "lost: {id} of {node} ({why})",
     "item.gone":                "gone: {id} of {node} ({why})",
-    "item.released":            "given back at the end, unfinished: {id} of {node}",
+    "item.released":            "released at the end, unfinished: {id} of {node}",
     "item.not_touched":         "the lock of {id} of {node} is not extended any more: {why}",
-    "item.not_unlocked":        "not given back: {id} of {node} stays locked until its lock times out ({why})",
-    "handler.orphaned":         "the handler {handler} is over its time limit; its thread goes on, and nobody waits for it",
+    "item.not_unlocked":        "not released: {id} of {node} stays locked until its lock times out ({why})",
+    "handler.orphaned":         "the handler {handler} has exceeded its time limit; its thread runs on, and its result is ignored",
     "middleware.report_failed": "the report of a middleware failed ({error})",
-    "loop.stands_still":        "the event loop has stood still for {seconds} s in {where}: no lock is extended"
-                                " meanwhile; blocking work belongs into asyncio.to_thread",
-    "loop.stood_still":         "the event loop stood still for {seconds} s in {where}",
+    "loop.stands_still":        "the event loop has been blocked for {seconds} s in {where}, and no lock is extended"
+                                " meanwhile; run blocking work in asyncio.to_thread",
+    "loop.stood_still":         "the event loop was blocked for {seconds} s in {where}",
     "server.slow":              "the XMPP server took {seconds} s to read {octets} bytes of {jid}: it limits what this account sends."
                                 " In Prosody raise limits.c2s.rate or add the account to unlimited_jids; in ejabberd give it"
                                 " another shaper in shaper_rules.c2s_shaper",
@@ -80,7 +87,7 @@ class Minutes:
         self._in_hand = 0
 
     def line(self) -> str | None:
-        """Return what was done since the last call; None if that is nothing, and the number of items in hand is the same."""
+        """Return what was done since the last call; None if nothing was, and as many items are in hand."""
         tally, in_hand = self._held_items.tally, self._held_items.in_hand
         now, before = tally.copy(), self._before
         counts = {word: now[kind] - before[kind] for kind, word in COUNTED.items()}
@@ -95,7 +102,7 @@ class Minutes:
 
 
 class SentenceHandler(logging.Handler):
-    """Writes events as sentences; of other libraries' records, warnings and errors as they are."""
+    """Writes events as sentences, and warnings and errors of other libraries as they are."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, unless the program has set up logging meanwhile."""
@@ -104,14 +111,16 @@ class SentenceHandler(logging.Handler):
         event: Mapping[str, Any] = getattr(record, "pubqueue", {})
         sentence = SENTENCES.get(event.get("event", ""))
         if sentence is not None:
-            say(sentence.format_map(_Facts(event)))
+            say(sentence.format_map(Facts(event)))
         elif record.levelno >= logging.WARNING:
             say(record.getMessage())
         if record.exc_info:
             sys.stderr.write(f"{logging.Formatter().formatException(record.exc_info)}\n")
 
 
-class _Facts(dict[str, Any]):
+class Facts(dict[str, Any]):
+    """The facts of an event; a missing one is shown as a question mark."""
+
     def __missing__(self, key: str) -> str:
         return "?"
 
@@ -131,7 +140,7 @@ def wanted() -> bool:
 
 
 class StandardError:
-    """Writes the log to standard error while any worker of this process wants it; once, however many there are."""
+    """Writes the log to standard error while any worker of this process wants it, once for all of them."""
 
     def __init__(self) -> None:
         self.handler = SentenceHandler()

@@ -1,7 +1,7 @@
-"""Blocking functions, each call in a thread of its own.
+"""Runs each call of a blocking function in its own thread.
 
-There is no pool: it would need as many threads as may run at once, and waits for its threads at the end of the
-program. These threads are daemons, so a program ends even if one of them hangs; a thread cannot be cancelled.
+There is no pool: it would need as many threads as may run at once, and would wait for them at the end of the program.
+These threads are daemons, so a program ends even if one of them hangs; a thread cannot be cancelled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
-    """Call it in a new thread, with this context's variables; the future has its result or exception.
+    """Call a function in a new thread, with this context's variables; the future gets its result or exception.
 
     Cancelling the future does not stop the thread.
     """
@@ -30,7 +30,7 @@ def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
             result, error = context.run(call), None
         except BaseException as raised:
             result, error = None, raised
-        with suppress(RuntimeError):  # the loop is closed, and no task waits any more
+        with suppress(RuntimeError):  # the loop is closed, and no task is waiting
             loop.call_soon_threadsafe(_finish, ended, result, error)
 
     threading.Thread(target=work, name=name, daemon=True).start()
@@ -40,10 +40,10 @@ def in_thread(call: Callable[[], object], name: str) -> asyncio.Future[object]:
 def _finish(ended: asyncio.Future[object], result: object, error: BaseException | None) -> None:
     if ended.cancelled():
         return
-    if isinstance(error, StopIteration):  # which no future takes
+    if isinstance(error, StopIteration):  # which no future accepts
         ended.set_exception(RuntimeError("The function raised StopIteration."))
     elif error is not None:
         ended.set_exception(error)
-        ended.exception()  # whether anybody waits or not
+        ended.exception()  # whether a task is waiting or not
     else:
         ended.set_result(result)

@@ -14,11 +14,11 @@ CALLERS: Final = (
     *(str(Path(module.__file__ or "").parent) for module in (asyncio, concurrent.futures)),
     str(selectors.__file__),
 )
-"""Files of the code between this library and a handler: removed before the first frame of the user's program, kept after it."""
+"""Files between this library and a handler: removed before the first frame of the user's program, kept after it."""
 
 
 def trimmed(error: BaseException) -> BaseException:
-    """Remove our frames from the traceback of an exception and of all exceptions that led to it; return the exception."""
+    """Remove our frames from the tracebacks of an exception and of its causes; return the exception."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:

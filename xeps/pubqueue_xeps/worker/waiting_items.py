@@ -1,4 +1,4 @@
-"""Items that are not begun: for each node in their order, and the nodes in turn."""
+"""Items that are not begun, in order for each node, and from the nodes in turn."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class WaitingItems(asyncio.Queue["Item | None"]):
-    """A queue whose items may also leave without being taken; None, its end, stays last.
+    """A queue from which items can also be removed; None, its end marker, stays last.
 
-    The node that an item was taken from goes last: a long queue does not delay the items of a short one.
+    The node that an item was taken from goes last, so that a long queue does not delay a short one.
     """
 
     def _init(self, maxsize: int) -> None:  # noqa: ARG002 - the signature of asyncio's
         self._queue: dict[Item | None, None] = {}
         self._of_node: dict[str, dict[Item, None]] = {}
-        """The items of each node that has any, the next node first."""
+        """The waiting items by node, the next node first."""
         self._news = asyncio.Event()
 
     def _put(self, item: Item | None) -> None:
@@ -38,7 +38,7 @@ class WaitingItems(asyncio.Queue["Item | None"]):
         return item
 
     def leave(self, item: Item) -> None:
-        """Forget an item, if it is here."""
+        """Remove an item, if it is here."""
         if item in self._queue:
             del self._queue[item]
             of_node = self._of_node[item.node]
@@ -47,9 +47,9 @@ class WaitingItems(asyncio.Queue["Item | None"]):
                 del self._of_node[item.node]
 
     async def pick(self, wanted: Callable[[Iterable[Item]], Item | None]) -> Item | None:
-        """Take the item that `wanted` returns of those that wait; None at the end, when none waits any more.
+        """Take the waiting item that `wanted` returns; None at the end, when none is left.
 
-        It is asked again when one is added, and by `look_again`. One task at a time may wait here.
+        `wanted` is called again when an item is added, and by `look_again`. Only one task may wait here.
         """
         while True:
             self._news.clear()
@@ -62,7 +62,7 @@ class WaitingItems(asyncio.Queue["Item | None"]):
             await self._news.wait()
 
     def look_again(self) -> None:
-        """Have `pick` ask again."""
+        """Make `pick` call `wanted` again."""
         self._news.set()
 
     def _in_turn(self) -> Iterator[Item]:

@@ -1,11 +1,11 @@
-"""A worker bot: takes items from a queue, up to a window at a time, and settles each.
+"""A worker: takes items from a queue, up to a window at a time, and settles each.
 
     async with Worker(jid, password, service="queue.example.org", node="jobs") as worker:
         async for item in worker:
             async with item:
                 ...
 
-Or, with as many handlers at work as the window is wide, until SIGTERM:
+Or, with up to a window of handlers running at once, until SIGTERM:
 
     async def handle(item: Item) -> None:
         flight = item.decode(Flight)            # a msgspec struct, or item.payload, or item.bytes
@@ -19,7 +19,7 @@ Or, with as many handlers at work as the window is wide, until SIGTERM:
 
 What the handler does decides what happens to the item:
 
-- It returns: the item is retracted, and gone once the service has confirmed that. If the item was asked
+- It returns: the item is retracted, and gone once the service has confirmed that. If the item wants a reply
   (`Publisher.ask`), a return value other than None is the reply, unless the handler has already replied.
 - It raises Release, Failed or Reject, or is cancelled: the item is requeued, or dead.
 - It raises any other exception: the item is requeued as failed, with the name of the exception's class as the
@@ -31,8 +31,8 @@ work and the retraction: the service then delivers the item again. A worker that
 records the ids of the items it has finished (`examples/crash_safe_worker.py`).
 
 The worker extends the lock of an item while its handler runs, as long as the event loop is not blocked: run blocking
-work in `asyncio.to_thread`. A lock can still be lost, usually with the connection: a handler that can stop early
-checks `item.lock_lost`.
+work in `asyncio.to_thread`. A lock can still be lost, usually with the connection; a handler that can stop early checks
+`item.lock_lost`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ from pubqueue_xeps.worker.shutdown import stopping_on
 from pubqueue_xeps.worker.stalls import at_work, watched
 from pubqueue_xeps.worker.status import STANDARD_ERROR, report_minutes, wanted
 from pubqueue_xeps.worker.tracebacks import trimmed
+from pubqueue_xeps.xep_qos.levels import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.worker.blocking_item import BlockingItem
     from pubqueue_xeps.worker.item import Item
+    from pubqueue_xeps.xep_qos import Level
 
     Handle = Callable[[Item], Awaitable[object]]
 
@@ -95,6 +97,12 @@ class Worker:
     `asyncio.to_thread`, or its lock times out. An item that has waited in the window for half of its lock's time is
     released, before the lock times out. A service that does not support `urn:x-pubqueue:0` cannot extend locks.
 
+    `level` is how the service sends its deliveries (urn:xmpp:qos). With `acknowledged` or `assured` it knows within
+    seconds whether an item has arrived, sends it again if not, and frees the lock of a worker that does not answer.
+    With `unacknowledged`, or None if the node's owner has set no level, deliveries are plain messages. An answer
+    confirms that an item has arrived, not that its work is done. Entering raises Refused if the service does not offer
+    the level.
+
     If the program has not set up logging, the worker reports on standard error when it connects, what fails, and once
     a minute what it has done; `status=False`, or PUBQUEUE_QUIET in the environment, turns this off.
 
@@ -117,6 +125,7 @@ class Worker:
         signals: Collection[Signals] = SIGNALS,
         timings: Timings | None = None,
         status: bool = True,
+        level: Level | str | None = None,
         **where: Unpack[Connect],
     ) -> None:
         whole("requests", requests, 1)
@@ -133,6 +142,7 @@ class Worker:
         self._session: QueueSession | None = None
         self._stack = ExitStack()
         self._status = status
+        self._level = None if level is None else level_of(level)
         self._reporting = ExitStack()
         self._minutes: asyncio.Task[None] | None = None
 
@@ -146,13 +156,14 @@ class Worker:
             service=self._service,
             nodes=self._nodes,
             requests=self._requests,
+            level=self._level,
         )
         held_items.hold(session, self._touch_for)
         with ExitStack() as opening:
             reporting = self._status and wanted()
             if reporting:
                 opening.enter_context(STANDARD_ERROR.reporting())
-            # before the subscription stands: from then on a signal may not end the program at once
+            # before the subscription is granted: from then on a signal must not end the program at once
             opening.callback(self._stack.close)
             finish = partial(_finish, held_items, session)
             self._stack.enter_context(stopping_on(self._signals, finish))
@@ -210,7 +221,7 @@ class Worker:
         _stop(*self._parts())
 
     async def drain(self) -> None:
-        """Stop, and return when no item is in hand, or when `grace` has passed."""
+        """Stop, and return when no item is in hand or `grace` has passed."""
         held_items, _ = self._parts()
         self.stop()
         try:
@@ -223,10 +234,10 @@ class Worker:
         """Pass each item to `handler`, or to the matching one of several handlers, until `stop`, `drain` or a signal.
 
         An item is retracted when its handler returns, and unlocked when the handler raises, with the outcome that the
-        exception stands for. Exceptions other than Release, Failed and Reject are logged with their traceback; none
-        ends the worker. At most `concurrency` handlers run at a time, by default as many as items can be delivered:
-        `requests` for each node. Handlers that have not finished when `grace` has passed are cancelled, and their
-        items released.
+        exception stands for. Exceptions other than Release, Failed and Reject are logged with their traceback. No
+        exception of a handler ends the worker. At most `concurrency` handlers run at a time, by default as many as
+        items can be delivered: `requests` for each node. Handlers that have not finished when `grace` has passed are
+        cancelled, and their items released.
 
         Raises TypeError, before it takes an item, for a handler that is not a coroutine function.
         """
@@ -280,12 +291,12 @@ class Worker:
 def _stop(held_items: HeldItems, session: QueueSession) -> None:
     if not held_items.ended.is_set():
         log.info("worker.stopping", node=held_items.name, in_hand=held_items.in_hand)
-        session.unsubscribe()  # first, or what is unlocked comes right back (XEP-0254 section 4)
+        session.unsubscribe()  # first, or unlocked items come right back (XEP-0254 section 4)
         held_items.end()
 
 
 def _finish(held_items: HeldItems, session: QueueSession) -> bool:
-    """Stop at a signal, and return True; return False while nothing can have been delivered."""
+    """Stop on a signal, and return True; return False if nothing can have been delivered yet."""
     if not session.subscribed:
         return False
     _stop(held_items, session)
@@ -306,7 +317,7 @@ def _check_names(nodes: Sequence[object]) -> None:
 
 
 def _check_handler(handler: object) -> None:
-    """Raise TypeError for a handler that would do the work of each item and then fail it."""
+    """Raise TypeError for a handler that would do the work and then fail every item."""
     if isinstance(handler, Handlers):
         return
     if not callable(handler):
@@ -334,7 +345,7 @@ async def _handle_all(held_items: HeldItems, handler: Handle) -> None:
         except asyncio.CancelledError:
             if task is None or task.cancelling():
                 raise
-            # something that the handler waited for was cancelled, not this task
+            # something that the handler awaited was cancelled, not this task
             log.warning("item.cancelled", node=item.node, id=item.id)
         except Exception as error:  # the handler's, and the next item must not suffer for it
             log.error(

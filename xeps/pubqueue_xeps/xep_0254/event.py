@@ -21,7 +21,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The lock under which an item was delivered; `token` only rises, `failed` counts failures until now."""
+    """The lock under which an item was delivered; `token` only increases, `failed` counts failures so far."""
 
     token: int
     deadline: datetime
@@ -34,7 +34,7 @@ class Lock:
 class Delivered:
     """An item is locked to us. A service that does not know `urn:x-pubqueue:0` sends no `lock`.
 
-    `headers` are the publisher's (XEP-0131); of those with the same name it has the last.
+    `headers` are the publisher's (XEP-0131); for a repeated name, the last value.
     """
 
     service: str
@@ -48,7 +48,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Retracted:
-    """The item is deleted: what was done for it may be committed, if we retracted it."""
+    """The item is deleted; if we retracted it, its work may be committed now."""
 
     service: str
     node: str
@@ -57,7 +57,7 @@ class Retracted:
 
 @dataclass(frozen=True, slots=True)
 class Unlocked:
-    """The item is no longer locked to us: we unlocked it, or took too long."""
+    """The item is no longer locked to us: we unlocked it, or the lock timed out."""
 
     service: str
     node: str
@@ -142,6 +142,6 @@ def _read_lock(message: Element) -> Lock | None:
             failed=int(lock.get("failed", "0")),
         )
     except ValueError as error:
-        # the item is as good without it
+        # the item is usable without it
         log.warning("lock.unreadable", sender=message.get("from"), error=str(error))
         return None

@@ -1,8 +1,7 @@
 """XEP-0254: PubSub Queueing, the subscriber's side, as a slixmpp plugin.
 
-Events, each with a frozen dataclass of `pubqueue_xeps.xep_0254.event`, for the queues that were
-subscribed with `subscribe_queue`: `queue_item`, `queue_retract`, `queue_unlock`, `queue_purge` and
-`queue_delete`.
+Events for queues that were subscribed with `subscribe_queue`, each with a frozen dataclass of
+`pubqueue_xeps.xep_0254.event`: `queue_item`, `queue_retract`, `queue_unlock`, `queue_purge` and `queue_delete`.
 """
 
 from __future__ import annotations
@@ -76,9 +75,9 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     dependencies: ClassVar[set[str]] = {"xep_0030", "xep_0060"}
 
     def plugin_init(self) -> None:
-        """Begin to listen for the events of queues."""
+        """Start listening for the events of queues."""
         self._queues: set[tuple[str, str]] = set()
-        self._extended: dict[str, bool] = {}
+        self._features: dict[str, frozenset[str]] = {}
         self.xmpp.add_event_handler("session_start", self._forget_services)
         event = f"{{{self.xmpp.default_ns}}}message/{{{EVENT}}}event"
         self.xmpp.register_handler(Callback("Queue Event", MatchXPath(event), self._handle_event))
@@ -89,62 +88,76 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         self.xmpp.remove_handler("Queue Event")
 
     async def subscribe_queue(
-        self, service: str, node: str, queue_requests: int, *, jid: str | None = None
+        self,
+        service: str,
+        node: str,
+        queue_requests: int,
+        *,
+        jid: str | None = None,
+        level: str | None = None,
     ) -> QueueSubscription:
         """Subscribe `jid`, by default our full JID, with a window of `queue_requests` items.
 
-        Our full JID also sends the service directed presence, so that the service notices when we
-        go away, and frees our items (section 4). Repeating it is harmless and sets the window
-        again. The options are sent with the request (XEP-0254 example 2); if a service answers with
-        another form, that one is filled in (section 2.1). Raises NoSuchNode, NotAQueue,
-        ServiceUnavailable or Refused.
+        `level` is how deliveries are sent (urn:xmpp:qos): `unacknowledged`, `acknowledged` or `assured`; None leaves it to the
+        node. The service has to support the option, and the client needs the plugin `pubqueue_xeps.xep_qos`.
+
+        Our full JID also sends the service directed presence, so that the service frees our items when we go away
+        (section 4). Subscribing again is harmless and sets the window again. The options are sent with the request
+        (XEP-0254 example 2); if a service answers with another form, that form is filled in (section 2.1). Raises
+        NoSuchNode, NotAQueue, ServiceUnavailable or Refused.
         """
-        # before the answer is here: items follow it at once
+        # before the answer: items follow it at once
         self._queues.add((service, node))
         try:
-            return await self._subscribe(service, node, jid, queue_requests)
+            return await self._subscribe(service, node, jid, queue_requests, level)
         except BaseException:
             self._queues.discard((service, node))
             raise
 
     async def unsubscribe_queue(self, service: str, node: str, *, jid: str | None = None) -> None:
-        """End the subscription; items locked to it stay so until settled or timed out."""
+        """End the subscription; items locked to it stay locked until they are settled or time out."""
         self._queues.discard((service, node))
         wanted = subscribing.unsubscribe(node, jid or self.xmpp.boundjid.full)
         await ask_about(self.xmpp, service, node, wanted)
 
     async def is_subscribed(self, service: str, node: str) -> bool:
-        """Ask whether our full JID is subscribed (XEP-0060 section 5.6); raise slixmpp's IqError if refused."""
+        """Return whether our full JID is subscribed (XEP-0060 section 5.6); raise slixmpp's IqError if refused."""
         answer = await ask(self.xmpp, service, subscribing.own(node))
         return subscribing.has(answer, self.xmpp.boundjid.full)
 
     async def ask_extended(self, service: str) -> bool:
-        """Ask a service whether it supports `urn:x-pubqueue:0` (XEP-0030 section 3.1).
+        """Return whether a service supports `urn:x-pubqueue:0` (XEP-0030 section 3.1).
 
-        A refusal counts as no. Raises ServiceUnavailable when there is no answer.
+        A refusal counts as False. Raises ServiceUnavailable if there is no answer.
+        """
+        return PUBQUEUE in await self.ask_features(service)
+
+    async def ask_features(self, service: str) -> frozenset[str]:
+        """Return the features of a service; a refusal counts as none, and keeps those that were known before.
+
+        Raises ServiceUnavailable if there is no answer.
         """
         try:
             found = disco.features(await ask(self.xmpp, service, disco.request(service)))
         except IqError:
-            return self._extended.setdefault(service, False)
-        self._extended[service] = PUBQUEUE in found
-        return self._extended[service]
+            return self._features.setdefault(service, frozenset())
+        self._features[service] = found
+        return found
 
     async def retract(self, service: str, node: str, item: str) -> None:
         """Delete an item that is done (XEP-0254 section 2.3); raise slixmpp's IqError if refused.
 
-        Returns with the answer. Do not commit anything before the event `queue_retract`.
+        Returns when the answer comes. Do not commit anything before the event `queue_retract`.
         """
         await self._change(service, f"the retract of {item!r}", ItemRequests(node).retract(item))
 
     async def unlock(
         self, service: str, node: str, item: str, *, outcome: Outcome | None = None
     ) -> None:
-        """Give an item back (XEP-0254 section 2.4); raise slixmpp's IqError if refused.
+        """Release an item (XEP-0254 section 2.4); raise slixmpp's IqError if refused.
 
-        Always in an IQ of type set: example 10 has get, which must not change anything. A service
-        that does not know `urn:x-pubqueue:0`, which is asked once in a session, does not get the
-        `outcome`.
+        The IQ is always of type set: example 10 has get, which must not change anything. A service that does not
+        support `urn:x-pubqueue:0` (which is asked once in a session) does not get the `outcome`.
         """
         fault_element = (
             "" if outcome is None or not await self._is_extended(service) else fault(outcome)
@@ -158,8 +171,8 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
     ) -> datetime:
         """Extend our lock on an item to `seconds` from now, at most the queue's lock timeout.
 
-        Returns the deadline by the service's clock. Raises slixmpp's IqError if it is refused, as
-        by each service that does not know `urn:x-pubqueue:0`.
+        Returns the deadline by the service's clock. Raises slixmpp's IqError if refused, as by every service that does
+        not support `urn:x-pubqueue:0`.
         """
         span = None if seconds is None else until("seconds", seconds)
         wanted = ItemRequests(node).touch(item, span)
@@ -181,10 +194,10 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         """Publish an item and return its id; when this returns, the service has it.
 
         An Element is sent as it is, any other value as JSON. `delay` and `ttl` are seconds, timedeltas or aware
-        datetimes; `headers` (XEP-0131) are delivered with the payload. Of the items of a `group` the service delivers
-        only as many at a time as the node is configured to, by default one, in the order of their publish. Publishing
-        the same id and payload again is harmless, so when in doubt publish again. Raises ItemDead if the item is
-        there, but dead; NoSuchNode, ServiceUnavailable or Refused; TypeError for a payload that has no form in JSON,
+        datetimes; `headers` (XEP-0131) are delivered with the payload. The service delivers items of a `group` in the
+        order of their publish, and only as many at a time as the node is configured to, by default one. Publishing the
+        same id and payload again is harmless, so repeat it when in doubt. Raises ItemDead if the item already exists
+        and is dead; NoSuchNode, ServiceUnavailable or Refused; TypeError for a payload that cannot be written as JSON,
         and ValueError for a value that cannot be written as XML.
         """
         name = publishing.identified(id) or uuid4().hex
@@ -204,17 +217,19 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
         return await ask(self.xmpp, service, IqRequest("set", words, inner))
 
     async def _is_extended(self, service: str) -> bool:
-        known = self._extended.get(service)
-        return await self.ask_extended(service) if known is None else known
+        known = self._features.get(service)
+        return PUBQUEUE in (await self.ask_features(service) if known is None else known)
 
     def _forget_services(self, _: object) -> None:
-        self._extended.clear()
+        self._features.clear()
 
     async def _subscribe(
-        self, service: str, node: str, jid: str | None, window: int
+        self, service: str, node: str, jid: str | None, window: int, level: str | None
     ) -> QueueSubscription:
         subscriber = jid or self.xmpp.boundjid.full
-        reply = await self._negotiate(service, node, subscriber, str(window))
+        options = {subscribing.QUEUE_REQUESTS: str(window)}
+        options |= {} if level is None else {subscribing.QOS_LEVEL: level}
+        reply = await self._negotiate(service, node, subscriber, options)
         requests = subscribing.granted(reply)
         if requests is None:
             await ask_about(self.xmpp, service, node, subscribing.unsubscribe(node, subscriber))
@@ -226,23 +241,25 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
                 f"{service} left the subscription to {node!r} {state or 'unknown'}.", node=node
             )
         if jid is None:
-            # each time: it is not replayed to a service that was away
+            # each time: presence is not repeated to a service that was away
             xmpp: Any = self.xmpp
             xmpp.send_presence(pto=service)
         return QueueSubscription(service, node, subscriber, subscription.get("subid", ""), requests)
 
-    async def _negotiate(self, service: str, node: str, jid: str, window: str) -> Element:
-        wanted = subscribing.subscribe(node, jid, {subscribing.QUEUE_REQUESTS: window})
+    async def _negotiate(
+        self, service: str, node: str, jid: str, options: dict[str, str]
+    ) -> Element:
+        wanted = subscribing.subscribe(node, jid, options)
         try:
             return await ask(self.xmpp, service, wanted)
         except IqError as error:
             no = refusals.read(error.iq.xml)
             if no.detail != "configuration-required":
                 raise refusals.failure(no, service, node) from None
-            answers = subscribing.fill(error.iq.xml, window)
+            answers = subscribing.fill(error.iq.xml, options)
         if not answers:
             raise NotAQueue(
-                f"{node!r} at {service} asks for options, and none is a window.", node=node
+                f"{node!r} at {service} asks for options, but for no window.", node=node
             )
         return await ask_about(self.xmpp, service, node, subscribing.subscribe(node, jid, answers))
 
@@ -253,6 +270,6 @@ class XEP_0254(BasePlugin):  # noqa: N801 - the name by which slixmpp's plugins 
 
 
 def queueing(xmpp: Any) -> XEP_0254:  # noqa: ANN401 - slixmpp's classes do not know our plugin
-    """Return the plugin of this client, registering it if need be."""
+    """Return the plugin of this client, registering it if needed."""
     xmpp.register_plugin(XEP_0254.name, module="pubqueue_xeps.xep_0254")
     return cast("XEP_0254", xmpp.plugin[XEP_0254.name])

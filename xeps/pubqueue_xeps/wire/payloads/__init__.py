@@ -1,1 +1,1 @@
-"""Payloads: from a value to XML, and back."""
+"""Payloads: values to XML, and back."""

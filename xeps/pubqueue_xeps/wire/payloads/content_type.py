@@ -1,4 +1,4 @@
-"""What a content type says about a body: whether it can travel as XML, as JSON or as text."""
+"""Reads content types: whether a body can be stored as XML, JSON or text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pubqueue_xeps.wire.xml_escape import legal
 
 HEADER: Final = "content-type"
-"""The header of an item that has its content type, if its payload does not."""
+"""The header that has an item's content type, if its payload does not."""
 
 XML: Final = "application/xml"
 JSON: Final = "application/json"
@@ -17,19 +17,19 @@ TEXT: Final = "text/plain; charset=utf-8"
 
 FORM: Final = "application/x-www-form-urlencoded"
 KEPT: Final = 256
-"""Characters of a content type that is remembered; so all that is remembered is bounded."""
+"""Longer content types are not cached, so that the cache is bounded; in characters."""
 
 _CHARSET: Final = re.compile(r';\s*charset\s*=\s*"?([^\s;"]*)', re.IGNORECASE)
 
 
 PayloadForm = Literal["xml", "json", "text", "bytes"]
-"""What a body of some content type may be stored as; of all but the last, what fits."""
+"""The form in which a body is stored; a body that does not fit one of the first three is stored as bytes."""
 
 
 def form_of(type: str | None) -> PayloadForm:  # noqa: A002 - the name of the attribute
-    """Return what a body of this type may be stored as; its parameters do not count, but for another charset than UTF-8.
+    """Return the form for bodies of this type; its parameters do not count, except for a charset other than UTF-8.
 
-    Raises ValueError for a type that has a character which XML cannot carry.
+    Raises ValueError for a type with a character that XML cannot carry.
     """
     if type is None:
         return "bytes"

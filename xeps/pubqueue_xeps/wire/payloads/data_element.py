@@ -3,7 +3,7 @@
     <data xmlns='urn:x-pubqueue:data:0' type='text/csv'>a,b</data>
     <data xmlns='urn:x-pubqueue:data:0' type='image/png' encoding='base64'>iVBORw0KGgo=</data>
 
-Text is what comes through every XML parser and server unchanged, everything else goes in base64.
+Text that passes every XML parser and server unchanged is sent as it is, everything else in base64.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ MARKS: Final = b"&<>"
 """Bytes that are written as entities."""
 
 FORBIDDEN: Final = bytes(byte for byte in range(0x20) if byte not in b"\t\n")
-"""Bytes of characters that XML cannot carry, and the carriage return, which parsers make a line feed."""
+"""Bytes of characters that XML cannot carry, and the carriage return, which parsers turn into a line feed."""
 
 PLAIN: Final = bytes(byte for byte in range(0x100) if byte not in MARKS + FORBIDDEN)
-"""Bytes that stand in text as they are."""
+"""Bytes that need no escape in text."""
 
 BOM: Final = b"\xef\xbb\xbf"
 NO_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")
@@ -38,7 +38,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n]+")
 
 
 def escaped(body: bytes) -> bytes | None:
-    """Return a body as character data if it is safe: if it comes out of each parser as it was. Else None.
+    """Return a body as character data if every parser returns it unchanged, else None.
 
     Safe is UTF-8 without a byte order mark, of characters that XML 1.0 can carry, without carriage returns.
     """
@@ -78,7 +78,7 @@ def read(attributes: Mapping[str, str], text: str) -> str | bytes | None:
 
 
 def decoded(text: str | bytes) -> bytes | None:
-    """Return the bytes that base64 without line breaks stands for, or None if it is no base64."""
+    """Decode base64 without line breaks; return None if it is malformed."""
     try:
         return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:  # not base64, or not even ASCII

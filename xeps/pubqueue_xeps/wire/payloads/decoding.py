@@ -1,7 +1,7 @@
-"""From a payload to a value.
+"""Decodes a payload to a value.
 
-JSON (XEP-0335) is read as any type that msgspec knows, strictly: a number is not a string. Text of Spark's writer is
-read as a string. Text or bytes with a content type (`<data/>`) are read as str or bytes, and as any type if they are
+JSON (XEP-0335) is read as any type that msgspec supports, strictly: a number is not a string. Text from Spark's writer
+is read as a string. Text or bytes with a content type (`<data/>`) are read as str or bytes, and as any type if they are
 JSON. Other XML is read as a msgspec struct:
 
     class Flight(msgspec.Struct):
@@ -9,11 +9,11 @@ JSON. Other XML is read as a msgspec struct:
         seats: list[int]
         late: bool = False
 
-reads `<flight number="LH 400"><seats>12</seats><seats>14</seats></flight>`: a field is the attribute
-or the child element of its name, whatever the namespace; a list is all children of that name; a
-struct is a child with fields of its own; `text`, where nothing else has that name, is the element's
-own text. Numbers, booleans, times and enumerations are read as JSON writes them. An empty element is
-None where that is allowed and a string is not. What the struct does not name is passed over.
+reads `<flight number="LH 400"><seats>12</seats><seats>14</seats></flight>`. A field is the attribute or child element
+of its name, in any namespace; a list is all children of that name; a struct is a child with its own fields. `text` is
+the element's own text, unless an attribute or child has that name. Numbers, booleans, times and enumerations are read
+in their JSON form. An empty element is None if the type allows None but no string. Elements and attributes that the
+struct does not name are ignored.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ EXPECTED: Final = re.compile(r"Expected `[^`]*`( (>|<|>=|<=) [-+.e\d]+)?")
 class DecodeError(Reject):
     """The payload does not match the type; names the field, never its value.
 
-    No other worker could read it either, so a handler that lets it through rejects the item.
+    No other worker could read it either, so a handler that does not catch it rejects the item.
     """
 
 
@@ -83,8 +83,7 @@ def decode(payload: Element, wanted: Any) -> Any: ...  # noqa: ANN401 - a union,
 def decode(payload: Element, wanted: Any) -> Any:
     """Read a payload as a value of type `wanted`.
 
-    Raises DecodeError for a payload that does not fit, and TypeError for a type which has a field
-    that no payload could fit.
+    Raises DecodeError for a payload that does not fit, and TypeError for a type with a field that no payload could fit.
     """
     try:
         if payload.tag == JSON_PAYLOAD:
@@ -95,13 +94,13 @@ def decode(payload: Element, wanted: Any) -> Any:
             return _carried(payload, wanted)
         return msgspec.convert(_fields(payload, _described(wanted)), wanted, strict=False)
     except msgspec.ValidationError as error:
-        # from None: msgspec's text may have the value
+        # from None: msgspec's text may contain the value
         raise DecodeError(_sentence(str(error), _name(wanted))) from None
     except (msgspec.DecodeError, RecursionError):
-        raise DecodeError("The payload is no JSON that can be read.") from None
+        raise DecodeError("The payload is not valid JSON.") from None
 
 
-def plain(payload: Element) -> Any:  # noqa: ANN401 - whatever JSON can say
+def plain(payload: Element) -> Any:  # noqa: ANN401 - any JSON value
     """Return the plain value of a payload that is JSON, text or bytes; raises DecodeError for any other."""
     if payload.tag == TAG:
         return _content(payload)
@@ -130,7 +129,7 @@ def _carried(payload: Element, wanted: Any) -> Any:  # noqa: ANN401
         try:
             return body.decode()
         except UnicodeDecodeError:
-            raise DecodeError("The payload is no text in UTF-8.") from None
+            raise DecodeError("The payload is not text in UTF-8.") from None
     if not is_json(payload.get("type")):
         raise DecodeError(f"The payload is text or bytes and cannot be read as {_name(wanted)}.")
     return msgspec.json.decode(body.removeprefix(BOM), type=wanted)
@@ -147,10 +146,10 @@ def _name(wanted: Any) -> str:  # noqa: ANN401 - a type, or what stands for one
 
 
 @lru_cache(maxsize=256)
-def _described(wanted: Any) -> inspect.StructType:  # noqa: ANN401 - whatever the author has asked for
+def _described(wanted: Any) -> inspect.StructType:  # noqa: ANN401 - any type that the caller asks for
     described = inspect.type_info(wanted)
     if not isinstance(described, inspect.StructType):
-        raise TypeError(f"{_name(wanted)} is no msgspec struct.")
+        raise TypeError(f"{_name(wanted)} is not a msgspec struct.")
     _check(described, set())
     return described
 
@@ -166,7 +165,7 @@ def _check(struct: inspect.StructType, seen: set[type]) -> None:
             _check(single, seen)
         elif not isinstance(single, TEXTS):
             raise TypeError(
-                f"{struct.cls.__name__}.{field.name} has a type that XML has no way for."
+                f"{struct.cls.__name__}.{field.name} has a type that cannot be read from XML."
             )
 
 
@@ -207,7 +206,9 @@ def _values(elements: list[Element], kind: inspect.Type) -> object:
     if isinstance(plain, LISTS):
         return [_value(element, plain.item_type) for element in elements]
     values = [_value(element, kind) for element in elements]
-    return values[0] if len(values) == 1 else values  # several are an array, which is refused
+    return (
+        values[0] if len(values) == 1 else values
+    )  # several elements are an array, which is refused
 
 
 def _value(element: Element, kind: inspect.Type) -> object:

@@ -1,9 +1,9 @@
-"""From a payload as people have it to the XML that travels.
+"""Encodes a payload, from a Python value to XML.
 
 An `Element` stays as it is. Any other value goes as JSON in `<json xmlns='urn:xmpp:json:0'>` (XEP-0335), as
 `msgspec.json.encode` writes it: dict, list, str, int, float, bool, None, dataclasses and msgspec structs, times, UUIDs,
-decimals and enumerations; bytes as a string in base64. `msgspec.Raw` is JSON already. The keys of a dict and what is in a set are
-sorted, so that two payloads that are equal are written the same: an item that is published again is then the same item.
+decimals and enumerations; bytes as a string in base64. `msgspec.Raw` is JSON already. Keys of a dict and members of a
+set are sorted, so that equal payloads are written the same: an item that is published again is then the same item.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ END: Final = "</json>"
 def written(payload: object) -> str:
     """Return the payload as the XML of an item.
 
-    Raises TypeError for what neither XML nor JSON has a form for, ValueError for what XML cannot carry.
+    Raises TypeError for a value that has no form in XML or JSON, ValueError for one that XML cannot carry.
     """
     if isinstance(payload, Wrapped):
         return payload.xml.decode()
@@ -36,7 +36,7 @@ def written(payload: object) -> str:
 
 
 def typed(payload: object, type: str) -> Wrapped:  # noqa: A002 - the name of the attribute
-    """Return a str, bytes or an element as it is sent with a content type.
+    """Return the XML of a str, bytes or an element with its content type.
 
     Raises TypeError for any other value, and ValueError for a value that the type does not fit.
     """
@@ -61,7 +61,9 @@ def _in_utf8(text: str, type: str) -> bytes:  # noqa: A002
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueError("the payload has half a surrogate pair, which is no character") from None
+        raise ValueError(
+            "the payload has half a surrogate pair, which is not a character"
+        ) from None
 
 
 def json_text(value: object) -> str:
@@ -69,12 +71,12 @@ def json_text(value: object) -> str:
     try:
         text = msgspec.json.encode(value, order="deterministic").decode()
     except UnicodeError:
-        raise ValueError("has half a surrogate pair, which is no character") from None
+        raise ValueError("has half a surrogate pair, which is not a character") from None
     except RecursionError:
-        raise ValueError("nests too deep, or holds itself") from None
+        raise ValueError("is nested too deeply, or contains itself") from None
     except TypeError as error:
         raise TypeError(f"has no form in JSON: {error}") from None
-    # within strings alone, where JSON can name what XML cannot carry
+    # only within strings, where JSON can escape what XML cannot carry
     return ILLEGAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -88,4 +90,4 @@ def _xml(payload: object) -> str:
     try:
         return xml_text(payload, PUBSUB)
     except (TypeError, AttributeError):  # a number, for example, in place of an element's text
-        raise TypeError("has a name, text or attribute that is no str") from None
+        raise TypeError("has a name, text or attribute that is not a str") from None

@@ -1,4 +1,4 @@
-"""What came: a payload as XML, or as the value that it stands for."""
+"""A received payload, as XML or as its value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xml.etree.ElementTree import tostring
 from pubqueue_xeps.wire.payloads import decoding
 from pubqueue_xeps.wire.payloads.content_type import HEADER
 from pubqueue_xeps.wire.payloads.wrapper import WRAPPERS, Body, carried, xml_type
+from pubqueue_xeps.wire.payloads.xml_text import xml_text
 
 if TYPE_CHECKING:
     import builtins
@@ -33,10 +34,10 @@ def header_of(headers: Mapping[str, str]) -> str | None:
 def of_element(payload: Element, header: str | None = None) -> Body:
     """Return what an element carries, as `wrapper.unwrap` does of a stored one; `header` is `content-type`.
 
-    An element that is no wrapper is XML: its bytes mean what was published, and need not be the same ones.
+    An element that is not a wrapper is XML: its bytes are equivalent to the published ones, not necessarily identical.
     """
     found = _carried(payload, header)
-    return found or Body(tostring(payload, "utf-8"), xml_type(header), "xml")
+    return found or Body(xml_text(payload).encode(), xml_type(header), "xml")
 
 
 def _carried(payload: Element, header: str | None) -> Body | None:
@@ -46,38 +47,38 @@ def _carried(payload: Element, header: str | None) -> Body | None:
 
 
 class Content(ABC):
-    """Has a payload, and reads it."""
+    """Decodes the payload of an item or a reply."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def payload(self) -> Element | None:
-        """The payload as an element, or None where there is none."""
+        """The payload as an element, or None if there is none."""
 
     @property
     def bytes(self) -> bytes:
-        """The payload as XML in UTF-8; empty where there is none."""
+        """The payload as XML in UTF-8; empty if there is none."""
         return b"" if self.payload is None else tostring(self.payload, "utf-8")
 
     @property
     def type(self) -> str | None:
-        """The content type: `application/json` and `application/xml` where the publisher named none.
+        """The content type; without one from the publisher, `application/json` or `application/xml`.
 
-        None where there is no payload, and for bytes without a type.
+        None if there is no payload, and for bytes without a type.
         """
         payload = self.payload
         return None if payload is None else type_of(payload, self._header())
 
     @property
-    def data(self) -> Any:  # noqa: ANN401 - whatever JSON can say
-        """The plain value of a payload: of JSON a dict, list, str, int, float, bool or None; else text as str, bytes as bytes.
+    def data(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The plain value of the payload: JSON as dict, list, str, int, float, bool or None; text as str, bytes as bytes.
 
-        Of a payload that was published with a content type, that is the text or the bytes of it, but for
-        `application/json`. Text in which XML would change something, such as a carriage return, comes as bytes: `decode(str)` and
-        `decode(bytes)` have it either way.
+        For a payload that was published with a content type other than `application/json`, this is its text or bytes.
+        Text that XML would change, such as a carriage return, is bytes here; `decode(str)` and `decode(bytes)` return
+        either form.
 
-        Raises DecodeError for any other payload, and where there is none.
+        Raises DecodeError for any other payload, and if there is none.
         """
         return decoding.plain(self._there())
 
@@ -90,17 +91,17 @@ class Content(ABC):
     def decode(self, wanted: Any) -> Any:
         """Read the payload as a value of type `wanted`; `pubqueue_xeps.wire.payloads.decoding` describes how.
 
-        JSON is read as anything that msgspec knows: structs, dataclasses, `dict[str, int]`,
+        JSON is read as any type that msgspec supports: structs, dataclasses, `dict[str, int]`,
         `list[Flight]`, str, bytes, datetime, `int | None`. XML is read as a msgspec struct.
 
-        Raises DecodeError, which names the field and never its value. It is a Reject: a handler
-        that does not catch it makes the item dead at once, because no other worker could read it
-        either. Raises TypeError for a type that no payload of this kind could be read as.
+        Raises DecodeError, which names the field and never its value. It is a Reject: if the handler does not catch it,
+        the item is dead at once, because no other worker could read it either. Raises TypeError for a type that no
+        payload of this kind can be read as.
         """
         return decoding.decode(self._there(), wanted)
 
     def _header(self) -> str | None:
-        """Return the header that has the content type where the payload leaves it open."""
+        """Return the header that has the content type, for payloads that do not define it."""
         return None
 
     def _there(self) -> Element:

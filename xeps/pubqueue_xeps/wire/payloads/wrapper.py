@@ -1,14 +1,15 @@
-"""From a body with its content type to the one XML element that is stored, and back, byte for byte.
+"""Wraps a body with its content type into one XML element, and unwraps it byte for byte.
 
 | content type | stored as |
 | --- | --- |
-| XML, and the body is one element that is no wrapper | the body as it is |
+| XML, and the body is one element that is not a wrapper | the body as it is |
 | `application/json`, and the body is JSON and safe text | `<json xmlns='urn:xmpp:json:0'>` (XEP-0335) |
-| `text/*`, `+json`, `+xml`, forms; no type, but the protocol says text; and the body is safe text | `<data xmlns='urn:x-pubqueue:data:0' type='...'>` |
+| `text/*`, `+json`, `+xml`, forms, or no type if the protocol marks it as text; and the body is safe text | `<data
+xmlns='urn:x-pubqueue:data:0' type='...'>` |
 | anything else, and an empty body | the same with `encoding='base64'` |
 
-`data_element.escaped` says which text is safe. A type that the first two rows do not have by themselves travels in the
-item's header `content-type`. Everything here is pure, and `unwrap` has an answer for all bytes.
+`data_element.escaped` defines which text is safe. In the first two rows, a type that the element does not imply is in
+the item's header `content-type`. All functions are pure, and `unwrap` accepts any bytes.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 
 JSON_TAG: Final = f"{{{ns.JSON}}}json"
 TEXT_TAG: Final = f"{{{ns.PUBQUEUE}}}text"
-"""What Spark's writer makes of text."""
+"""The element that Spark's writer makes from text."""
 
 WRAPPERS: Final = (JSON_TAG, TEXT_TAG, data_element.TAG)
-"""Elements that carry something else; a body that is one of them is wrapped, or it would be unwrapped on its way out."""
+"""Elements that are wrappers; a body that is one of them is wrapped again, or it would be unwrapped when it is read."""
 
 JSON_START: Final = f"<json xmlns='{ns.JSON}'>".encode()
 JSON_END: Final = b"</json>"
@@ -47,7 +48,7 @@ _DATA_START: Final = re.compile(
 )
 _DATA_END: Final = b"</data>"
 _AS_WRITTEN: Final = bytes(byte for byte in range(0x100) if byte not in b"<&\r")
-"""Bytes that a parser reads as they are written."""
+"""Bytes that a parser returns unchanged."""
 
 _STARTS: Final = (JSON_START, _AS_OTHERS_WRITE)
 _IS_WRAPPER: Final = re.compile(rb"\s*<(?:[^\s<>/:]+:)?(?:json|text|data)[\s/>]")
@@ -55,18 +56,18 @@ _raw_json: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Wrapped(msgspec.Struct, frozen=True, gc=False):
-    """What is stored of a body."""
+    """The stored form of a body."""
 
     xml: bytes
     """One XML element."""
     space: str
     """Its namespace."""
     header: str | None = None
-    """The item's header `content-type`; None for none, because the element has the type."""
+    """The item's header `content-type`; None if the element has the type."""
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
-    """What a stored element carries."""
+    """The content of a stored element."""
 
     data: bytes
     type: str | None
@@ -76,7 +77,7 @@ class Body(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def text(self) -> str | None:
-        """The body as text, or None where it is bytes."""
+        """The body as text, or None if it is bytes."""
         return None if self.form == "bytes" else self.data.decode("utf-8", "replace")
 
 
@@ -86,7 +87,7 @@ def wrap(
     *,
     is_text: bool = False,
 ) -> Wrapped:
-    """Return what is stored of a body; `is_text` says that a body without a type is text if it can be.
+    """Return the stored form of a body; with `is_text`, a body without a type is text if it can be.
 
     Raises ValueError for a content type with a character that XML cannot carry.
     """
@@ -107,9 +108,9 @@ def wrap(
 
 
 def unwrap(stored: bytes, header: str | None = None) -> Body:
-    """Return what a stored element carries; `header` is the item's header `content-type`.
+    """Return the content of a stored element; `header` is the item's header `content-type`.
 
-    What is no wrapper, or a `<data/>` that cannot be decoded, is XML and returned as it is.
+    An element that is not a wrapper, or a `<data/>` that cannot be decoded, is returned as XML, unchanged.
     """
     if stored.startswith(_STARTS) and stored.endswith(JSON_END):
         text = stored[_JSON_BEGIN:_JSON_STOP]
@@ -127,7 +128,7 @@ def unwrap(stored: bytes, header: str | None = None) -> Body:
 def carried(
     tag: str, attributes: Mapping[str, str], text: str, header: str | None = None
 ) -> Body | None:
-    """Return what an element without children carries, or None if it is only itself."""
+    """Return the content of a wrapper without children, or None if the element is not a wrapper."""
     if tag == JSON_TAG:
         return Body(text.encode(), _type(header, "json", JSON), "json")
     if tag == TEXT_TAG:
@@ -158,7 +159,7 @@ def xml_type(header: str | None) -> str:
 
 
 def _type(header: str | None, kind: PayloadForm, usual: str) -> str:
-    """Return the type that a header names, if what is stored can be of that type; else the usual one."""
+    """Return the type in a header, if the stored content can have that type; else the default."""
     if header is None:
         return usual
     try:
@@ -168,7 +169,7 @@ def _type(header: str | None, kind: PayloadForm, usual: str) -> str:
 
 
 def _data(start: re.Match[bytes], content: bytes, header: str | None) -> Body | None:
-    """Return what `<data/>` carries if it is written as `wrap` writes it; `content` stands between its tags."""
+    """Return the content of a `<data/>` that is written as `wrap` writes it; `content` is the text between its tags."""
     if content.translate(None, _AS_WRITTEN):
         return None
     type_ = header if start["type"] is None else start["type"].decode()
@@ -179,7 +180,7 @@ def _data(start: re.Match[bytes], content: bytes, header: str | None) -> Body | 
 
 
 class _NoLeafError(Exception):
-    """An element has children, or the document a type."""
+    """An element has children, or the document has a DTD."""
 
 
 class _Leaf:

@@ -1,4 +1,4 @@
-"""XML bodies: which may be stored as the element that they are, and mean the same in every stanza."""
+"""Which XML bodies may be stored unchanged because they mean the same in every stanza."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Final
 from xml.parsers import expat
 
 DEEPEST: Final = 100
-"""Elements within each other."""
+"""The maximum depth of nested elements."""
 
 MAX_ELEMENTS: Final = 50_000
 
 MAX_NAMESPACE_LENGTH: Final = 256
-"""Characters of a namespace. A parser makes a name of all of it for each element, so long ones cost much."""
+"""The maximum length of a namespace in characters; a parser copies it for each element, so long ones are expensive."""
 
 
 def root_of(body: bytes) -> str | None:
-    """Return the name of the element, `{namespace}name`, if the body is exactly one that may be stored as it is; else None.
+    """Return the name, `{namespace}name`, of the element that the body is, or None if it may not be stored unchanged.
 
-    It is in a namespace, in UTF-8, with nothing before or behind it, and has no DTD, comment, CDATA or instruction.
-    It means the same wherever it is put: no element of it would inherit a default namespace from outside. At
-    most `DEEPEST` levels, `MAX_ELEMENTS` elements, and namespaces of at most `MAX_NAMESPACE_LENGTH` characters.
+    It is in a namespace, in UTF-8, with nothing before or after it, and has no DTD, comment, CDATA or instruction. None
+    of its elements would inherit a default namespace from outside. It has up to `DEEPEST` levels and `MAX_ELEMENTS`
+    elements, with namespaces of up to `MAX_NAMESPACE_LENGTH` characters.
     """
     if not (body.startswith(b"<") and body.endswith(b">")):
         return None
@@ -32,7 +32,7 @@ def root_of(body: bytes) -> str | None:
 
 
 class _UnfitError(Exception):
-    """The body has something that no payload may have."""
+    """The body contains something that is not allowed in a payload."""
 
 
 class _Element:

@@ -1,6 +1,6 @@
-"""An element as text, as short as people write it: default namespaces, no prefix where none is needed.
+"""Writes an element as text with default namespaces, and prefixes only where they are needed.
 
-The standard library writes `ns0:job`, and Spark's XML functions would make columns of such names.
+The standard library writes `ns0:job`, and Spark's XML functions would make columns with such names.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def xml_text(element: Element, outer: str = "") -> str:
-    """Return the element as it stands where `outer` is the default namespace; its tail is not part of it.
+    """Return the element as text, inside the default namespace `outer` and without its tail.
 
-    Without `outer` it is a document of its own.
+    Without `outer`, the text is a complete document.
     """
     return "".join(_write(element, outer))
 

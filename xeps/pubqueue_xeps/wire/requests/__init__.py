@@ -1,1 +1,1 @@
-"""Requests as text, and how their answers are read: one module for each kind of request."""
+"""Writes requests as text and reads their answers, one module for each kind of request."""

@@ -1,4 +1,4 @@
-"""A request to a service as text, independent of how it is sent."""
+"""A request to a service as text, independent of the connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class IqRequest:
     inner: str
     """The child of the IQ."""
     rows: int = 1
-    """What it counts for where work is counted."""
+    """Its weight where work is counted."""
 
     def __str__(self) -> str:
         return self.words

@@ -1,4 +1,4 @@
-"""The pages of a queue that is read from outside, and how they are parsed.
+"""The pages of events, items, nodes and transactions, and how they are parsed.
 
 All of this is in the namespace `urn:x-pubqueue:0`; `pubqueue_xeps.reading` sends the requests.
 """
@@ -29,9 +29,10 @@ _HEADER: Final = f"{{{SHIM}}}headers/{{{SHIM}}}header"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened. `age_ms` is since the publish, `held_ms` since the delivery of a lock that ended.
+    """One entry of the event log. `age_ms` counts from the publish, `held_ms` from the delivery of a lock that ended.
 
-    An item that moves from node to node is in the events of both: with `to` where it leaves, `origin` where it enters.
+    An item that moves between nodes has an event in both: with `to` in the node it leaves, `origin` in the node it
+    enters.
     """
 
     seq: int
@@ -51,7 +52,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """All events up to `through` that the asker may read; the log goes from `oldest` to `newest`.
+    """All events up to `through` that the account may read; the log goes from `oldest` to `newest`.
 
     Both are 0 before the first event. A reader that has read up to `n` has missed events if
     `oldest` is above n + 1.
@@ -66,7 +67,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """How an item died. `seq` rises with every dead letter of the service."""
+    """How an item died. `seq` increases with every dead letter of the service."""
 
     seq: int
     at: datetime
@@ -77,7 +78,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ReadItem:
-    """An item as it was when it was read. `size` is that of its payload in bytes.
+    """An item as it was when it was read. `size` is the size of its payload in bytes.
 
     `error` is the reason of its last failure or release, if that is not the reason of its death.
     """
@@ -119,7 +120,7 @@ class ItemPage:
 class ReadNode:
     """A node with its counts. `oldest` is when its oldest waiting item was published.
 
-    `config` has the settings, for owners; for others it is empty.
+    `config` has the settings for owners, and is empty for others.
     """
 
     name: str
@@ -148,7 +149,7 @@ class NodePage:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A transaction that was committed. `skipped`, `dead_lettered` and `seconds` are as its publisher reported them."""
+    """A committed transaction. `skipped`, `dead_lettered` and `seconds` are as its publisher reported them."""
 
     id: int
     app: str
@@ -239,7 +240,7 @@ def node_page(answer: Element) -> NodePage:
 
 
 def record_page(answer: Element) -> RecordPage:
-    """Read the element `transactions`, of those that are committed."""
+    """Read the element `transactions`."""
     return RecordPage(tuple(_record(element) for element in answer), _more(answer))
 
 

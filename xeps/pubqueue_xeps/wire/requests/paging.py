@@ -19,7 +19,7 @@ class Page(Protocol):
 
     @property
     def through(self) -> object:
-        """The place up to which it has everything."""
+        """The position up to which the page is complete."""
 
     @property
     def more(self) -> bool:
@@ -30,10 +30,10 @@ P = TypeVar("P", bound=Page)
 
 
 class Walk(Generic[Place]):
-    """The position of a reader that goes from page to page: what to ask next, while there is `more`.
+    """The position of a reader that goes from page to page, while there is `more`.
 
-    `until` is a number: by default the newest one when the walk began. A walk by name goes to the end of the list as
-    it is then.
+    `until` is a number: by default the newest one when the walk began. A walk by name goes to the end of the list at
+    that time.
     """
 
     def __init__(self, after: Place, until: int | None = None) -> None:
@@ -42,7 +42,7 @@ class Walk(Generic[Place]):
         self.more = True
 
     def take(self, page: P) -> P:
-        """Go on after a page, and return it."""
+        """Move past a page, and return it."""
         if self.until is None and isinstance(page, EventPage | ItemPage):
             self.until = page.newest
         self.after, self.more = page.through, page.more  # type: ignore[assignment]  # the listing's

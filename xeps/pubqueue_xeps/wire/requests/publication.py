@@ -1,4 +1,4 @@
-"""The publish of one item, checked: what XML cannot carry is refused before it is sent."""
+"""The publish of one item; values that XML cannot carry are refused before it is sent."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pubqueue_xeps.wire.xml_escape import legal
 def publication(
     name: str, node: str, payload: object, beside: str, answer: str = publishing.SHORT
 ) -> IqRequest:
-    """Return the request to publish one item; raise ValueError for what XML cannot carry.
+    """Return the request to publish one item; raise ValueError for a value that XML cannot carry.
 
-    Raises TypeError for a payload that has no form in JSON, or is an element with something in it that is no text.
+    Raises TypeError for a payload that has no form in JSON, or an element that contains something other than text.
     """
     _legal(name, "item id")
     _legal(node, "node's name")
@@ -31,7 +31,7 @@ def _written(payload: object, what: str) -> str:
 
 
 def _legal(text: str, what: str) -> str:
-    """Refuse what would make the server end the stream, and all other work with it."""
+    """Refuse a request that would make the server end the stream."""
     try:
         return legal(text)
     except ValueError as error:

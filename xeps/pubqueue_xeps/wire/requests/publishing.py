@@ -1,8 +1,8 @@
 """A publish as text (XEP-0060 7.1): items with their payloads, and the elements that apply to them.
 
-Text rather than stanza objects: publishing is a hot path, and slixmpp cannot write the attribute that asks for a
-short answer. That answer is an empty result if all items were simply enqueued; otherwise the service answers with
-details. So each item is sent with an id.
+Requests are text, not stanza objects: publishing is a hot path, and slixmpp cannot write the attribute that asks for a
+short answer. That answer is empty if all items were simply enqueued; otherwise it has details. So each item is sent
+with an id.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 SHORT: Final = f" xmlns:q='{PUBQUEUE}' q:answer='short'"
 KNOWN: Final = f" xmlns:q='{PUBQUEUE}' q:answer='known'"
-"""Asks for a short answer too, but one that names the items that were there before."""
+"""Asks for a short answer that names the items which already existed."""
 DEAD: Final = f".//{{{PUBQUEUE}}}dead"
 KNOWN_ITEM: Final = f".//{{{PUBQUEUE}}}known"
 SKIPPED: Final = f".//{{{PUBQUEUE}}}skipped"
 
 
 def item(name: str, payload: bytes) -> bytes:
-    """Return an item; its id must be legal, and its payload one element with its namespaces."""
+    """Return an item; its id must be valid, and its payload one element with its namespaces."""
     return b"<item id=%b>%b</item>" % (quote(name).encode(), payload)
 
 
@@ -51,7 +51,7 @@ def beside(
     given: Mapping[str, str] | None,
     group: str | None = None,
 ) -> str:
-    """Return the elements that go with a publish; raise ValueError for an invalid number, header or group."""
+    """Return the elements that go with the items of a publish; raise ValueError for an invalid number, header or group."""
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
         raise ValueError(f"priority is {priority!r}; it takes a whole number")
     span = {"delay": seconds("delay", delay), "ttl": seconds("ttl", ttl)}
@@ -74,11 +74,11 @@ def identified(id: object) -> str | None:  # noqa: A002 - the name of the attrib
     """Return the id of an item, or None for none; raise ValueError if it is invalid."""
     if id is None or (isinstance(id, str) and id):
         return id
-    raise ValueError(f"id is {id!r}; it takes a text that is not empty, or None for a unique one")
+    raise ValueError(f"id is {id!r}; it takes a non-empty text, or None for a unique id")
 
 
 def seconds(name: str, value: object) -> str | None:
-    """Return the time from now as it is written; raise ValueError unless it is a duration or a time."""
+    """Return the time from now as text; raise ValueError unless it is a duration or a time."""
     if value is None:
         return None
     return f"{until(name, value):.3f}".rstrip("0").rstrip(".")
@@ -93,7 +93,7 @@ def meta(
 
 
 def headers(given: Mapping[str, str | None] | None) -> str:
-    """Return headers (XEP-0131), without those whose value is None. Raises ValueError."""
+    """Return the element of headers (XEP-0131), without those whose value is None. Raises ValueError."""
     if given is not None and not isinstance(given, Mapping):
         raise TypeError(f"headers are a mapping of names to texts, not {type(given).__name__}")
     written = [_header(name, value) for name, value in (given or {}).items() if value is not None]
@@ -112,9 +112,9 @@ def death(answer: Element) -> str | None:
 
 
 def known(answer: Element) -> bool | None:
-    """Return whether the item was there before, as an answer to `KNOWN` reports it.
+    """Return whether the item already existed, according to an answer to `KNOWN`.
 
-    None: the service does not report it, because it does not support the question.
+    None: unknown, because the service does not support the attribute.
     """
     if len(answer) == 0:
         return False
@@ -124,7 +124,7 @@ def known(answer: Element) -> bool | None:
 def _header(name: object, value: object) -> str:
     if not isinstance(name, str) or not isinstance(value, str):
         wrong = "value" if isinstance(name, str) else "name"
-        raise TypeError(f"header {name!r} has a {wrong} that is no text")
+        raise TypeError(f"header {name!r} has a {wrong} that is not text")
     if not name:
         raise ValueError("there is a header without a name")
     try:

@@ -19,7 +19,7 @@ LOCKED: Final = f"{{{PUBQUEUE}}}locked"
 def request(node: str, item: str) -> IqRequest:
     """Ask to delete an item, and to report whether a worker had it; raise ValueError for an invalid id."""
     if publishing.identified(item) is None:
-        raise ValueError("id is None; a retract is of an item by its id")
+        raise ValueError("id is None; a retract needs the id of an item")
     inner = f"<retract node={quote(legal(node))}{publishing.KNOWN}><item id={quote(legal(item))}/></retract>"
     return IqRequest(
         "set", f"the retract of {item!r}", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"

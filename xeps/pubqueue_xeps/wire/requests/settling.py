@@ -1,7 +1,6 @@
 """Retract, unlock and touch as text (XEP-0254 sections 2.3 and 2.4), for the plugin and for workers.
 
-A service that supports `urn:x-pubqueue:0` also gets the token of the lock that is meant, and the outcome of an
-unlock.
+A service that supports `urn:x-pubqueue:0` also gets the token of the lock, and the outcome of an unlock.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ TOUCHED: Final = f"{{{PUBQUEUE}}}touch/{{{PUBQUEUE}}}item"
 class ItemRequests:
     """The requests about single items of one node, each the child of an IQ of type set.
 
-    Never of type get, as examples 6 and 10 have it: a get must not change anything (RFC 6120 8.2.3).
+    Never of type get, as in examples 6 and 10: a get must not change anything (RFC 6120 8.2.3).
     """
 
     def __init__(self, node: str) -> None:
@@ -48,18 +47,18 @@ class ItemRequests:
 
 
 def lock(token: int | None) -> str:
-    """Return the element of a retract or unlock that names the lock that is meant."""
+    """Return the element of a retract or unlock that names its lock."""
     return "" if token is None else f"<lock xmlns='{PUBQUEUE}' token='{token}'/>"
 
 
 def fault(outcome: Outcome | None) -> str:
-    """Return the element of an unlock that has its outcome."""
+    """Return the element of an unlock that has the outcome."""
     if outcome is None:
         return ""
     return f"<outcome xmlns='{PUBQUEUE}'{attributes(**outcome.attributes())}/>"
 
 
 def deadline(answer: Element) -> datetime:
-    """Return the new deadline in an answer to a touch; raises ValueError if there is none."""
+    """Return the new deadline in an answer to a touch; raise ValueError if there is none."""
     touched = answer.find(TOUCHED)
     return read_time("" if touched is None else touched.get("deadline", ""))

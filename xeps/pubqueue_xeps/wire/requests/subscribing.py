@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 QUEUE_REQUESTS: Final = "pubsub#queue_requests"
+QOS_LEVEL: Final = "x-queueing#qos"
 FORM: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}options/{{{DATA}}}x"
 SUBSCRIPTIONS: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}subscriptions/{{{PUBSUB}}}subscription"
 SUBSCRIPTION: Final = f"{{{PUBSUB}}}pubsub/{{{PUBSUB}}}subscription"
@@ -38,25 +39,26 @@ def own(node: str) -> IqRequest:
 
 
 def has(answer: Element, jid: str) -> bool:
-    """Whether `jid` is among the subscriptions in an answer to `own`."""
+    """Return whether `jid` is among the subscriptions in an answer to `own`."""
     return any(found.get("jid") == jid for found in answer.iterfind(SUBSCRIPTIONS))
 
 
 def granted(answer: Element) -> int | None:
-    """Return the window in an answer to `subscribe`; None: the node has none, so it is a plain node."""
+    """Return the window in an answer to `subscribe`; None for a plain node, which has none."""
     value = _value(answer.find(FORM), _queue_field(answer) or QUEUE_REQUESTS)
     return None if value is None else int(value)
 
 
-def fill(refusal: Element, window: str) -> dict[str, str]:
-    """Fill the form of XEP-0254 example 1: its defaults stay; empty if it asks for no window."""
+def fill(refusal: Element, options: Mapping[str, str]) -> dict[str, str]:
+    """Fill the form of XEP-0254 example 1: its defaults stay, except for these options; empty if it does not ask for a window."""
     wanted = _queue_field(refusal)
     form = refusal.find(FORM)
     if wanted is None or form is None:
         return {}
     names = [field.get("var", "") for field in form if field.get("type") != "hidden"]
     answers = {name: value for name in names if (value := _value(form, name)) is not None}
-    return answers | {wanted: window}
+    others = {name: value for name, value in options.items() if name != QUEUE_REQUESTS}
+    return answers | others | {wanted: options[QUEUE_REQUESTS]}
 
 
 def _question(words: str, inner: str) -> IqRequest:
@@ -75,7 +77,7 @@ def _field(name: str, value: str, more: str = "") -> str:
 
 
 def _queue_field(iq: Element) -> str | None:
-    """Return the name by which the form of `iq` calls the window; XEP-0254 has two."""
+    """Return the form's name for the window; XEP-0254 has two."""
     form = iq.find(FORM)
     names = () if form is None else (field.get("var", "") for field in form)
     return next((name for name in names if name.endswith("queue_requests")), None)

@@ -1,9 +1,8 @@
 """Transactions of the service, in the publisher's requests (urn:x-pubqueue:0#transactions).
 
-Items are staged under (app, version, part, attempt) and stay invisible, until a commit names the
-attempts that won; then all of them appear at once, in every node, and the service remembers the
-version of the app. What is staged or committed for a version at or below it is skipped. So it does
-not matter how often a task ran, nor how often a batch did.
+Items are staged under (app, version, part, attempt) and stay invisible until a commit names the attempts that won. Then
+all of their items appear at once, in every node, and the service records the version of the app. Items that are staged
+or committed for this version or a lower one are skipped. So tasks and batches may run any number of times.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
 
 FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 COMPACT: Final = 1000
-"""Parts of a commit from which on they are one text: a stanza has room for 256 KiB."""
+"""From this many parts on, a commit lists them as one text, because a stanza has room for only 256 KiB."""
 MAX_COMMIT_BYTES: Final = 256 * 1024 - 4096
-"""Bytes for the parts; the rest is for what stands around them, most of it the name of the app."""
+"""Bytes for the parts; the rest of a stanza is for the elements around them, mostly the name of the app."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One batch of one application; versions only rise."""
+    """One batch of one application; versions only increase."""
 
     app: str
     version: int
@@ -39,12 +38,12 @@ class Mark:
 
     @property
     def ids(self) -> str:
-        """Return how generated item ids begin: the same for the same batch, and for no other."""
+        """Return the prefix of generated item ids, unique to this batch."""
         digest = hashlib.blake2b(self.app.encode(), digest_size=6).hexdigest()
         return f"{digest}-{self.version}"
 
     def words(self, name: str, inner: str = "", **more: object) -> str:
-        """Return an element that names it."""
+        """Return an element that names the batch."""
         given = attributes(app=self.app, version=self.version, **more)
         opening = f"<{name} xmlns='{ns.PUBQUEUE}'{given}"
         return f"{opening}>{inner}</{name}>" if inner else f"{opening}/>"
@@ -62,7 +61,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A partition, and what the attempt that won has staged."""
+    """A partition, and the items that its winning attempt has staged."""
 
     number: int
     attempt: int
@@ -80,7 +79,7 @@ class Totals:
 
     @property
     def facts(self) -> dict[str, object]:
-        """Return them as attributes."""
+        """Return the figures as attributes."""
         return {
             "skipped": self.skipped,
             "dead_lettered": self.dead_lettered,
@@ -90,11 +89,11 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class OnTaken:
-    """What happens to staged items whose ids are taken when they are committed.
+    """What a commit does with staged items whose ids are taken.
 
-    Taken is an id whose item is locked, or dead with another payload. fail: the commit is refused,
-    and names them. skip: they are left out. dead-letter: they go to `dead_letter_node`, a queue,
-    under ids that begin with their node and id.
+    An id is taken if its item is locked, or dead with another payload. fail: the commit is refused, with an error that
+    names the ids. skip: the items are left out. dead-letter: they go to `dead_letter_node`, a queue, under ids that
+    begin with their node and id.
     """
 
     do: Literal["fail", "skip", "dead-letter"] = "fail"
@@ -102,7 +101,7 @@ class OnTaken:
 
     @property
     def facts(self) -> dict[str, object]:
-        """Return it as attributes."""
+        """Return the choice as attributes."""
         given = None if self.do == "fail" else self.do
         return {"on_taken": given, "dead_letter_node": self.dead_letter_node}
 
@@ -118,9 +117,9 @@ class TakenId:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit has come to: items published by it, and items that were there or done before.
+    """The result of a commit: how many items it published, and how many existed or were done before.
 
-    `taken` could not have their ids; the first of them are named.
+    `taken` counts the items whose ids were taken; the first of them are named.
     """
 
     published: int
@@ -136,14 +135,14 @@ def commit(
     totals: Totals | None = None,
     on_taken: OnTaken = OnTaken(),
 ) -> IqRequest:
-    """Ask to make all that these attempts staged visible, and to drop what else was staged.
+    """Ask to make the items of these attempts visible, and to drop those of all others.
 
-    Raises ValueError when the parts are more than a stanza has room for.
+    Raises ValueError if a stanza has no room for all parts.
     """
     inner = _list(parts) if len(parts) > COMPACT else "".join(map(_element, parts))
     if len(inner) > MAX_COMMIT_BYTES:
         raise ValueError(
-            f"the commit of {mark} with its {len(parts)} tasks is more than a stanza of XMPP can say"
+            f"the commit of {mark} with its {len(parts)} tasks does not fit into a stanza of XMPP"
             f" ({MAX_COMMIT_BYTES} bytes), and nothing of it is visible; coalesce to fewer partitions."
         )
     facts = on_taken.facts | ({} if totals is None else totals.facts)
@@ -151,13 +150,13 @@ def commit(
 
 
 def abort(mark: Mark, parts: Sequence[Part] | None = None) -> IqRequest:
-    """Ask to drop what these attempts have staged, or all that is; what is committed stays."""
+    """Ask to drop the items that these attempts have staged, or all staged items; committed ones stay."""
     inner = "" if parts is None else _list(parts)
     return IqRequest("set", f"the abort of {mark}", mark.words("abort", inner))
 
 
 def aborts(mark: Mark, parts: Sequence[Part]) -> list[IqRequest]:
-    """Ask to drop what these attempts have staged, as many in a request as a stanza has room for."""
+    """Ask to drop the items that these attempts have staged, with as many attempts in a request as fit into a stanza."""
     return [abort(mark, parts[at : at + COMPACT]) for at in range(0, len(parts), COMPACT)]
 
 
@@ -175,10 +174,10 @@ def read_last(answer: Element) -> int | None:
 
 
 def read_committed(answer: Element) -> Committed:
-    """Return the contents of an answer to `commit`; raises ValueError if it is not one."""
+    """Return the result in an answer to `commit`; raise ValueError if there is none."""
     found = answer.find(f"{{{ns.PUBQUEUE}}}committed")
     if found is None:
-        raise ValueError("the result of a commit does not say what it did")
+        raise ValueError("the result of a commit has no figures")
     return Committed(
         int(found.get("published", "0")),
         int(found.get("known", "0")),

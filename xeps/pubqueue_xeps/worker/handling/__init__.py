@@ -1,1 +1,1 @@
-"""Handlers: which items are for which, what bounds them, and what is done around each."""
+"""Handlers: the items that each matches, their limits, and the middleware around them."""

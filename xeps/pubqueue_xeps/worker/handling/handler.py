@@ -1,4 +1,4 @@
-"""One handler: a function, what it takes, which items are its own, and its limits."""
+"""One handler: a function, its argument types, the items that it matches, and its limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.worker.handling.limits import Limits
 
 NOTHING: Final = object()
-"""The handler takes the item alone."""
+"""The handler takes only the item."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Handler:
     blocking: bool
 
     def arguments(self, item: Content) -> tuple[object, ...]:
-        """Return what the function is called with for an item; raises DecodeError for a payload that does not fit."""
+        """Return the function's arguments for an item; raise DecodeError for a payload that does not fit."""
         if self.wanted is NOTHING:
             return (item,)
         if self.wanted is Element:
@@ -41,7 +41,7 @@ class Handler:
 def make_handler(
     function: Callable[..., object], name: str | None, criterion: Criterion, limits: Limits
 ) -> Handler:
-    """Look at a function's signature; raises TypeError, in one sentence, for one that cannot be called."""
+    """Make a handler from a function's signature; raise TypeError, in one sentence, if it cannot be called."""
     called = name_of(function)
     called_with = [
         one
@@ -80,7 +80,7 @@ def _annotation(function: Callable[..., object], parameter: str, called: str) ->
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Whether calling it makes a coroutine; of what `functools.wraps` has wrapped, the innermost counts."""
+    """Whether calling it makes a coroutine; for functions wrapped by `functools.wraps`, the innermost counts."""
     inner = inspect.unwrap(function)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(inner, "__call__", None)  # noqa: B004 - an object with an async __call__
@@ -88,5 +88,5 @@ def is_async(function: Callable[..., object]) -> bool:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """Return what a function is called, or the class of an object that can be called."""
+    """Return the name of a function, or of the class of a callable object."""
     return getattr(function, "__name__", type(function).__name__)

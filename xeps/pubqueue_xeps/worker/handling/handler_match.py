@@ -1,8 +1,8 @@
-"""Which handler matches an item: a pure function of what the publisher has put into it.
+"""Which handler matches an item: a pure function of the item's content.
 
 An item has headers (XEP-0131), fields of a JSON payload (XEP-0335), and the element that is its payload. Each handler
-has a criterion. If several criteria match, the most deliberate one wins: a header was set for routing, a name may be
-the same by chance. Among criteria of one kind, the handler that was declared first wins.
+has a criterion. If several match, the most deliberate one wins: a header was set for routing, a name may match by
+chance. Among criteria of one kind, the handler that was declared first wins.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ANY: Final = object()
 
 
 class CriterionKind(IntEnum):
-    """What a criterion looks at, the most deliberate first."""
+    """The kinds of criteria, most deliberate first."""
 
     HEADER = 1
     JSON = 2
@@ -39,7 +39,7 @@ class CriterionKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """What selects a handler's items: `key` is present, and equals `value` unless that is ANY."""
+    """Selects a handler's items: `key` is present, and equals `value` unless that is ANY."""
 
     kind: CriterionKind
     key: str = ""
@@ -53,7 +53,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the choice is made from: the tag of the payload, its fields if it is a JSON object, and the headers."""
+    """The facts for the choice: the tag of the payload, its fields if it is a JSON object, and the headers."""
 
     tag: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Work:
 
 
 def work_of(payload: Element | None, headers: Mapping[str, str]) -> Work:
-    """Read what the choice is made from; a payload that is not a JSON object in spite of its element has no fields."""
+    """Read the facts of an item; a JSON element that does not contain an object has no fields."""
     if payload is None:
         return Work(None, headers)
     if payload.tag != JSON_PAYLOAD:
@@ -74,11 +74,11 @@ def work_of(payload: Element | None, headers: Mapping[str, str]) -> Work:
 
 
 MAX_KIND: Final = 200
-"""Characters of a type that are reported in reasons and log lines."""
+"""How many characters of a type are reported in reasons and log lines."""
 
 
 def kind_of(payload: Element | None) -> str:
-    """Return what people call work of this kind: the `type` of JSON, or else the element."""
+    """Return a readable name for this kind of work: the `type` of JSON, or else the element."""
     work = work_of(payload, {})
     if work.tag is None:
         return "an item without payload"
@@ -102,7 +102,7 @@ def _is_element(criterion: Criterion, work: Work) -> bool:
 
 
 def _is_named(criterion: Criterion, work: Work) -> bool:
-    """Whether that is its name: the `type` of JSON, and of XML the element's in whatever namespace."""
+    """Whether this is the payload's name: the `type` of JSON, or the element's local name."""
     if work.tag == JSON_PAYLOAD:
         return _is((work.fields or {}).get(TYPE), criterion.key)
     return work.tag is not None and work.tag.rpartition("}")[2] == criterion.key
@@ -126,11 +126,11 @@ HOLDS: Final[dict[CriterionKind, Callable[[Criterion, Work], bool]]] = {
 def choose(criteria: Iterable[Criterion], work: Work) -> Criterion | None:
     """Return the criterion that the item matches best, or None."""
     held = (criterion for criterion in criteria if HOLDS[criterion.kind](criterion, work))
-    return min(held, key=lambda criterion: criterion.kind, default=None)  # the first of equals
+    return min(held, key=lambda criterion: criterion.kind, default=None)  # the first one wins a tie
 
 
 def _is(found: object, wanted: object) -> bool:
-    """Whether two values are the same in JSON, where true is not 1."""
+    """Whether two values are equal in JSON, where true is not 1."""
     if wanted is ANY:
         return True
     return isinstance(found, bool) == isinstance(wanted, bool) and found == wanted

@@ -29,16 +29,16 @@ F = TypeVar("F", bound="Callable[..., object]")
 
 NONE: Final = Criterion(CriterionKind.REST)
 MAX_RELEASE: Final = 60.0
-"""Seconds that an item without a handler waits at most before it is delivered again."""
+"""The longest pause before an item without a handler is delivered again, in seconds."""
 
 
 class Handlers:
     """The handlers of a worker, in the order of their declaration, and the middleware around them.
 
     `middleware` runs around each handler, the first outermost. An item that no handler matches is released, with
-    growing delays, for a worker that has a handler: during a rollout, old workers meet work that they do not know.
-    After `unknown_tries` deliveries the item is dead; nothing is lost, because an owner can redrive it. 1 means at
-    once; None means never. Raises TypeError for a middleware that is not async.
+    growing delays, so that another worker can handle it: during a rollout, old workers get new kinds of work. After
+    `unknown_tries` deliveries the item is dead, and an owner can redrive it; 1 means at once, None never. Raises
+    TypeError for a middleware that is not async.
     """
 
     def __init__(self, *middleware: Middleware, unknown_tries: int | None = 20) -> None:
@@ -74,13 +74,13 @@ class Handlers:
         value of the field or header, by default any. Without these, the handler matches all other items.
 
         The function takes `(item)`, or `(item, payload: SomeType)` for the result of `item.decode(SomeType)`, or for
-        the payload as an `Element`. Its return value is the reply if the item was asked. A function that is not a
+        the payload as an `Element`. Its return value is the reply, if the item asks for one. A function that is not a
         coroutine function runs in a thread, and its item is a `BlockingItem`. `pubqueue_xeps.limits.Limits` explains
         the other arguments. When `time_limit` has passed, a coroutine is cancelled, which counts as a failure with
         the reason TimeLimit. A thread cannot be cancelled: its item counts as failed, and may be delivered again
         while the thread still runs; the thread counts towards `concurrency` until it ends.
 
-        Raises ValueError or TypeError, in one sentence, for arguments that are invalid.
+        Raises ValueError or TypeError, in one sentence, for invalid arguments.
         """
         if callable(name):
             raise TypeError("Write @app.handler() with its parentheses.")
@@ -111,7 +111,7 @@ class Handlers:
 def _check_texts(**given: object) -> None:
     for name, value in given.items():
         if value is not None and not isinstance(value, str):
-            raise TypeError(f"{name} is {value!r}; a handler is of items by a text.")
+            raise TypeError(f"{name} is {value!r}; a handler selects items by a text.")
 
 
 def _criterion(
@@ -126,7 +126,7 @@ def _criterion(
     criteria = [Criterion(kind, key, equals) for kind, key in given.items() if key is not None]
     if len(criteria) > 1:
         raise ValueError(
-            "A handler is of items by a name, an element, a JSON field or a header; one of these."
+            "A handler selects items by a name, an element, a JSON field or a header; only one of these."
         )
     if equals is not ANY and (not criteria or criteria[0].kind > CriterionKind.JSON):
         raise ValueError("equals= is the value of a JSON field or of a header.")
@@ -135,7 +135,7 @@ def _criterion(
     if not criteria:
         return NONE
     if not criteria[0].key:
-        raise ValueError("A handler's name, element, JSON field or header is not empty.")
+        raise ValueError("A handler's name, element, JSON field or header must not be empty.")
     return criteria[0]
 
 

@@ -1,4 +1,4 @@
-"""Limits of a handler, and what a failure amounts to; `pubqueue_xeps.limits` explains them."""
+"""Limits of a handler, and the outcome of a failure; `pubqueue_xeps.limits` explains them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pubqueue_xeps.wire.outcome import Outcome, outcome_of
 from pubqueue_xeps.wire.times import MAX_DELAY, Span, span
 
 MAX_PAUSE: Final = 3600.0
-"""Seconds; a doubling pause does not grow further."""
+"""The longest doubled pause, in seconds."""
 
 Backoff = Span | Sequence[Span]
 """The pause before the first retry, doubled before each further one up to an hour; or a list of pauses, the last of
 which repeats. Seconds or timedeltas."""
 
 
-class TimeLimit(Exception):  # noqa: N818 - the name is the reason that a dead item is kept with
-    """A handler has not finished within its time limit."""
+class TimeLimit(Exception):  # noqa: N818 - the name is stored as the reason with a dead item
+    """A handler did not finish within its time limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"The handler has not ended within {seconds:g} seconds.")
@@ -28,9 +28,9 @@ class TimeLimit(Exception):  # noqa: N818 - the name is the reason that a dead i
 class Limits:
     """The limits of one handler; None sets no limit.
 
-    retries: how often an item is retried after a failure; after that it is dead. The `max_failures` of the node
-    remains the upper limit. backoff: how long an item waits at least before the next try; the node's own backoff is
-    the lower limit. time_limit: seconds, or a timedelta. concurrency: how many items at a time.
+    retries: how often an item is retried after a failure before it is dead; the node's `max_failures` is the upper
+    limit. backoff: the minimum pause before the next try; the node's own backoff is the lower limit. time_limit:
+    seconds, or a timedelta. concurrency: how many items at a time.
     """
 
     retries: int | None
@@ -51,14 +51,14 @@ class Limits:
         put(self, "time_limit", None if time_limit is None else span("time_limit", time_limit))
         put(self, "concurrency", whole("concurrency", concurrency, 1))
         if self.time_limit == 0:
-            raise ValueError("A time limit is more than 0 seconds, not 0.")
+            raise ValueError("A time limit must be more than 0 seconds.")
 
     def spent(self, failures: int) -> bool:
-        """Return whether an item with this number of failures is not retried any more."""
+        """Return whether an item with this number of failures is retried no more."""
         return self.retries is not None and failures > self.retries
 
     def pause(self, failures: int) -> float | None:
-        """Return how long an item with this number of failures waits, this one included; None: as the node decides."""
+        """Return how long an item waits after this number of failures, the latest one included; None: as the node decides."""
         if self.backoff is None:
             return None
         if isinstance(self.backoff, tuple):
@@ -99,5 +99,5 @@ def _pauses(backoff: Backoff | None) -> float | tuple[float, ...] | None:
     if not isinstance(backoff, list | tuple):
         return span("backoff", backoff, MAX_DELAY)
     if not backoff:
-        raise ValueError("A backoff that lists its pauses lists one at least.")
+        raise ValueError("A backoff that is a list needs at least one pause.")
     return tuple(span("backoff", pause, MAX_DELAY) for pause in backoff)

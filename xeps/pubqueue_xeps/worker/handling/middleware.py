@@ -46,8 +46,8 @@ def check(one: object) -> None:
         )
 
 
-class NotCalledOn(Exception):  # noqa: N818 - the name is the reason that a dead item is kept with
-    """A middleware has returned before the call inside it had finished."""
+class NotCalledOn(Exception):  # noqa: N818 - the name is stored as the reason with a dead item
+    """A middleware returned before its inner call had finished."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"The middleware {name} returned without having awaited the next call.")
@@ -82,7 +82,7 @@ def _around(one: Middleware, call_next: Next) -> Next:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What may be reported about an item outside the worker: never its payload, and no header."""
+    """The facts about an item that may be reported: never its payload or headers."""
 
     handler: str
     node: str
@@ -94,7 +94,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The time that a handler took. `outcome` is done, release, failed or reject."""
+    """How long a handler took. `outcome` is done, release, failed or reject."""
 
     item: Facts
     seconds: float
@@ -102,9 +102,9 @@ class Timed:
 
 
 class Timing:
-    """Reports how long each item took, without its wait for a handler; by default to the log.
+    """Reports how long each item took, without its wait for a handler, by default to the log.
 
-    `clock` counts seconds and never goes back.
+    `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -131,16 +131,16 @@ class Timing:
 class ErrorReporting:
     """Reports each exception of a handler, with the facts of its item.
 
-    Release, Failed and Reject are deliberate, and not reported; a payload that cannot be decoded is. `report` is
-    called in the event loop with the exception and the facts; the exception's text and local variables are the
-    program's own and may contain payload. An exception of `report` is logged and has no other effect.
+    Release, Failed and Reject are deliberate, and not reported; a payload that cannot be decoded is. `report` is called
+    in the event loop with the exception and the facts; the exception's text and local variables may contain payload. An
+    exception of `report` is only logged.
     """
 
     def __init__(self, report: Callable[[Exception, Facts], object]) -> None:
         self._report = report
 
     async def __call__(self, item: Item, call_next: Next) -> object:
-        """Report the exception, and raise it further."""
+        """Report the exception, and re-raise it."""
         try:
             return await call_next(item)
         except Exception as error:
@@ -159,7 +159,7 @@ def facts_of(item: Item) -> Facts:
 def _call_report(report: Callable[..., object], *words: object) -> None:
     try:
         report(*words)
-    except Exception as error:  # a fault of the report, which must not affect the item
+    except Exception as error:  # a fault in the report must not affect the item
         log.error("middleware.report_failed", error=type(error).__name__, exc_info=trimmed(error))
 
 
