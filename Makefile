@@ -17,10 +17,9 @@ PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
 PYTEST := $(PY)m pytest -n $(PROCESSES)
-# what starts a server, Java or many processes, and what takes ten seconds, is left to `make test`
-QUICK := -m "not e2e and not spark" \
-	$(addprefix --ignore ,tests/e2e tests/faults tests/cli/test_cli.py tests/packaging/test_installed.py \
-	tests/stores/test_power_loss.py tests/app/test_timetable_of_all_zones.py)
+# the rules, the settings, the codecs, what all faces share, the wire as text on a server of the tests, and the tests of the tree
+QUICK := -m "not e2e and not spark" --ignore tests/scenarios/test_on_servers.py --ignore tests/test_documentation.py \
+	$(addprefix tests/,core config scenarios xeps/wire xeps/client faces/flow faces/http faces/listener faces/push) $(wildcard tests/test_*.py)
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,7 +44,7 @@ check: setup ## lint, types, layers, imports and prose, without the tests
 	$(PY) tools/imports
 	$(PY) tools/prose
 
-quick: check ## the inner loop: check, and the tests without servers, Java and kills (under a minute)
+quick: check ## the inner loop: check, and the tests of rules, settings, codecs, the wire and the tree (five minutes)
 	$(PYTEST) $(QUICK)
 
 test: check ## everything but the tests on clusters of Spark; CI runs both (PROCESSES=1 for one after the other)
@@ -54,28 +53,38 @@ test: check ## everything but the tests on clusters of Spark; CI runs both (PROC
 test-spark: setup ## Spark clusters of several processes, which are killed (minutes)
 	$(PY)m pytest tests/spark_cluster
 
-bench: setup ## this component against one that stores nothing, and against other queues, behind Prosody and ejabberd
+bench: setup ## this component against one that stores nothing, and against other queues, behind Prosody and ejabberd, over STOMP, HTTP and gRPC
 	.venv/bin/python -m bench
 	.venv/bin/python -m bench.situations
 	.venv/bin/python -m bench.stores
 	.venv/bin/python -m bench.worker_cost
 	.venv/bin/python -m bench.payloads
+	.venv/bin/python -m bench.stomp
+	.venv/bin/python -m bench.rest
+	.venv/bin/python -m bench.grpc
+	.venv/bin/python -m bench.qos
+	.venv/bin/python -m bench.qos_service
 	.venv/bin/python -m bench.watched
 	.venv/bin/python -m bench.spark
 
 pauses: setup ## what a trickle of work waits beside long work, and what memory grows to (SCALE=0.1 for smaller work)
 	.venv/bin/python -m bench.pauses $(if $(SCALE),--scale $(SCALE))
 	.venv/bin/python -m bench.memory
+	.venv/bin/python -m bench.connections
 
 faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
 	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
+	cd tests && ../.venv/bin/python -m faces.rest.served.lives $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED))
+	cd tests && ../.venv/bin/python -m faces.together.one_queue $(if $(ITEMS),--items $(ITEMS))
 
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
 	cd tests && PYTHONHASHSEED=0 ../.venv/bin/python -m simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
 
-fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, and a queue's life at random (SEED=2 for others)
+fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, a million streams of STOMP, requests of REST, and a queue's life at random (SEED=2 for others)
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
 	cd tests && ../.venv/bin/python -m fuzz.bodies $(if $(SEED),--seed $(SEED))
+	cd tests && ../.venv/bin/python -m fuzz.frames $(if $(SEED),--seed $(SEED))
+	cd tests && ../.venv/bin/python -m faces.rest.openapi_judge $(SEED)
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 
 peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the table of docs/explanation/other-services.md

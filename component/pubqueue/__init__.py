@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.client.timings import Timings
     from pubqueue_xeps.errors import (
         ConfigurationError,
+        DeliveryUnknown,
         GoneUnconfirmed,
         ItemDead,
         LockLost,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         NotAllPublished,
         NotAQueue,
         NotConfirmed,
+        PendingFailed,
         PubqueueError,
         Refused,
         Replaced,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pubqueue_xeps.worker.handling.middleware import ErrorReporting, Timing
     from pubqueue_xeps.worker.item import Item
     from pubqueue_xeps.worker.worker import Worker
+    from pubqueue_xeps.xep_qos.levels import Level, Pending
 
 __all__ = [
     "BlockingItem",
@@ -50,12 +53,14 @@ __all__ = [
     "ConfigurationError",
     "Connect",
     "DecodeError",
+    "DeliveryUnknown",
     "ErrorReporting",
     "Failed",
     "GoneUnconfirmed",
     "Handlers",
     "Item",
     "ItemDead",
+    "Level",
     "LockLost",
     "LoginFailed",
     "LoginRefused",
@@ -67,6 +72,8 @@ __all__ = [
     "NotAllPublished",
     "NotConfirmed",
     "Outcome",
+    "Pending",
+    "PendingFailed",
     "Published",
     "Publisher",
     "PubqueueError",
@@ -99,6 +106,7 @@ _HOME: Final[dict[str, tuple[str, ...]]] = {
     "worker.blocking_item": ("BlockingItem",),
     "worker.item": ("Item",),
     "worker.worker": ("Worker",),
+    "xep_qos.levels": ("Level", "Pending"),
 }
 """The module of each name; what stands in none is an error."""
 

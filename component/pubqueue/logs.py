@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 FORMERLY: Final = {
     "delivery_mark.failed": "unsaid.failed",
+    "login.refused": "page.login_refused",
     "operator_log.failed": "told.failed",
     "presence.given_up": "unrepeated.given_up",
 }
-"""Renamed events and their former names: for one release `formerly` has the former name, for filters that look for it."""
+"""Renamed events and their former names. For one release, `formerly` has the former name, for filters that search for it."""
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -34,7 +35,7 @@ def _formerly(_logger: WrappedLogger, _level: str, event: EventDict) -> EventDic
 
 
 class _WhatStderrTakes:
-    """Standard error as long as it can be written to: a full disk costs log lines, and not the service."""
+    """Standard error as long as it can be written: a full disk costs log lines, and does not stop the service."""
 
     def write(self, text: str) -> None:
         with suppress(OSError):
@@ -49,19 +50,17 @@ class _Libraries(logging.Handler):
     """Formats the log records of libraries like our own."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log its name and its message; a fault with its traceback."""
+        """Log its name and its message; an error with its traceback."""
         log = structlog.get_logger(record.name)
         try:
             says, traced = record.getMessage(), {"exc_info": record.exc_info or False}
-        except (
-            Exception
-        ):  # as logging's own handlers: what cannot be written costs a line, and not the service
+        except Exception:  # as logging's own handlers do: a line that cannot be written is dropped, and the service goes on
             says, traced = str(record.msg), {}
         log.log(record.levelno, "library", name=record.name, says=says, **traced)
 
 
-_LIBRARIES: Final = _Libraries(logging.WARNING)
-"""Their debug lines would show stanzas, so nothing below a warning is let through."""
+LIBRARIES: Final = _Libraries(logging.WARNING)
+"""The debug lines of these libraries would show stanzas, so only warnings and errors are logged."""
 
 
 def configure(level: str, style: str = "logfmt") -> None:
@@ -79,5 +78,5 @@ def configure(level: str, style: str = "logfmt") -> None:
     )
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
-    if _LIBRARIES not in root.handlers:
-        root.addHandler(_LIBRARIES)
+    if LIBRARIES not in root.handlers:
+        root.addHandler(LIBRARIES)

@@ -1,1 +1,1 @@
-"""The shell around the rules: load, decide, apply, commit, speak. In that order, in batches."""
+"""The shell around the rules: load, decide, apply, commit, send. In that order, in batches."""

@@ -1,31 +1,36 @@
-"""One batch: load what all its requests need, decide each, hand out, write, in one transaction.
+"""One batch: load what all its requests need, decide each, deliver, write, in one transaction.
 
-Each request sees what those before it have done, in the working set. One that fails while its changes are made has
-spoilt the batch: that comes to nothing and is run again, and the one that failed is refused there.
+In the working set each request sees the changes of the requests before it. If a request fails while its changes are
+made, the batch is spoilt: it is rolled back and run again, and that request is refused.
 
-Only what a request does alone is within its boundary: to say what it needs, to decide, to make its changes. To load and to
-write are steps of the batch: what they meet is nobody's fault before it is known whose, and ends the batch.
+Only the work for one request is within its boundary: collect its needs, decide, make its changes. Loading and writing are
+steps of the batch. An error there cannot be attributed to a request yet, so it ends the batch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence  # noqa: TC003  # msgspec reads it
 from typing import TYPE_CHECKING, Final
 
 import structlog
 from msgspec import Struct
 
-from pubqueue.app.dispatch.dispatcher import hand_out, look_around
+from pubqueue.app.dispatch.dispatcher import LOOKED_AT, hand_out, look_around
 from pubqueue.app.dispatch.group_turns import give_turns
 from pubqueue.app.rules import AHEAD_OF, RULES
 from pubqueue.app.store.listings import MovedTo
 from pubqueue.app.store.ports import StoreError
 from pubqueue.app.working_set.row_cache import ABSENT
-from pubqueue.core.changes import SetAvailable
+from pubqueue.app.working_set.tentative.changes import TentativeChanges
+from pubqueue.app.working_set.tentative.final_numbers import FinalNumbers
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
 from pubqueue.core.limits.request_sizes import too_many
+from pubqueue.core.nodes.subscriptions.changes import SetAvailable
+from pubqueue.core.parts import DecidedInParts, steps
+from pubqueue.core.together import Together, Volume, names_by_node, together, unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.rules import Request
@@ -34,26 +39,31 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set.change_applier import ChangeApplier
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Millis, NodeName
-    from pubqueue.core.notices import Notice
+    from pubqueue.core.notices import Deliver, Notice
 
 log = structlog.get_logger(__name__)
 
 AHEAD: Final = 128
-"""Requests whose needs are gathered together, at most."""
+"""The maximum number of requests whose needs are gathered together."""
 
 FAILED: Final = refuse(Refusal.INTERNAL_FAULT)
-"""What a request is told that met a fault of ours."""
+"""The answer to a request that met a fault of ours."""
+
+MAX_WORK: Final = 2_000
+"""Work (`Decision.work`) after which a batch takes no further request. A publish to a node that feeds queues may be much work."""
 
 ROUNDS: Final = 16
-"""Rounds of loading that a request can need at most; more of them are a fault of ours."""
+"""The maximum rounds of loading that a request can need; more of them are a fault of ours."""
 
 
 class BatchResult(Struct, frozen=True, gc=False):
-    """What a batch came to: a decision for each request, in order, and the deliveries.
+    """The result of a batch: a decision for each request, in order, and the deliveries.
 
-    `soonest` is when something ends next of what the batch has changed; `exact` says that it holds for the whole
-    store. `rest` are the nodes that may have more to hand out. `looked` is where a look around has come to, if it is
-    not at its end.
+    There are fewer decisions than requests if the first requests were much work. The others are left for later batches.
+
+    `soonest` is the next time at which something that the batch has changed ends; if `exact`, it holds for the whole
+    store. `rest` are the nodes that may have more to deliver. `looked` is the position of a look around that has not
+    reached its end.
     """
 
     decisions: tuple[Decision, ...]
@@ -62,10 +72,14 @@ class BatchResult(Struct, frozen=True, gc=False):
     exact: bool
     rest: tuple[NodeName, ...] = ()
     looked: Place | None = None
+    taken: Mapping[int, Sequence[Deliver]] = {}
+    """Deliveries to takes, by the numbers of the takes, which they answer."""
+    ended: Mapping[int, Refusal] = {}
+    """Takes that may no longer wait, each with the reason."""
 
 
 class SpoiltError(Exception):
-    """The changes of a request could not be made: a fault of ours. `at` is its place among the requests."""
+    """The changes of a request could not be made: a fault of ours. `at` is its index among the requests."""
 
     def __init__(self, at: int) -> None:
         super().__init__(f"the changes of request {at} of a batch could not be made")
@@ -73,11 +87,11 @@ class SpoiltError(Exception):
 
 
 class UndeliverableError(Exception):
-    """Nothing could be handed out, by a fault of ours: what was asked is to be decided without it."""
+    """Dispatch failed, by a fault of ours: the requests are to be decided without deliveries."""
 
 
 class Batch:
-    """Decides requests within one transaction; those at the places in `spoilt` failed in it before."""
+    """Decides requests within one transaction; those with an index in `spoilt` failed in an earlier attempt."""
 
     def __init__(
         self, context: Context, changes: ChangeApplier, spoilt: Container[int] = ()
@@ -88,27 +102,35 @@ class Batch:
         self._spoilt = spoilt
 
     def decide_all(self, requests: Sequence[Request]) -> list[Decision]:
-        """Decide the requests in order; one that fails is refused, the others are not.
+        """Decide the requests in order, until that is much work. Only a request that fails is refused.
 
         Raises:
-            SpoiltError: the changes of a request could not be made, and what was made is worth nothing.
+            SpoiltError: the changes of a request could not be made, and the transaction has to be rolled back.
 
         """
         decisions: list[Decision] = []
+        work = 0
         for at, request in enumerate(requests):
-            decision = FAILED if at in self._spoilt else self._decide(requests, at)
+            decision = FAILED if at in self._spoilt else self.decide(requests, at)
             if self._rows.cache.silent:
-                self._hear(request)
+                for one in request.parts if type(request) is Together else (request,):
+                    self._hear(one)
             if decision.changes:
                 self._make(at, request, decision)
+                work += decision.work
             decisions.append(decision)
+            if work > MAX_WORK:
+                break
         return decisions
 
     def _make(self, at: int, request: Request, decision: Decision) -> None:
         if not self._changes.AT_ONCE.isdisjoint(map(type, decision.changes)):
-            self._changes.flush()  # what others have done is not written within this one's boundary
+            self._changes.flush()  # the changes of other requests are not written within this one's boundary
         try:
-            self._changes.make(request, decision.changes)
+            whole = ((request, decision.changes),)
+            in_parts = type(decision) is DecidedInParts
+            for asked, changes in steps(request, decision) if in_parts else whole:
+                self._changes.make(asked, changes)
         except StoreError:
             raise
         except Exception as problem:  # the boundary between requests
@@ -116,7 +138,7 @@ class Batch:
             raise SpoiltError(at) from problem
 
     def _hear(self, request: Request) -> None:
-        """Take any request about a node, a refused one too, for a sign of life of those who subscribe to it."""
+        """Count any request about a node, also a refused one, as a sign of life of the account's subscriptions there."""
         by, node = getattr(request, "by", None), getattr(request, "node", None)
         if by is None or node is None:
             return
@@ -125,27 +147,55 @@ class Batch:
         if heard:
             self._changes.make(request, [SetAvailable(node, jid, available=True) for jid in heard])
 
-    def _decide(self, requests: Sequence[Request], at: int) -> Decision:
-        """Decide one request, once all that it needs is known."""
-        rows = self._rows
+    def decide(self, requests: Sequence[Request], at: int) -> Decision:
+        """Decide one request, after loading all that it needs."""
+        rows, request = self._rows, requests[at]
+        if type(request) is Together:
+            return self._decide_parts(request)
         rows.begin_request()
         for _ in range(ROUNDS):
             try:
-                decision = decided(self._context, requests[at])
+                decision = decided(self._context, request)
             except StoreError:
                 raise
             except Exception:  # the boundary between requests: what fails has changed nothing
-                _log_refusal(requests[at])
+                _log_refusal(request)
                 return FAILED
             if decision is not None:
                 return decision
             self._gather(requests[at + 1 : at + AHEAD])
             rows.load()
-        log.error("request.failed", request=type(requests[at]).__name__, why="it needs ever more")
+        log.error("request.failed", request=type(request).__name__, why="it needs ever more")
         return FAILED
 
+    def _decide_parts(self, request: Together) -> Decision:
+        """Decide each part on the rows as the parts before it would leave them; nothing is changed yet."""
+        if (no := too_many(request) or unfit(request)) is not None:
+            return Decision(no)
+        tentative = TentativeChanges(self._rows, self._changes, names_by_node(request))
+        decisions: list[Decision] = []
+        volume = Volume()
+        try:
+            with tentative.shown():
+                for at, part in enumerate(request.parts):
+                    decision = self.decide(request.parts, at)
+                    if (no := volume.exceeded_by(decision)) is not None:
+                        decision = Decision(no)
+                    if decision.changes:
+                        decision = tentative.tried(part, decision)
+                    decisions.append(decision)
+                    if type(decision.reply) is Refused:
+                        return together(request, decisions)
+        except StoreError:
+            raise
+        except Exception:  # the boundary between requests: what fails has changed nothing
+            _log_refusal(request)
+            return FAILED
+        final = FinalNumbers(self._rows.tx, *self._changes.sequences)
+        return together(request, [final.of(decision) for decision in decisions])
+
     def _gather(self, requests: Iterable[Request]) -> None:
-        """Let the next requests say what they need, so that it is loaded with what is needed now."""
+        """Collect the needs of the next requests, so that they are loaded together with those of this one."""
         rows = self._rows
         rows.gathering = True
         for request in requests:
@@ -158,7 +208,7 @@ class Batch:
 
 
 def decided(context: Context, request: Request) -> Decision | None:
-    """Decide a request on what is known, None if more is needed."""
+    """Decide a request on the rows that are loaded; return None if it needs more."""
     if (no := too_many(request)) is not None:
         return Decision(no)
     facts_of, rule = RULES[type(request)]
@@ -172,7 +222,7 @@ def decided(context: Context, request: Request) -> Decision | None:
 
 
 def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decision | None:
-    """Tell who asks for a node that is no more what has taken its place, if anything has (XEP-0060 8.4.1)."""
+    """Return the decision; if the node is gone and another has replaced it, refer to that node (XEP-0060 8.4.1)."""
     reply = decision.reply
     if not isinstance(reply, Refused) or reply.refusal is not Refusal.NODE_NOT_FOUND:
         return decision
@@ -186,7 +236,7 @@ def _redirected(rows: WorkingSet, request: Request, decision: Decision) -> Decis
 
 
 def _log_refusal(request: Request) -> None:
-    """Log a fault of ours; called where it is handled."""
+    """Log a fault of ours; called in the exception's handler."""
     log.error("request.failed", request=type(request).__name__, exc_info=True)  # noqa: LOG014  # within the handler
 
 
@@ -202,15 +252,15 @@ def run(
     looked: Place | None = None,
     spoilt: Container[int] = (),
 ) -> BatchResult:
-    """Do the requests, then, if `dispatching`, hand out items of the nodes they touched.
+    """Do the requests, then, if `dispatching`, deliver items of the nodes that they touched.
 
-    Before these come the nodes that were the `rest` of the batch before. `everywhere` looks for others as well that
-    have something to hand out, whether touched or not, behind where the batch before has `looked`. `spoilt` are the
-    places of requests that are refused without a look.
+    The nodes in `rest` of the batch before come first. `everywhere` also looks for other nodes with something to
+    deliver, touched or not, from where the batch before stopped (`looked`). `spoilt` are the indexes of requests that
+    are refused without being decided.
 
     Raises:
-        SpoiltError: the changes of a request could not be made; nothing of this may be kept.
-        UndeliverableError: nothing could be handed out; likewise.
+        SpoiltError: the changes of a request could not be made; the transaction has to be rolled back.
+        UndeliverableError: dispatch failed; likewise.
 
     """
     decisions = Batch(context, changes, spoilt).decide_all(requests)
@@ -222,12 +272,17 @@ def run(
         nodes = dict.fromkeys(rest)
         try:
             if everywhere:
+                if looked is None:
+                    changes.takes.look_again()
                 found, looked = look_around(context.rows, looked)
                 nodes |= dict.fromkeys(found)
+            if changes.takes:
+                nodes |= dict.fromkeys(changes.takes.to_look(LOOKED_AT))
             deliveries, left = hand_out(context, changes, nodes)
+            left += changes.takes.to_look(LOOKED_AT)
         except StoreError:
             raise
-        except Exception as problem:  # the boundary between what is asked and what is handed out
+        except Exception as problem:  # the boundary between the requests and the deliveries
             raise UndeliverableError from problem
     changes.flush()
     exact = everywhere or changes.unsure
@@ -235,11 +290,20 @@ def run(
     for waits in (changes.waits.next(), changes.held_back.next()) if dispatching else ():
         if waits is not None:
             soonest = waits if soonest is None else min(soonest, waits)
-    return BatchResult(tuple(decisions), tuple(deliveries), soonest, exact, tuple(left), looked)
+    return BatchResult(
+        tuple(decisions),
+        tuple(deliveries),
+        soonest,
+        exact,
+        tuple(left),
+        looked,
+        changes.takes.taken,
+        changes.takes.ended,
+    )
 
 
 def read(context: Context, request: Request) -> Decision:
-    """Decide a request that changes nothing, on rows that only it sees."""
+    """Decide a request that changes nothing, on rows loaded for it alone."""
     for _ in range(ROUNDS):
         decision = decided(context, request)
         if decision is not None:

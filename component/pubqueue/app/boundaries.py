@@ -1,4 +1,4 @@
-"""The boundaries between what different people have asked for: what one part meets ends no other, nor the service."""
+"""The boundaries between work for different accounts: a fault in one part ends neither the other parts nor the service."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ log = structlog.get_logger(__name__)
 
 @contextmanager
 def apart(event: str) -> Iterator[None]:
-    """Log a fault of the body under this name, and continue after it."""
+    """Log an exception of the body as this event, and continue after the body."""
     try:
         yield
-    except Exception:  # that is what a boundary is
+    except Exception:  # a boundary catches everything
         log.exception(event)
 
 
 def answer_with(answer: Callable[[Reply], None], reply: Reply) -> None:
-    """Answer; an answer that fails does not keep the others from being sent."""
+    """Call `answer`; an exception is logged, so that the other answers are still sent."""
     try:
         answer(reply)
-    except Exception:  # the same
+    except Exception:  # a boundary catches everything
         log.exception("answer.failed", reply=type(reply).__name__)

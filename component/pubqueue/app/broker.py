@@ -1,80 +1,85 @@
-"""The broker: collects what is waiting into batches, and speaks only after their commit.
+"""The broker: collects waiting requests into batches, and answers only after their commit.
 
-While one batch is being made durable the next one gathers, so a lone request commits at once and a
-busy queue shares the cost of the disk (group commit). After the commit the replies go out in the
-order of the requests, each before the notices it caused, and the deliveries last.
+While one batch is committed, the requests of the next one are collected. So a lone request commits at once, and in a
+busy service many share the cost of a commit (group commit). After the commit the replies are sent in the order of the
+requests, each before the notices it caused, and the deliveries last.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.app.batch_size import MAX_BATCH_ITEMS, WaitingRequests
-from pubqueue.app.boundaries import answer_with, apart
-from pubqueue.app.committer import Committer, may_be_of_one, refusal_of
+from pubqueue.app.batches import Batches
+from pubqueue.app.committer import Committer
 from pubqueue.app.dispatch.pending import PendingDispatch
+from pubqueue.app.dispatch.takers import WaitingTakers
 from pubqueue.app.facts.context import SERVICE, Context
+from pubqueue.app.facts.terms import Payloads, Terms
+from pubqueue.app.notify.after_commit import AfterCommit
 from pubqueue.app.notify.fan_out import FanOut
+from pubqueue.app.notify.forwarding import Forwarding
+from pubqueue.app.notify.new_items import NewItems
 from pubqueue.app.notify.newcomers import Newcomers
+from pubqueue.app.notify.node_changes import NodeChanges
 from pubqueue.app.notify.outbox import Outbox
-from pubqueue.app.notify.presence_retry import SHOWING, Acquaintances, PresenceRetry, Word
+from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
 from pubqueue.app.notify.speaking import Speaker
 from pubqueue.app.notify.undelivered import Undelivered
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
-from pubqueue.app.sliced_work import LongWork, at_the_end, so_far
-from pubqueue.app.store.ports import FencedError, Instance
+from pubqueue.app.sliced_work import LongWork
+from pubqueue.app.store.ports import Instance
 from pubqueue.app.task import Task
 from pubqueue.app.upkeep import Upkeep
+from pubqueue.app.watch.clients import Clients
 from pubqueue.app.watch.observers import Observer, Observers
 from pubqueue.app.watch.operator_log import OperatorLog
 from pubqueue.app.watch.throughput import Rates, RatesObserver
 from pubqueue.app.watch.watching import Waiting
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
-from pubqueue.core.model import Millis, digest
-from pubqueue.core.nodes.access import AutoCreation
+from pubqueue.core.decision import Refused
+from pubqueue.core.model import Millis
 from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
-from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
-from pubqueue.core.queue.expire import Arrive, Leave
-from pubqueue.core.reading.summaries import UNKNOWN
-from pubqueue.core.transactions.model import DEFAULTS
+from pubqueue.core.nodes.subscriptions.take import Take
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.reading.connections import EndConnection
+from pubqueue.core.reading.summaries import UNKNOWN, ConnectionEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable
 
-    from pubqueue.app.batch import BatchResult
     from pubqueue.app.notify.fan_out import Ask
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Store
     from pubqueue.core.decision import Reply
-    from pubqueue.core.limits.quotas import Quotas
     from pubqueue.core.model import Jid, Principal
-    from pubqueue.core.nodes.access import CreationPolicy
     from pubqueue.core.reading.summaries import About
-    from pubqueue.core.transactions.model import Limits
 
     Taken = tuple[Request, Callable[[Reply], None]]
 
 log = structlog.get_logger(__name__)
 
 ALONE: Final = Instance(0)
-"""A process that is not counted among others on its store."""
+"""The instance of a process that has no number among those on its store."""
+
+NOTED: Final = frozenset({Arrive, Leave, Take, EndConnection})
+"""Requests that are noted when they are submitted: arrivals, departures, takes, and ends of connections."""
 
 RETRY: Final = 1.0
-"""Seconds until the next round, after a fault of ours outside all batches."""
+"""Seconds until all queues are looked at, if a change of reach was refused."""
 
 ENDING: Final = 2.5
-"""Seconds from the beginning of the end until what the store has not done is left as it is: nobody was told that it is done."""
+"""Seconds for the store to finish when the service stops. Unfinished work is abandoned; it was not confirmed."""
 
 LATER: Final = 10.0
-"""Seconds until another look around, after a fault of ours let nothing be handed out."""
+"""Seconds until the next look around, after a fault of ours in dispatch."""
 
 
 class Broker:
@@ -83,124 +88,120 @@ class Broker:
     def __init__(
         self,
         store: Store,
+        terms: Terms,
         *,
         clock: Callable[[], Millis],
-        policy: CreationPolicy,
-        same_payload: Callable[[bytes, bytes], bool],
-        on_moment: Callable[[Millis | None], None] = lambda _moment: None,
-        limits: Limits = DEFAULTS,
-        fingerprint: Callable[[bytes], bytes] = digest,
-        max_subscriptions: int = MAX_SUBSCRIPTIONS,
-        auto_creation: AutoCreation = AutoCreation.NEVER,
+        payloads: Payloads = Payloads(),  # noqa: B008  # frozen
+        service: Principal = SERVICE,
         instance: Instance = ALONE,
         about: Callable[[], About] = lambda: UNKNOWN,
+        on_moment: Callable[[Millis | None], None] = lambda _moment: None,
         observers: Iterable[Observer] = (),
-        service: Principal = SERVICE,
-        operators: Iterable[Jid] = (),
-        space_of: Callable[[bytes], str] = lambda _payload: "",
-        quotas: Quotas = QUOTAS,
     ) -> None:
-        self._clock, self._on_moment = clock, on_moment
+        self._clock = clock
         self._rates = Rates()
         self.upkeep = Upkeep()
         self.outbox = Outbox(self._reach_others, self._reach_changed)
         self.instance = instance
-        """Which process this is among those on the store."""
-        self._newcomers = Newcomers()
-        self._judging = Context(
-            WorkingSet(),
-            now=Millis(0),
-            policy=policy,
-            same_payload=same_payload,
-            limits=limits,
-            fingerprint=fingerprint,
-            max_subscriptions=max_subscriptions,
-            auto_creation=auto_creation,
-            is_behind=self.outbox.is_behind,
-            rate=lambda node: self._rates.per_minute(node, self._clock()),
-            came=self._newcomers.of,
-            failing=lambda node: self._rates.failed_per_minute(node, self._clock()),
-            about=about,
-            rounds=self.upkeep.rounds,
-            service=service,
-            operators=frozenset(operators),
-            space_of=space_of,
-            quotas=quotas,
-        )
+        """The number of this process among those on the store."""
+        self.clients = Clients()
+        """The clients that are connected to this process."""
+        self.newcomers = Newcomers()
+        self._takers = WaitingTakers(lambda bounce: self.submit(bounce, lambda _reply: None))
+        self._judging = self._first_context(terms, payloads, service, about)
         self.undelivered = Undelivered(store, instance, self.submit, clock)
         self._dispatch = PendingDispatch()
-        self._committer = Committer(
+        self.committer = Committer(
             store,
             self._dispatch,
             self.outbox.reaches,
             context_of=self._context_of,
             note=self.undelivered.note,
-            on_stall=self._refuse_waiting,
+            on_stall=lambda: self._batches.refuse_stalled(),  # noqa: PLW0108  # made below
             on_undeliverable=self._look_later,
+            takers=self._takers,
         )
+        self.forwarding = Forwarding(store, self.outbox, service.jid, self.submit)
+        """Notices for connections of other instances, and from them."""
+        self.forwarding.serve_as(instance.number)
+        self.outbox.own, self.outbox.ending = self.forwarding.own, self.forwarding.ending
         self._fan_out = FanOut(self.outbox, self._ask)
         self._long_work = LongWork(self._fan_out, self.submit)
-        self._speaker = Speaker(
-            self.outbox,
-            self._fan_out,
-            self._long_work,
-            service=service.jid,
-            submit=self.submit,
-            on_unsent=self._note_unsent,
+        self.new_items = NewItems(service, self.submit)
+        """Calls the followers of plain nodes."""
+        self.node_changes = NodeChanges()
+        """Calls functions that depend on the settings of nodes."""
+        log_and_rates = OperatorLog(), RatesObserver(self._rates, clock)
+        own = *log_and_rates, self.new_items, self.node_changes
+        watching: Observers[Observer] = Observers((*own, *observers))
+        self.reader = Reader(store, self._context_of, watching)
+        self.acquaintances = Acquaintances()
+        self._after_commit = AfterCommit(
+            Speaker(
+                *(self.outbox, self._fan_out, self._long_work),
+                service=service.jid,
+                submit=self.submit,
+                on_unsent=self.undelivered.fail,
+            ),
+            *(self._dispatch, self._takers, watching, self.undelivered),
+            *(self.acquaintances, self.newcomers),
+            took=self.committer.took,
+            next_token=self.committer.next_token,
+            on_moment=on_moment,
         )
-        self._moment: Millis | None = None
-        own = OperatorLog(), RatesObserver(self._rates, clock)
-        self._observers: Observers[Observer] = Observers((*own, *observers))
-        self._rounds = 0
-        self._reader = Reader(store, self._context_of, self._observers)
-        self._waiting = WaitingRequests()
-        self._acquaintances = Acquaintances()
-        self._presence_retry = PresenceRetry(self._acquaintances, self._wake)
-        self._stopping = self._cutting = False
+        self.presence_retry = PresenceRetry(self.acquaintances, self._wake)
+        self._batches = Batches(
+            *(self.committer, self._dispatch, self.presence_retry, self._after_commit, clock)
+        )
+        self._waiting = self._batches.waiting
         self._end_by: float | None = None
         self.has_given_up = False
-        """The store did not do in time what was to be done before the end."""
-        self._work = asyncio.Event()
-        self._quiet = asyncio.Event()
-        self._quiet.set()
-        self._task = Task("broker", self._run)
+        """Whether the store did not finish in time when the service stopped."""
+        self._task = Task("broker", self._batches.run)
 
-    def adopt(
-        self,
-        *,
-        policy: CreationPolicy,
-        limits: Limits,
-        max_subscriptions: int,
-        auto_creation: AutoCreation,
-        operators: Iterable[Jid] = (),
-        quotas: Quotas = QUOTAS,
-    ) -> None:
-        """Judge by these from the next batch on."""
-        self._judging = replace(
-            self._judging,
-            policy=policy,
-            limits=limits,
-            max_subscriptions=max_subscriptions,
-            auto_creation=auto_creation,
-            operators=frozenset(operators),
-            quotas=quotas,
+    def _first_context(
+        self, terms: Terms, payloads: Payloads, service: Principal, about: Callable[[], About]
+    ) -> Context:
+        """Return a context with the state of this process; each batch has one with its rows and its time."""
+        return Context(
+            *(WorkingSet(), Millis(0), terms, payloads),
+            service=service,
+            about=about,
+            is_behind=self.outbox.is_behind,
+            rate=lambda node: self._rates.per_minute(node, self._clock()),
+            failing=lambda node: self._rates.failed_per_minute(node, self._clock()),
+            came=self.newcomers.of,
+            waiting=self._takers.of,
+            clients=self.clients.page,
+            is_connected=self.clients.is_here,
+            rounds=self.upkeep.rounds,
+            least=lambda: self.outbox.least,
+            largest_of=self.outbox.largest_of,
         )
 
+    def _context_of(self, rows: WorkingSet) -> Context:
+        return replace(self._judging, rows=rows, now=self._clock())
+
+    def adopt(self, terms: Terms) -> None:
+        """Use these settings from the next batch on."""
+        self._judging = replace(self._judging, terms=terms)
+
     def serve_as(self, instance: Instance) -> None:
-        """Be this process among those that serve from the store; before the work begins."""
+        """Set the number of this process among those on the store; called before `start`."""
         self.instance = instance
         self.undelivered.serve_as(instance)
+        self.forwarding.serve_as(instance.number)
 
     def start(self) -> None:
-        """Begin to work. Starting twice does no harm."""
+        """Start working. Starting twice does no harm."""
         if not self._task.is_started:
-            self._stopping = self._cutting = self.has_given_up = False
+            self._batches.is_stopping = self._batches.is_cutting = self.has_given_up = False
             self._end_by = None
             self._task.start()
 
     @property
     def task(self) -> asyncio.Task[None]:
-        """The task that does the work; it ends only by `stop`."""
+        """The task that does the work; only `stop` ends it."""
         return self._task.running
 
     @property
@@ -210,26 +211,29 @@ class Broker:
 
     @property
     def rounds(self) -> int | None:
-        """How many rounds of work are done, None while nothing waits; one that stays the same for long hangs."""
-        return None if self._quiet.is_set() else self._rounds
+        """How many rounds of work are done; None while nothing waits. If the number does not change for long, the work hangs."""
+        return None if self._batches.quiet.is_set() else self._batches.rounds
 
     async def stop(self) -> None:
-        """Answer what is waiting, hand out nothing more, then stop. Stopping twice does no harm.
+        """Deliver nothing more, answer the waiting requests, then stop. Stopping twice does no harm.
 
-        What the store has not done in time is left to the next start, as after a kill: see `ENDING`.
+        Work that the store has not done in time is left to the next start, as after a kill: see `ENDING`.
         """
-        self._stopping = True
+        self._batches.is_stopping = True
+        self.new_items.stop()
+        await self.forwarding.stop()
         self._cut()
+        self._takers.end()
         self.pause()
-        self._presence_retry.retry_now()
-        await self._in_time(self._reader.settled())
-        await self._reader.stop()
+        self.presence_retry.retry_now()
+        await self._in_time(self.reader.settled())
+        await self.reader.stop()
         if self._task.is_started and not self.task.done():
-            await self._in_time(self._quiet.wait())
+            await self._in_time(self._batches.quiet.wait())
         await self._task.stop()
 
     async def _in_time(self, end: Awaitable[object]) -> None:
-        """Wait for it as long as an end may take, from the first call on."""
+        """Wait for this up to `ENDING` seconds after the first call."""
         loop = asyncio.get_running_loop()
         if self._end_by is None:
             self._end_by = loop.time() + ENDING
@@ -238,46 +242,76 @@ class Broker:
                 await end
         except TimeoutError:
             self.has_given_up = True
-            counts = {"requests": len(self._waiting), "reads": self._reader.waiting}
+            counts = {"requests": len(self._waiting), "reads": self.reader.waiting}
             log.error("end.given_up", **counts)  # noqa: TRY400  # no trace
 
     def now(self) -> Millis:
-        """Return the time by which requests are judged."""
+        """Return the time at which requests are decided now."""
         return self._clock()
 
     @property
     def moment(self) -> Millis | None:
-        """When something ends next, as far as is known: a lock, a pause, a life."""
-        return self._moment
+        """The next time at which a lock, a delay or a lifetime ends, as far as is known."""
+        return self._after_commit.moment
 
     def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
-        """Have the request decided; `answer` is called once, after the commit that holds it.
+        """Decide the request in a later batch, and call `answer` once, after its commit.
 
-        One that only reads is answered of what is committed when its turn comes, beside the batches. Who comes, who
-        goes and what bounces is told once: refused for want of a store, it is kept and tried again.
+        A request that only reads is answered outside the batches, from what is committed when its turn comes. Arrivals,
+        departures and bounces are not repeated by their senders: if the store fails, they are kept and tried again.
         """
         if type(request) in READS:
-            self._reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
+            self.reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
             return
-        if type(request) is Arrive:
-            self._newcomers.came(request.jid)
+        if type(request) in NOTED:
+            request, answer = self._noted(request, answer)
         self._waiting.add(request, answer)
-        self._quiet.clear()
-        self._work.set()
+        if not self._batches.is_awake:
+            self._batches.wake()
+
+    def _noted(
+        self, request: Request, answer: Callable[[Reply], None]
+    ) -> tuple[Request, Callable[[Reply], None]]:
+        """Note an arrival, a departure or a take; return the request to decide in its place, and the function to answer."""
+        if isinstance(request, Take):
+            return self._takers.add(request, answer)
+        if isinstance(request, EndConnection):
+            return request, partial(self._end_connection, answer)
+        if isinstance(request, Leave):
+            self._takers.left(request.jid)
+        elif isinstance(request, Arrive):
+            self.newcomers.came(request.jid)
+        return request, answer
+
+    def _end_connection(self, answer: Callable[[Reply], None], reply: Reply) -> None:
+        """End a connection, after the decision."""
+        if isinstance(reply, ConnectionEnded) and reply.is_here:
+            self.clients.end(reply.address)
+        answer(reply)
+
+    def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
+        """Submit a take, and return the function that ends its wait if the requester goes but its address stays.
+
+        `answer` is called exactly once: with the locked items, or with none.
+        """
+        request = replace(request, number=self._takers.number())
+        self.submit(request, answer)
+        return partial(self._takers.withdraw, request.number)
 
     def _wake(self) -> None:
-        self._quiet.clear()
-        self._work.set()
+        self._batches.wake()
 
     async def handle(self, request: Request) -> Reply:
-        """Have the request decided and return the reply after the commit that holds it.
+        """Decide the request in a later batch, and return the reply after its commit.
 
-        Is cancelled with the broker, if that stops before it has an answer.
+        Raises:
+            asyncio.CancelledError: the broker stopped before it had an answer.
+
         """
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
         def answer(decided: Reply) -> None:
-            if not reply.done():  # whoever asked may have been cancelled meanwhile
+            if not reply.done():  # the caller may have been cancelled
                 reply.set_result(decided)
 
         self.submit(request, answer)
@@ -288,13 +322,10 @@ class Broker:
             task.result()
         return await reply
 
-    def _note_unsent(self) -> None:
-        self.undelivered.fail()
-
     def _reach_others(self) -> None:
-        """Hand out to whom can be reached by now, what has been waiting first; stop when that is nobody."""
-        self._committer.reaches_others()
-        if self.outbox.is_open and not self._stopping:
+        """Deliver to the addresses that can be reached, in all nodes; stop delivering if there are none."""
+        self.committer.reaches_others()
+        if self.outbox.is_open and not self._batches.is_stopping:
             self._dispatch.is_on = True
             self.undelivered.flows = True
             self.undelivered.go_on()
@@ -308,188 +339,72 @@ class Broker:
         self.submit(ReachChanged(address), self._note_reached)
 
     def _note_reached(self, reply: Reply) -> None:
-        if isinstance(reply, Refused):  # all windows are counted anew with the next rows
+        if isinstance(reply, Refused):  # all windows are counted again with the next rows
             asyncio.get_running_loop().call_later(RETRY, self.look_around)
 
     def look_around(self) -> None:
-        """Look at every node: another process may have left items to hand out, or locks to end."""
+        """Look at every node: another process may have left items to deliver, or locks to end."""
         self._dispatch.look_around()
+        self.new_items.look()
         self._wake()
 
+    def others_wrote(self) -> None:
+        """Look at everything that another process may have written."""
+        self.look_around()
+        self.forwarding.look()
+        self.node_changes.call()
+
     def pause(self) -> None:
-        """Hand out nothing more until a face comes up; requests are still answered."""
+        """Deliver nothing more until a face comes up; requests are still answered."""
         self._dispatch.stop()
         self.undelivered.flows = False
 
     async def drain(self, patience: float) -> None:
-        """Answer what is waiting, for so many seconds; what has not begun by then is refused, and has not happened.
+        """Answer waiting requests for up to `patience` seconds; then refuse those that have not begun, without any effect.
 
-        A batch that is under way is waited for, but not for ever: see `ENDING`.
+        Waits up to `ENDING` seconds for a batch under way.
 
-        The faces have to have stopped taking requests.
+        Before the call the faces must stop taking requests.
         """
         self._end_by = asyncio.get_running_loop().time() + ENDING
+        self._takers.end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.settled()
                 self._cut()
                 return await self.settled()
         self._cut()
-        self._reader.refuse_waiting()
-        left = self._waiting.take_all()
-        for request, answer in left:
-            if isinstance(request, Word):
-                self._waiting.add(request, answer)  # said once: nobody would repeat it
-            else:
-                answer_with(answer, at_the_end(request))
-        log.warning("drain.refused", requests=len(left) - len(self._waiting))
+        self.reader.refuse_waiting()
+        self._batches.refuse_late()
         return await self._in_time(self.settled())
 
     def _cut(self) -> None:
-        """Begin no more slices of long work."""
-        self._cutting = True
+        """Start no more slices of long work."""
+        self._batches.is_cutting = True
         self._long_work.end()
 
     async def settled(self) -> None:
-        """Wait until nothing is waiting and nothing is being worked on. What waits for news to leave does not count."""
-        while not (self._quiet.is_set() and self._reader.is_quiet):  # each may give the other work
-            await self._quiet.wait()
-            await self._reader.settled()
-
-    async def _run(self) -> None:
-        try:
-            while True:
-                await self._work.wait()
-                self._work.clear()
-                while self._waiting or self._dispatch or self._presence_retry.is_due:
-                    await self._one_round()
-                    self._rounds += 1
-                self._quiet.set()
-        finally:
-            self._quiet.set()  # after the end nobody shall wait for what will not come
-
-    async def _one_round(self) -> None:
-        try:
-            await self._one_batch()
-        except (
-            Exception
-        ):  # the outermost boundary: what nobody has foreseen does not end the service
-            log.exception("broker.failed", refused=len(self._waiting))
-            taken = self._waiting.take_all()
-            self._refuse(taken, Refusal.INTERNAL_FAULT)
-            await asyncio.sleep(RETRY)
-
-    async def _one_batch(self) -> None:
-        if self._presence_retry.is_due:  # alone: what it meets is nobody else's
-            taken, look = self._presence_retry.some(MAX_BATCH_ITEMS), False
-        else:
-            taken, look = self._waiting.take_batch(), self._dispatch.take_look()
-        slices = [taken]
-        while slices:
-            taken = slices.pop(0)
-            if self._presence_retry:
-                taken = self._presence_retry.before(taken)
-            requests = [request for request, _ in taken]
-            try:
-                done = await self._committer.commit(requests, everywhere=look)
-            except Exception as problem:  # the boundary between this batch and the next one
-                if len(requests) > 1 and may_be_of_one(problem):
-                    half = len(requests) // 2
-                    slices[:0] = [taken[:half], taken[half:]]
-                else:
-                    await self._lose(taken, refusal_of(problem, requests), problem, look=look)
-            else:
-                self._finish(taken, requests, done)
-                look = False
+        """Wait until no request waits or is under way. Slices of long work that wait for notices to be sent do not count."""
+        quiet = self._batches.quiet
+        while not (quiet.is_set() and self.reader.is_quiet):  # each may give the other work
+            await quiet.wait()
+            await self.reader.settled()
 
     def _look_later(self) -> None:
-        asyncio.get_running_loop().call_later(LATER, self._look_again)
+        asyncio.get_running_loop().call_later(LATER, self.look_again)
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
+        """Look for items to deliver in all nodes, unless dispatch has stopped."""
         if self._dispatch.is_on:
             self.look_around()
 
-    async def _lose(
-        self, taken: Sequence[Taken], whose: Refusal, problem: Exception, *, look: bool
-    ) -> None:
-        """Tell those whose batch came to nothing: the store's trouble passes, a fault of ours stays."""
-        if self._cutting and isinstance(problem, FencedError):
-            log.info("batch.late", requests=len(taken))  # it has left in order: who asks is itself
-        elif whose is Refusal.STORE_FAILED:
-            log.error("batch.lost", requests=len(taken), why=str(problem))
-        else:
-            names = sorted({type(request).__name__ for request, _ in taken})
-            log.error("batch.failed", requests=names, exc_info=problem)
-        self._dispatch.lost(look=look)
-        self._refuse(taken, whose)
-        if not taken:
-            await asyncio.sleep(1)  # only the kick is left to try again: not in a hot loop
-
-    def _refuse_waiting(self) -> None:
-        """Tell those who wait behind a batch that does not end."""
-        taken = self._waiting.take_all()
-        if taken:
-            log.error("batch.stalled", refused=len(taken))
-        self._refuse(taken)
-
-    def _refuse(self, taken: Sequence[Taken], refusal: Refusal = Refusal.STORE_FAILED) -> None:
-        for request, answer in taken:
-            if isinstance(request, Word) and refusal is Refusal.STORE_FAILED:
-                self._keep(request)
-            answer_with(answer, so_far(request) or Refused(refusal))
-
-    def _keep(self, word: Word) -> None:
-        """Keep what nobody repeats, and try it again in a while; by then another instance may serve a later session."""
-        if type(word) is Leave and word.at is None:
-            word = replace(word, at=self._clock())
-        self._presence_retry.keep(word)
-        if not self._stopping:
-            self._presence_retry.retry_later()
-
-    def _finish(
-        self, taken: Sequence[Taken], requests: Sequence[Request], done: BatchResult
-    ) -> None:
-        """Speak of what is committed now."""
-        self._committer.shrink()
-        self._speaker.answer(taken, done.decisions, last=self._cutting)
-        with apart("learn.failed"):
-            self._learn(requests, done)
-        self._dispatch.committed(done.rest, done.looked)
-        if done.deliveries:
-            self._speaker.say(done.deliveries)
-        self._observers.committed(requests, done.decisions, done.deliveries, self._committer.took())
-        with apart("delivery_mark.failed"):
-            self.undelivered.said(self._committer.next_token())
-        with apart("moment.failed"):
-            self._note_moment(done)
-
-    def _learn(self, requests: Sequence[Request], done: BatchResult) -> None:
-        """Remember who is somebody here, for the time when the store cannot be asked."""
-        for request, decision in zip(requests, done.decisions, strict=True):
-            if type(request) in SHOWING:
-                self._acquaintances.learn(decision)
-            elif type(request) is Leave:
-                self._newcomers.left(request.jid)
-        for jid in {notice.to for notice in done.deliveries}:
-            self._acquaintances.meet(jid)
-
     @property
     def waiting(self) -> Waiting:
-        """What waits at this moment."""
-        return Waiting(len(self._waiting), self._reader.waiting, self._fan_out.byte_count)
+        """How much waits now."""
+        reads, size = self.reader.waiting, self._fan_out.byte_count
+        return Waiting(len(self._waiting), reads, size, len(self._takers))
 
     def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
-        """Have a page of a crowd read; what is not told when the service stops is told to nobody, or at the next start."""
-        if not (self._stopping or self._cutting):
+        """Read a page of an audience. Notices that are not sent when the service stops are dropped, or sent at the next start."""
+        if not (self._batches.is_stopping or self._batches.is_cutting):
             self.submit(request, answer)
-
-    def _note_moment(self, done: BatchResult) -> None:
-        if done.exact:
-            self._moment = done.soonest
-        elif done.soonest is not None:
-            known = self._moment
-            self._moment = done.soonest if known is None else min(known, done.soonest)
-        self._on_moment(self._moment)
-
-    def _context_of(self, rows: WorkingSet) -> Context:
-        return replace(self._judging, rows=rows, now=self._clock())

@@ -1,6 +1,6 @@
-"""Commits batches: each in one transaction, and again from fresh rows while that can help.
+"""Commits batches: each in one transaction, retried from fresh rows while that can help.
 
-What a failed attempt has left in the cache is forgotten before the next one.
+The cache is cleared after a failed attempt.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.app.working_set.open_windows import Takers
     from pubqueue.core.model import Jid, Millis
 
 log = structlog.get_logger(__name__)
 
 
 class Committer:
-    """Runs one batch after the other, on rows that it remembers between them.
+    """Runs one batch after the other, on rows that it caches between them.
 
-    `note` writes in each transaction how far the deliveries have come. `on_stall` is called, again and again, while a
-    transaction does not end, and `on_undeliverable` when a batch has to be committed without its deliveries.
+    `note` records in each transaction up to which token deliveries have been sent. `on_stall` is called repeatedly
+    while a transaction does not end; `on_undeliverable` is called when a batch has to be committed without its
+    deliveries.
     """
 
     def __init__(
@@ -50,29 +52,31 @@ class Committer:
         note: Callable[[Transaction, Millis], None],
         on_stall: Callable[[], None],
         on_undeliverable: Callable[[], None],
+        takers: Takers,
     ) -> None:
-        self._store, self._dispatch, self._context_of, self._note = (
+        self.store, self._dispatch, self._context_of, self._note = (
             store,
             dispatch,
             context_of,
             note,
         )
         self._on_stall, self._on_undeliverable = on_stall, on_undeliverable
-        self._rows = WorkingSet()
-        self._changes = ChangeApplier(self._rows, reaches)
+        self.rows = WorkingSet()
+        self._changes = ChangeApplier(self.rows, reaches, takers)
         self.next_token = self._changes.next_token
         self._are_windows_old = False
         self._began = self._decided = 0.0
 
     async def commit(self, requests: Sequence[Request], *, everywhere: bool) -> BatchResult:
-        """Commit one batch; if another process has changed its rows meanwhile, once more from fresh ones.
+        """Commit one batch; if another process has changed its rows, retry once from fresh ones.
 
-        A request whose changes cannot be made is refused in an attempt of its own, whatever that costs. `everywhere`:
-        look for items to deliver in all nodes.
+        A request whose changes cannot be made is refused in a further attempt. `everywhere`: look for items to deliver
+        in all nodes.
 
         Raises:
-            StoreError: the store could not commit it; `StaleError`: not even from fresh rows.
-            Exception: a fault of ours. Whatever is raised, nothing has happened.
+            StoreError: the store could not commit it.
+            StaleError: not even from fresh rows.
+            Exception: a fault of ours. In each of these cases nothing has been committed.
 
         """
         spoilt: set[int] = set()
@@ -80,27 +84,27 @@ class Committer:
         while True:
             try:
                 with no_longer_behind(self._on_stall):
-                    job = partial(self._work_in, requests, everywhere, dispatching, spoilt)
-                    return await self._store.batch(job)
+                    job = partial(self.work_in, requests, everywhere, dispatching, spoilt)
+                    return await self.store.batch(job)
             except SpoiltError as problem:
-                self._changes.forget()
+                self.forget()
                 spoilt.add(problem.at)
             except UndeliverableError:
-                self._changes.forget()
+                self.forget()
                 dispatching = False
                 log.exception("dispatch.failed")
                 self._on_undeliverable()
             except StaleError:
-                self._changes.forget()
+                self.forget()
                 if stale:
                     raise
                 stale = True
                 log.info("batch.stale", requests=len(requests))
             except BaseException:
-                self._changes.forget()
+                self.forget()
                 raise
 
-    def _work_in(
+    def work_in(
         self,
         requests: Sequence[Request],
         everywhere: bool,  # noqa: FBT001
@@ -108,13 +112,14 @@ class Committer:
         spoilt: set[int],
         tx: Transaction,
     ) -> BatchResult:
+        """Do the batch in a transaction, up to its commit."""
         self._began = perf_counter()
-        context = self._context_of(self._rows)
-        self._rows.begin(tx)
+        context = self._context_of(self.rows)
+        self.rows.begin(tx)
         self._note(tx, context.now)
         if self._are_windows_old:
             self._are_windows_old = False
-            self._rows.cache.windows.clear()
+            self.rows.cache.windows.clear()
         self._changes.begin(context.now, foreign=tx.foreign)
         done = run(
             context,
@@ -131,31 +136,35 @@ class Committer:
         return done
 
     def took(self) -> Took:
-        """Return how long the batch took that was committed just now."""
+        """Return how long the last committed batch took."""
         return Took(self._decided - self._began, perf_counter() - self._decided)
 
     def reaches_others(self) -> None:
-        """Forget who can be reached: that has changed."""
+        """Forget which addresses can be reached: that has changed."""
         self._are_windows_old = True
 
+    def forget(self) -> None:
+        """Forget all rows; they are loaded again when they are needed."""
+        self._changes.forget()
+
     def shrink(self) -> None:
-        """Forget rows until the cache has its size again."""
+        """Forget rows until the cache is within its bounds."""
         try:
-            self._rows.cache.shrink()
-        except Exception:  # the cache is a copy: it is loaded anew
+            self.rows.cache.shrink()
+        except Exception:  # the cache is a copy: it is loaded again
             log.exception("cache.failed")
-            self._changes.forget()
+            self.forget()
 
 
 def may_be_of_one(problem: Exception) -> bool:
-    """Return whether one request of a batch may be at fault, so that the others can be decided without it."""
+    """Return whether one request of a batch may be the cause, so that the others can be decided without it."""
     return isinstance(problem, StaleError | UnfitError) or not isinstance(problem, StoreError)
 
 
 def refusal_of(problem: Exception, requests: Sequence[Request]) -> Refusal:
-    """Return the answer to requests whose batch came to nothing.
+    """Return the answer to requests whose batch failed.
 
-    What the clock demands is decided on fresh rows: if that is stale, one of these rows is at odds with the others.
+    Requests of the clock are decided on fresh rows: if they are stale, one of these rows contradicts the others.
     """
     of_store = isinstance(problem, StoreError) and not isinstance(problem, UnfitError)
     of_clock = any(isinstance(request, Expire) for request in requests)

@@ -1,4 +1,4 @@
-"""What a face is to the rest of the program: how it is run, and how it gets notices."""
+"""The interface of a face: how it is run, and how it gets notices."""
 
 from __future__ import annotations
 
@@ -13,58 +13,62 @@ if TYPE_CHECKING:
 
 
 class PlaceTakenError(Exception):
-    """Another process has the place of a face, of which there is only one."""
+    """Another process has the place of a face that only one process can have."""
 
 
 class Face(Protocol):
-    """A protocol that is served. It takes requests to the broker, and notices from its outbox.
+    """A protocol that is served. A face submits requests to the broker, and gets notices from its outbox.
 
-    The first four are called by the outbox and do not wait; the others by the program.
+    The outbox calls `largest` to `when_sent`, which do not wait; the program calls the others.
     """
 
+    @property
+    def largest(self) -> int:
+        """The maximum bytes of a stored payload that this face can send. Larger items are not delivered over it. It never changes."""
+
     def claims(self, address: Jid) -> bool:
-        """Return whether addresses of this form are its own, whether it is up or not, and whichever instance has them."""
+        """Return whether addresses of this form belong to this face, up or not, on whichever instance."""
 
     def reaches(self, address: Jid) -> bool:
-        """Return whether this instance can send to the address now, which is one that the face claims.
+        """Return whether this instance can send to the address now. The face claims the address.
 
-        Nothing is locked to an address that cannot be reached. After a change the face calls `Outbox.set_up`, or, if it
-        is about one address, `Outbox.reach_changed`. It is called from other threads too.
+        No item is locked to an address that cannot be reached. After a change the face calls `Outbox.set_up`, or
+        `Outbox.reach_changed` if it is about one address. This is also called from other threads.
         """
 
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, in order, and return those that could not be sent.
 
-        Notices to many may follow later, in the order of their node, as there is room for them.
-        While too many of them wait, the face calls `Outbox.set_behind`.
+        Notices to many addresses may be sent later, in order for each node, when there is room for them.
+        If too many of them wait, the face calls `Outbox.set_behind`.
         """
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
-        """Call, once, when all notices to many of the node so far have left; at once if there are none."""
+        """Call `call` once, after all notices so far to many addresses about the node are sent; at once if none wait."""
 
     async def enter(self, on_waiting: Callable[[], None]) -> None:
-        """Return once there is a place to serve at; `on_waiting` is called when another process has it.
+        """Return when the face has its place to serve at; call `on_waiting` if another process has it.
 
-        While no face has a place, nothing is begun: the process has no number, and the store's
-        contents belong to others. A face that waits does not keep the other faces waiting.
+        Until a face has its place, the process does no work: it has no number, and the store's
+        contents belong to other processes. A face that waits does not delay the other faces.
         """
 
     async def run(self) -> None:
-        """Serve until cancelled, or until what it raises ends the process; PlaceTakenError sends it back to `enter`."""
+        """Serve until cancelled. An exception ends the process, except PlaceTakenError: the program calls `enter` again."""
 
     async def stop(self) -> None:
         """Stop deliveries, answer the requests that were read, and close."""
 
     async def check(self, patience: float) -> str:
-        """Return a sentence that it could serve, in place of serving; wait up to `patience` seconds.
+        """Return a sentence that confirms that the face could serve, without serving; wait up to `patience` seconds.
 
         Raises:
-            TimeoutError: it cannot be known in that time; the argument, if there is one, says why.
+            TimeoutError: this cannot be determined in that time; the argument, if any, is the reason.
 
-        Raises as well what `enter` raises.
+        Also raises what `enter` raises.
 
         """
 
     @property
     def traffic(self) -> Traffic:
-        """What has come and gone."""
+        """Counters of what was received and sent."""

@@ -14,35 +14,42 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid
 
 REMEMBERED = 4096
-"""Addresses; the same ones ask again and again."""
+"""The maximum number of addresses whose principals are cached."""
 
 
 class Principals:
-    """Makes principals of addresses that a face has proven: administrators or not, local or not.
+    """Makes principals of addresses that a face has authenticated: administrators or not, local or not.
 
-    `admins` are accounts, `home` is the domain whose accounts are local.
+    `admins` are accounts; the accounts of the domain `home` are local. All parts of a process share one instance, so a
+    change of the settings applies to all of them.
     """
 
     def __init__(self, *, admins: Iterable[Jid] = (), home: str) -> None:
         self._admins = frozenset(admins)
         self._home = home
+        self._local: frozenset[Jid] = frozenset()
         self._anonymous: frozenset[str] = frozenset()
         self._rosters: frozenset[str] = frozenset()
         self._made = lru_cache(maxsize=REMEMBERED)(self._make)
         self.of: Callable[[Jid], Principal] = self._made
 
     def appoint(self, admins: Iterable[Jid]) -> None:
-        """Let these be the administrators from now on."""
+        """Set the administrators."""
         self._admins = frozenset(admins)
         self._made.cache_clear()
 
+    def welcome(self, accounts: Iterable[Jid]) -> None:
+        """Set the accounts that are local whatever their domain."""
+        self._local = frozenset(accounts)
+        self._made.cache_clear()
+
     def bar(self, anonymous: Iterable[str]) -> None:
-        """Let the accounts of these domains be anonymous from now on."""
+        """Set the domains whose accounts are anonymous."""
         self._anonymous = frozenset(anonymous)
         self._made.cache_clear()
 
     def grant(self, domains: Iterable[str]) -> None:
-        """Let the rosters of the accounts of these domains, and no others, be there to be asked for from now on."""
+        """Set the domains whose accounts' rosters can be requested."""
         self._rosters = frozenset(domains)
         self._made.cache_clear()
 
@@ -52,11 +59,11 @@ class Principals:
         return Principal(
             address,
             admin=account in self._admins,
-            local=domain == self._home,
+            local=domain == self._home or account in self._local,
             rosters=domain in self._rosters,
             anonymous=domain in self._anonymous,
         )
 
     def service(self, address: Jid) -> Principal:
-        """Return the service itself, by its own address: what its operator has configured may be done."""
+        """Return the principal of the service itself, which may do what its operator has configured."""
         return Principal(address, admin=True)

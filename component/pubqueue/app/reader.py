@@ -1,7 +1,7 @@
-"""Answers requests that only read, beside the batches: workers do not wait for them, nor they for a disk.
+"""Answers requests that only read, outside the batches: workers do not wait for them, and they do not wait for commits.
 
-Accounts take turns: an account that asks for a thousand pages at once delays only itself. The
-answers to one account keep the order of its requests.
+Accounts take turns: an account that requests a thousand pages at once delays only itself. Answers
+to one account keep the order of its requests.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ log = structlog.get_logger(__name__)
 
 
 ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is stopping")
-"""For requests whose turn does not come any more: nothing has happened, and they may be repeated."""
+"""The answer to requests that are not begun when the service stops. They had no effect and may be repeated."""
 
 
 FAILED: Final = Refused(Refusal.STORE_FAILED)
-"""For requests whose turn does not come because the store does not answer."""
+"""The answer to requests that are not begun because the store does not answer."""
 
 
 class Reader:
-    """Takes requests that change nothing, and answers one of each account in turn."""
+    """Answers requests that change nothing, one of each account in turn."""
 
     def __init__(
         self,
@@ -60,15 +60,15 @@ class Reader:
         self._observers = observers
         self._context_of = context_of
         self._waiting: dict[Jid, deque[tuple[Read, Callable[[Reply], None]]]] = {}
-        """By account, the next one first."""
+        """Requests by account, the account whose turn is next first."""
         self._work = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._task = Task("reader", self._run)
+        self.task = Task("reader", self._run)
 
     def submit(self, request: Read, answer: Callable[[Reply], None]) -> None:
-        """Have the request answered, of what is committed by then."""
-        self._task.start()
+        """Have the request answered from what is committed when its turn comes."""
+        self.task.start()
         account = account_of(request.by.jid)
         self._waiting.setdefault(account, deque()).append((request, answer))
         self._quiet.clear()
@@ -81,15 +81,15 @@ class Reader:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all are answered."""
+        """Whether all requests are answered."""
         return self._quiet.is_set()
 
     async def settled(self) -> None:
-        """Wait until all are answered."""
+        """Wait until all requests are answered."""
         await self._quiet.wait()
 
     def refuse_waiting(self) -> None:
-        """Answer the waiting requests that the service ends."""
+        """Refuse the waiting requests, because the service stops."""
         self._refuse_waiting(ENDING)
 
     def _refuse_waiting(self, reply: Refused = FAILED) -> None:
@@ -100,7 +100,7 @@ class Reader:
 
     async def stop(self) -> None:
         """Stop; after `settled` all have been answered. Stopping twice does no harm."""
-        await self._task.stop()
+        await self.task.stop()
 
     async def _run(self) -> None:
         try:
@@ -119,7 +119,7 @@ class Reader:
             self._quiet.set()  # after a fault no requester waits for an answer that will not come
 
     def _next(self) -> tuple[Read, Callable[[Reply], None]]:
-        """Take the request whose turn it is; the account's next one goes behind those of all others."""
+        """Take the request whose turn it is; the account's next one comes after those of all other accounts."""
         account = next(iter(self._waiting))
         mine = self._waiting.pop(account)
         taken = mine.popleft()
@@ -128,7 +128,7 @@ class Reader:
         return taken
 
     def _go_on(self, request: Read, answer: Callable[[Reply], None]) -> None:
-        """Let another slice of the same be read when the other accounts have had their turn."""
+        """Have the next slice of the request read after the turns of the other accounts."""
         account = account_of(request.by.jid)
         mine = self._waiting.pop(account, deque())
         mine.appendleft((request, answer))

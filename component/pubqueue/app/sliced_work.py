@@ -1,4 +1,4 @@
-"""Long work between two slices: it goes on when the news of its last slice have left, so that no more than those wait."""
+"""Long work between two slices: the next slice starts after the notices of the last one are sent, so only those wait."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from pubqueue.core.decision import Cancelled, Done, Redriven
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.nodes.trimming import TrimItems
 from pubqueue.core.notices import ToAll, ToEach
+from pubqueue.core.publishing.in_slices import FeedSlice
+from pubqueue.core.qos.ending import DropMessages
+from pubqueue.core.qos.model import MessagesEnded
 from pubqueue.core.queue.cancel import Discard
 from pubqueue.core.queue.force_unlock import FreeHeld
 from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.queue.retention.seek import SeekItems
 from pubqueue.core.reading.summaries import Freed
 from pubqueue.core.transactions.moving import MoveWinners
 
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Run:
-    """A requester that waits for the end of long work, until it is answered; `place` is what is worked on."""
+    """A requester that waits for the end of long work. `place` is the node and the kind of the work."""
 
     def __init__(self, answer: Answer, place: Place, under_way: dict[Place, int]) -> None:
         self._answer = answer
@@ -40,7 +44,7 @@ class _Run:
         self.move(place)
 
     def move(self, place: Place | None) -> None:
-        """Be at work there from now on."""
+        """Set the place of the work."""
         for where, by in ((self._place, -1), (place, 1)):
             if where is not None:
                 self._under_way[where] = self._under_way.get(where, 0) + by
@@ -49,16 +53,16 @@ class _Run:
         self._place = place
 
     def __call__(self, reply: Reply) -> None:
-        """Answer: it has come to its end, or met a store in trouble."""
+        """Answer the requester: the work is done, or the store failed."""
         self.move(None)
         self._answer(reply)
 
 
 class LongWork:
-    """Keeps the next slice of long work until it may run; then it is submitted.
+    """Keeps the next slice of long work until it may run; then submits it.
 
-    Trims and reviews that another process left are restarted from time to time, because their end
-    is not reported. If one of the kind is under way on the node, there is nothing to restart.
+    Trims, reviews and seeks that another process may have left are restarted from time to time, because their end
+    is not reported. If work of the same kind is under way on the node, nothing is restarted.
     """
 
     def __init__(self, news: FanOut, submit: Callable[[Request, Answer], None]) -> None:
@@ -69,9 +73,9 @@ class LongWork:
         self._under_way: dict[Place, int] = {}
 
     def go_on(self, decision: Decision, answer: Answer) -> None:
-        """Run the next slice; the requester is answered after the last one."""
+        """Run the next slice; answer the requester after the last one."""
         request = decision.then
-        if isinstance(request, TrimItems | ReviewSubscribers):
+        if isinstance(request, TrimItems | ReviewSubscribers | SeekItems):
             place = type(request), request.node
             if isinstance(answer, _Run):
                 answer.move(place)
@@ -91,21 +95,21 @@ class LongWork:
             self._submit(*taken)
 
     def end(self) -> None:
-        """Answer all that wait: the service stops."""
+        """Answer all requesters: the service stops."""
         left, self._waiting = self._waiting, {}
         for request, answer in left.values():
             answer_with(answer, at_the_end(request))
 
 
 def at_the_end(request: Request) -> Reply:
-    """Return the answer to what is not done when the service stops: what is committed goes on at the next start."""
-    if isinstance(request, MoveWinners | ReviewSubscribers | TrimItems):
+    """Return the answer to work that is not done when the service stops; if begun, it continues at the next start."""
+    if isinstance(request, MoveWinners | ReviewSubscribers | TrimItems | SeekItems | FeedSlice):
         return request.reply or Done()
     return so_far(request) or ENDING
 
 
 def so_far(request: Request) -> Reply | None:
-    """Return the answer to work that does not go on, if some of its slices are done: it is true of what is committed."""
+    """Return the answer to work that stops after some of its slices: what these have committed. None if it has no such answer."""
     match request:
         case FreeHeld():
             return Freed(request.node, request.freed)
@@ -113,5 +117,7 @@ def so_far(request: Request) -> Reply | None:
             return Redriven(request.node, request.count, request.after)
         case Discard() if request.after:
             return Cancelled(request.node, request.count, through=request.after)
+        case DropMessages() if request.count:
+            return MessagesEnded((), more=True, count=request.count)
         case _:
             return None

@@ -1,4 +1,4 @@
-"""Limits the wait behind work that does not end: a lock held elsewhere, a disk or a database that does not answer."""
+"""Limits the wait for work that does not end: a lock held elsewhere, a disk or a database that does not answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 STALLED_AFTER: Final = 4.0
-"""Seconds that requests wait behind a piece of work. Work that a store refuses because of a lock ends a second later."""
+"""Seconds that requests wait for the work before them. Work that a store refuses because of a lock ends a second later."""
 
 PERIOD: Final = 1.0
 """Seconds between two checks for requests that have come since then."""
@@ -18,7 +18,7 @@ PERIOD: Final = 1.0
 
 @contextmanager
 def no_longer_behind(refuse: Callable[[], None]) -> Iterator[None]:
-    """Let requests wait behind the body for a while, then call this again and again until it has ended."""
+    """Call `refuse` when the body has run for `STALLED_AFTER` seconds, and then every `PERIOD` until it ends."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle
 

@@ -1,4 +1,4 @@
-"""A task in the background: it is started, stopped, and where that is wanted begun again after a fault."""
+"""A task in the background: it is started, stopped, and restarted after a fault if that is wanted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 PAUSE: Final = 1.0
-"""Seconds from a fault until the work begins again: not in a hot loop."""
+"""Seconds from a fault until the work restarts, so that it is not a hot loop."""
 
 
 def _nothing() -> None:
-    """Do nothing before the work begins again."""
+    """Do nothing before the work restarts."""
 
 
 class Again(Struct, frozen=True):
-    """That work begins again after a fault, which is logged as `event`.
+    """Restarts the work after a fault, which is logged as `event`.
 
-    After the log line `then` is called, and `pause` seconds later the work begins again. A fault of the kind `but` ends it
-    all the same.
+    `then` is called after the log line, and the work restarts `pause` seconds later. A fault of the kind `but` ends
+    the work nevertheless.
     """
 
     event: str
@@ -35,7 +35,7 @@ class Again(Struct, frozen=True):
 
 
 class Task:
-    """Does work from `start` to `stop`; `work` makes the coroutine. Without `again` a fault ends it."""
+    """Runs work from `start` to `stop`; `work` makes the coroutine. Without `again` a fault ends it."""
 
     def __init__(
         self,
@@ -49,25 +49,25 @@ class Task:
 
     @property
     def is_started(self) -> bool:
-        """Whether it was started and not stopped since; a fault may have ended it."""
+        """Whether it was started and not stopped since. A fault may have ended it nevertheless."""
         return self._running is not None
 
     @property
     def running(self) -> asyncio.Task[None]:
-        """What runs. It ends by `stop`, or by a fault after which the work does not begin again."""
+        """The running task. It ends by `stop`, or by a fault after which the work does not restart."""
         assert self._running is not None, f"{self.name} has not been started"
         return self._running
 
     def start(self) -> None:
-        """Start to work. Starting twice does no harm; after `stop` it restarts."""
+        """Start the work. Starting twice does no harm; after `stop` it restarts."""
         if self._running is None:
             work = self._work() if self._again is None else self._over_and_over(self._again)
             self._running = asyncio.create_task(work, name=self.name)
 
     async def stop(self) -> None:
-        """Stop working, and return when that is so. Stopping twice does no harm.
+        """Stop the work, and return when it has stopped. Stopping twice does no harm.
 
-        Raises the fault that has ended the work before, if there was one.
+        Raises the fault that ended the work before the stop, if there was one.
         """
         task, self._running = self._running, None
         if task is None:
@@ -90,7 +90,7 @@ class Task:
 
 
 async def stop_all(tasks: list[Task]) -> None:
-    """Stop them side by side, whatever has ended one of them; raises the first of such faults when all have stopped."""
+    """Stop the tasks concurrently; when all have stopped, raise the first fault that had ended one of them."""
     outcomes = await asyncio.gather(*(task.stop() for task in tasks), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, Exception):

@@ -1,7 +1,7 @@
-"""The state of the tasks beside the broker: when each last completed a round, and what could not be ended.
+"""The state of the background tasks: when each last completed a round, and how many rows could not be ended.
 
-No request depends on them, so a fault would go unnoticed: a reaper that hangs ends no lock, and
-nothing else shows it.
+No request waits for them, so a fault would go unnoticed: a reaper that hangs ends no lock, and nothing else
+shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Upkeep:
-    """The tasks by name; `clock` returns seconds that only rise."""
+    """The tasks by name; `clock` returns seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,11 +34,11 @@ class Upkeep:
         return done
 
     def ends(self, task: str) -> None:
-        """Expect the task no more: it was stopped."""
+        """Remove the task: it was stopped."""
         self._tasks.pop(task, None)
 
     def rounds(self) -> tuple[Round, ...]:
-        """Return for each task how long ago it last came round, and whether that is too long."""
+        """Return for each task how long ago it last completed a round, and whether that is too long."""
         now = self._clock()
         return tuple(
             Round(task, now - at, late=now - at > patience)

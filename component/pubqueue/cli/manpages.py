@@ -60,12 +60,12 @@ def _page(path: tuple[str, ...], context: click.Context) -> str:
     command, name = context.command, "-".join(path)
     first, _, rest = inspect.cleandoc(command.help or "").partition("\n\n")
     lines = [
-        f'.TH "{_text(name.upper())}" "1" "" "pubqueue {_text(__version__)}" "pubqueue"',
+        f'.TH "{escaped(name.upper())}" "1" "" "pubqueue {escaped(__version__)}" "pubqueue"',
         ".SH NAME",
-        f"{_text(name)} \\- {_text(_joined(first).rstrip('.'))}",
+        f"{escaped(name)} \\- {escaped(_joined(first).rstrip('.'))}",
         ".SH SYNOPSIS",
-        f".B {_text(' '.join(path))}",
-        _text(" ".join(command.collect_usage_pieces(context))),
+        f".B {escaped(' '.join(path))}",
+        escaped(" ".join(command.collect_usage_pieces(context))),
         ".SH DESCRIPTION",
         *_paragraphs(first),
         *_paragraphs(rest),
@@ -76,7 +76,7 @@ def _page(path: tuple[str, ...], context: click.Context) -> str:
         lines += [".SH ENVIRONMENT", *_listed(ENVIRONMENT)]
     lines += [".SH EXIT STATUS", *_listed(STATUS)]
     if len(path) > 1:
-        lines += [".SH SEE ALSO", f".BR {_text('-'.join(path[:-1]))} (1)"]
+        lines += [".SH SEE ALSO", f".BR {escaped('-'.join(path[:-1]))} (1)"]
     return "\n".join(lines) + "\n"
 
 
@@ -102,7 +102,9 @@ def _subcommands(command: click.Command, context: click.Context, name: str) -> l
 
 
 def _listed(entries: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:
-    return [line for term, said in entries for line in (".TP", f".B {_text(term)}", _text(said))]
+    return [
+        line for term, said in entries for line in (".TP", f".B {escaped(term)}", escaped(said))
+    ]
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -110,9 +112,9 @@ def _paragraphs(text: str) -> list[str]:
     for paragraph in text.split("\n\n"):
         if paragraph.startswith(KEPT):
             kept = paragraph.removeprefix(KEPT).splitlines()
-            lines += [".PP", ".nf", *map(_text, kept), ".fi"]
+            lines += [".PP", ".nf", *map(escaped, kept), ".fi"]
         elif paragraph.strip():
-            lines += [".PP", _text(_joined(paragraph))]
+            lines += [".PP", escaped(_joined(paragraph))]
     return lines
 
 
@@ -120,10 +122,10 @@ def _joined(text: str) -> str:
     return " ".join(text.split())
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text escaped for roff: none of it is an instruction, and a hyphen is one that can be typed."""
-    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
-    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
+    plain = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
+    return f"\\&{plain}" if plain.startswith((".", "'")) else plain
 
 
 def write(folder: Path) -> list[Path]:

@@ -15,7 +15,12 @@ from slixmpp.jid import JID, InvalidJID
 
 from pubqueue.config import environment
 from pubqueue.config.errors import explained, key_of
+from pubqueue.config.grpc.places import check_grpc, grpc_is_served
+from pubqueue.config.http import check_http
+from pubqueue.config.plain_text import check_page
+from pubqueue.config.rest.places import check_rest, rest_is_served
 from pubqueue.config.settings import USUAL_STORE, ConfigError, Settings
+from pubqueue.config.stomp import check_stomp, is_served
 from pubqueue.stores import WANTED
 from pubqueue.stores.unreadable import why
 
@@ -119,12 +124,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _check(settings: Settings) -> None:
     """Check what the types do not, before anything starts."""
-    if not settings.server:
-        raise ConfigError(
-            "nothing is served: server is empty, and no other protocol is configured", key="server"
-        )
-    settings.address()
-    settings.http_address()
+    _check_served(settings)
     _check_tokens(settings)
     settings.make_store()
     if settings.secret and settings.secret_file:
@@ -153,6 +153,7 @@ def _check(settings: Settings) -> None:
             raise ConfigError(
                 f"{jid!r} must be a bare JID, such as admin@example.org", key=key, value=jid
             )
+    check_page(settings)
     _check_names("node", [node.name for node in settings.node])
     _check_names("schedule", [schedule.name for schedule in settings.schedule])
     for node in settings.node:
@@ -163,6 +164,21 @@ def _check(settings: Settings) -> None:
                 key="node",
                 value=torn[0],
             )
+
+
+def _check_served(settings: Settings) -> None:
+    """Check that something is served, and the addresses."""
+    others = is_served(settings), grpc_is_served(settings), rest_is_served(settings)
+    if not settings.server and not any(others):
+        raise ConfigError(
+            "nothing is served: server is empty, and no other protocol is configured", key="server"
+        )
+    if settings.server:
+        settings.address()
+    check_http(settings)
+    check_stomp(settings)
+    check_grpc(settings)
+    check_rest(settings)
 
 
 def _check_tokens(settings: Settings) -> None:

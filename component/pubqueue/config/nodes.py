@@ -8,21 +8,26 @@ import structlog
 
 from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.config.settings import ConfigError
-from pubqueue.core.decision import Declared, Refused
+from pubqueue.core.after import node_after
+from pubqueue.core.changes import ConfigureNode, CreateNode
+from pubqueue.core.decision import Refused
 from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
 from pubqueue.core.nodes.declare import Declare, declare
 from pubqueue.core.nodes.manage import NodeFacts
+from pubqueue.core.nodes.references import Other, Others
+from pubqueue.core.nodes.replies import Declared
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.settings import field_name, sentence, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.config.settings import NodeSettings
-    from pubqueue.core.decision import Difference, Reply
+    from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Node, Principal
+    from pubqueue.core.nodes.replies import Difference
 
 log = structlog.get_logger(__name__)
 
@@ -128,11 +133,14 @@ class Comparison:
 
         """
         stored = {node.name: node for node in _all_nodes(tx)}
+        many = len(stored)
         places = {name: node.config.dead_letter_node for name, node in stored.items()}
         lines: list[str] = []
         for name, request in self._declared.items():
-            facts = _facts(tx, request, stored.get(request.node))
-            lines += _lines(_accepted(name, declare(request, facts).reply))
+            facts = _facts(tx, request, stored)
+            decision = declare(request, facts)
+            lines += _lines(_accepted(name, decision.reply))
+            _note(stored, decision)
             place = request.settings.values.get("dead_letter_node", places.get(request.node, ""))
             places[request.node] = str(place or "")
         lines += [
@@ -140,16 +148,30 @@ class Comparison:
             for name, place in places.items()
             if place and place not in places
         ]
-        return len(stored), lines
+        return many, lines
 
 
-def _facts(tx: Transaction, request: Declare, node: Node | None) -> NodeFacts:
+def _note(nodes: dict[NodeName, Node], decision: Decision) -> None:
+    """Note what a declaration makes of the nodes: one further down the file may name them."""
+    for change in decision.changes:
+        if isinstance(change, CreateNode | ConfigureNode):
+            name = change.node.name if isinstance(change, CreateNode) else change.node
+            after = node_after(change, nodes.get(name))
+            assert after is not None
+            nodes[name] = after
+
+
+def _facts(tx: Transaction, request: Declare, nodes: Mapping[NodeName, Node]) -> NodeFacts:
+    node = nodes.get(request.node)
     people = () if node is None else tx.page(AffiliationsOf(request.node), None, ALL)
+    before = "" if node is None else node.config.source
+    named = (NodeName(str(request.settings.values.get("source", before))), NodeName(before))
     return NodeFacts(
         now=Millis(0),
         node=node,
         affiliation=Affiliation.NONE,
         affiliations=tuple((row.account, row.affiliation) for row in people),
+        others=Others({name: Other(nodes[name]) for name in named if name in nodes}),
     )
 
 

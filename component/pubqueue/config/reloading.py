@@ -6,49 +6,80 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue import logs
+from pubqueue.app.facts.terms import Terms
 from pubqueue.config import nodes, schedules
+from pubqueue.config.rest.settings import AT_START as REST_AT_START
 from pubqueue.config.settings import ConfigError
-from pubqueue.core.model import Jid, seconds
+from pubqueue.config.users import administrators, locals_of, service_of, users_of
+from pubqueue.core.model import seconds
 from pubqueue.core.reading.trim import Trim
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from pubqueue.app.accounts import Accounts
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store
     from pubqueue.app.tasks.reaper import Reaper
+    from pubqueue.config.rest.settings import RestSettings
     from pubqueue.config.settings import Settings
-    from pubqueue.core.model import Principal
 
 log = structlog.get_logger(__name__)
 
 AT_START: Final = frozenset(
     {
         *("jid", "secret", "secret_file", "server", "store"),
-        *("http", "http_token_file", "http_admin_token_file"),
+        *("http", "http_certificate", "http_key", "http_proxies"),
+        *("http_token_file", "http_admin_token_file"),
+        *("stomp", "grpc"),
     }
 )
 """Keys that are read only at the start; all others are applied."""
 
 
 @runtime_checkable
-class AdoptingFace(Protocol):
-    """A face whose settings can be changed while it serves."""
+class SettingsTaker(Protocol):
+    """A part that applies settings of its own table while it serves."""
 
-    def adopt(
-        self,
-        *,
-        admins: Iterable[Jid],
-        anonymous: Iterable[str],
-        settle_by_get: bool,
-        auto_creates: bool,
-    ) -> None:
-        """Apply these settings."""
+    def take_settings(self, settings: Settings) -> None:
+        """Apply what has changed."""
+
+
+@runtime_checkable
+class ListeningPart(Protocol):
+    """A part that reads files of its own, such as certificates."""
+
+    async def reload(self) -> None:
+        """Read them again; what cannot be used is logged, and all stays."""
+
+
+class Parts(Struct, frozen=True):
+    """The parts of a run of the service that settings apply to; `others` are its faces, hosts and takers."""
+
+    broker: Broker
+    store: Store
+    reaper: Reaper
+    accounts: Accounts
+    others: Sequence[object]
+
+
+def terms_of(settings: Settings) -> Terms:
+    """Return the settings that requests are judged by."""
+    return Terms(
+        policy=settings.node_creation,
+        limits=settings.transactions.limits(),
+        max_subscriptions=settings.subscriptions_per_account,
+        auto_creation=settings.auto_creation,
+        operators=frozenset(administrators(settings)),
+        quotas=settings.limits.quotas(),
+        messages=settings.qos.limits(),
+    )
 
 
 def trim_of(settings: Settings) -> Trim:
@@ -57,7 +88,7 @@ def trim_of(settings: Settings) -> Trim:
 
 
 class Reloader:
-    """Applies the settings that `read` returns, each time `asked` is set.
+    """Applies the settings that `read` returns, each time `asked` is set. The context `reloading` is open meanwhile.
 
     Settings with an error change nothing, and the error is logged.
     """
@@ -65,61 +96,65 @@ class Reloader:
     def __init__(self, asked: asyncio.Event, read: Callable[[], Settings]) -> None:
         self._asked = asked
         self._read = read
+        self._are_settings_due = False
+        self.reloading: Callable[[], AbstractContextManager[None]] = nullcontext
 
-    async def run(
-        self,
-        settings: Settings,
-        *,
-        by: Principal,
-        parts: tuple[Broker, Store, Reaper],
-        faces: Sequence[object],
-        reloading: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        """Apply the settings each time `asked` is set; `settings` are those of the start. `reloading` is open meanwhile."""
+    async def read_files(self, parts: Sequence[object]) -> None:
+        """Have these parts read their files each time `asked` is set, while nothing is served; `run` applies the settings.
+
+        A standby may wait for months, and answers over HTTPS in that time.
+        """
         while True:
             await self._asked.wait()
             self._asked.clear()
-            with reloading():
+            self._are_settings_due = True
+            with self.reloading():
+                await _read_files(parts)
+
+    async def run(self, settings: Settings, parts: Parts) -> None:
+        """Apply the settings each time `asked` is set; `settings` are those of the start."""
+        if self._are_settings_due:
+            self._are_settings_due = False
+            self._asked.set()
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            with self.reloading():
+                await _read_files(parts.others)
                 try:
                     settings = _merge(settings, self._read())
-                    await _take_over(settings, by, parts, faces)
+                    await _take_over(settings, parts)
                 except ConfigError as problem:
                     log.error("config.refused", why=str(problem))  # noqa: TRY400  # the operator's mistake needs no trace
 
 
-async def _take_over(
-    settings: Settings,
-    by: Principal,
-    parts: tuple[Broker, Store, Reaper],
-    faces: Sequence[object],
-) -> None:
+async def _read_files(parts: Sequence[object]) -> None:
+    for part in parts:
+        if isinstance(part, ListeningPart):
+            await part.reload()
+
+
+async def _take_over(settings: Settings, parts: Parts) -> None:
     """Apply these settings.
 
     Raises:
         ConfigError: a declared node or schedule is invalid; all other settings have been applied.
 
     """
-    broker, store, reaper = parts
     logs.configure(settings.log_level, settings.log_format)
-    broker.adopt(
-        policy=settings.node_creation,
-        limits=settings.transactions.limits(),
-        max_subscriptions=settings.subscriptions_per_account,
-        auto_creation=settings.auto_creation,
-        operators=(Jid(admin) for admin in settings.admins),
-        quotas=settings.limits.quotas(),
-    )
-    reaper.adopt(trim_of(settings))
-    for face in faces:
-        if isinstance(face, AdoptingFace):
-            face.adopt(
-                admins=(Jid(admin) for admin in settings.admins),
-                anonymous=settings.anonymous_domains,
-                settle_by_get=settings.settle_by_get,
-                auto_creates=settings.auto_creates,
-            )
-    await nodes.bring_nodes(broker, store, settings.node, by)
-    await schedules.bring_schedules(broker, settings.schedule, by)
+    parts.broker.adopt(terms_of(settings))
+    parts.reaper.adopt(trim_of(settings))
+    for part in parts.others:
+        if isinstance(part, SettingsTaker):
+            part.take_settings(settings)
+    principals = parts.accounts.principals
+    principals.appoint(administrators(settings))
+    principals.bar(settings.anonymous_domains)
+    principals.welcome(locals_of(settings))
+    parts.accounts.adopt(users_of(settings))
+    by = service_of(settings)
+    await nodes.bring_nodes(parts.broker, parts.store, settings.node, by)
+    await schedules.bring_schedules(parts.broker, settings.schedule, by)
 
 
 def _merge(before: Settings, read: Settings) -> Settings:
@@ -127,7 +162,14 @@ def _merge(before: Settings, read: Settings) -> Settings:
     changed = [key for key in read.__struct_fields__ if getattr(read, key) != getattr(before, key)]
     later = [key for key in changed if key in AT_START]
     taken = [key for key in changed if key not in AT_START]
+    of_rest = [key for key in sorted(REST_AT_START) if _differ(before.rest, read.rest, key)]
     log.info("config.read", taken_over=",".join(taken) or "nothing")
-    if later:
-        log.warning("config.needs_restart", keys=",".join(later))
-    return replace(read, **{key: getattr(before, key) for key in later})
+    if later or of_rest:
+        named = [*later, *(f"rest.{key}" for key in of_rest)]
+        log.warning("config.needs_restart", keys=",".join(named))
+    rest = replace(read.rest, **{key: getattr(before.rest, key) for key in of_rest})
+    return replace(read, rest=rest, **{key: getattr(before, key) for key in later})
+
+
+def _differ(before: RestSettings, read: RestSettings, key: str) -> bool:
+    return bool(getattr(before, key) != getattr(read, key))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from slixmpp.jid import JID
 
+from pubqueue.config.grpc.settings import GrpcSettings
+from pubqueue.config.qos.settings import QosSettings
+from pubqueue.config.rest.settings import RestSettings
+from pubqueue.config.stomp_settings import StompSettings
+from pubqueue.config.user_settings import UserSettings  # noqa: TC001  # msgspec reads it
 from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
 from pubqueue.core.model import MAX_ID_LENGTH, seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
+from pubqueue.core.presence.silence import USUAL as SILENCE
 from pubqueue.core.schedules.model import MAX_NAME_LENGTH
 from pubqueue.core.transactions.model import DEFAULTS, Limits
 from pubqueue.stores import shown_address, store_at
@@ -194,6 +201,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Subscriptions to one node that the JIDs of one account may have together."""
     anonymous_domains: tuple[str, ...] = ()
     """Domains of anonymous accounts; these may not subscribe."""
+    ping_after: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = SILENCE
+    """Seconds after which a worker that holds items and sends nothing is pinged (XEP-0199). If two pings have no answer, or
+    its server answers that it is gone, the worker counts as gone. 0: never."""
     settle_by_get: bool = True
     """Whether an IQ of type `get` retracts and unlocks in queues, as XEP-0254 prints it; `set` always does."""
     log_level: str = "info"
@@ -201,14 +211,22 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     log_format: str = "logfmt"
     """The format of log lines: `logfmt` (key=value) or `json` (one object per line)."""
     http: str = ""
-    """Where to serve metrics, health and readiness over HTTP, as host:port or a port of the loopback interface;
-    empty: nowhere."""
+    """Where to serve the page, metrics, health and readiness over HTTP: host:port, or a port of the loopback interface; several
+    with commas between them. `*` as host stands for all addresses of the machine. Empty: nowhere."""
+    http_certificate: str = ""
+    """A PEM file with the certificate for HTTPS, followed by the intermediate ones. With this and `http_key`, the addresses of `http`
+    are served by TLS alone. Both files are read again on reload."""
+    http_key: str = ""
+    """A PEM file with the key of the certificate, without a passphrase."""
+    http_proxies: tuple[str, ...] = ()
+    """Addresses of proxies that use TLS with browsers, and networks of them, such as 10.0.0.0/24. Without TLS of our own,
+    users log in to the page only over a loopback address or through one of these. `X-Forwarded-For` is believed only from them. With
+    neither proxies nor `http_certificate`, `http` must be loopback addresses if users can log in to the page."""
     http_token_file: str | None = None
-    """A file with a token of at least 20 characters in its first line. It gives read-only access to the page of the
-    queues. Without this file and the next there is no page."""
+    """Deprecated, use `[[user]]` with the role `viewer`. A file with a token of at least 20 characters in its first line, which gives
+    read-only access to the page of the queues."""
     http_admin_token_file: str | None = None
-    """A file with another such token, the operator token. It also allows changes on the page (redrive, release,
-    pause, purge), and shows payloads."""
+    """Deprecated, use `[[user]]` with the role `operator`. A file with another such token, which also allows changes on the page."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=36_600)] = 7.0
     """Days after which events are deleted, for nodes that keep a log (`x-queueing#event_log`)."""
     event_log_size: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 1_000_000
@@ -217,9 +235,20 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """How much may be staged, and for how long; the table `[transactions]`."""
     limits: LimitSettings = LimitSettings()
     """What each account may store; the table `[limits]`."""
+    qos: QosSettings = QosSettings()
+    """Quality of Service for messages of XMPP; the table `[qos]`."""
+    stomp: StompSettings = StompSettings()
+    """Clients of STOMP; the table `[stomp]`."""
+    grpc: GrpcSettings = GrpcSettings()
+    """Clients of gRPC; the table `[grpc]`."""
+    rest: RestSettings = RestSettings()
+    """Clients of REST messaging; the table `[rest]`."""
     node: tuple[NodeSettings, ...] = ()
     """Nodes that are created at the start, or changed to match the declaration; tables `[[node]]` in the file, JSON
     in the variable."""
+    user: tuple[UserSettings, ...] = ()
+    """Users of the service itself, who log in to it and not to an XMPP server; tables `[[user]]` in the file, JSON in the
+    variable."""
     schedule: tuple[ScheduleSettings, ...] = ()
     """Schedules that publish at set times; tables `[[schedule]]` in the file, JSON in the variable. A schedule that
     is removed from the file ends."""
@@ -254,23 +283,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             )
         return host.strip("[]"), int(port)
 
-    def http_address(self) -> tuple[str, int] | None:
-        """Return the address for HTTP: a port alone is one of the loopback interface; None: nowhere.
+    def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """Return the networks of proxies that are named.
 
         Raises:
-            ConfigError: `http` is neither host:port nor a port.
+            ConfigError: one of `http_proxies` is not an address or a network.
 
         """
-        if not self.http:
-            return None
-        host, _, port = self.http.rpartition(":")
-        if not port.isascii() or not port.isdigit() or not int(port) < 65536:  # noqa: PLR2004
+        try:
+            return tuple(ip_network(text) for text in self.http_proxies)
+        except ValueError as problem:
             raise ConfigError(
-                f"http must be host:port or a port, not {self.http!r}",
-                key="http",
-                value=self.http,
-            )
-        return host.strip("[]") or "127.0.0.1", int(port)
+                f"http_proxies must be IP addresses or networks: {problem}", key="http_proxies"
+            ) from None
 
     def http_tokens(self) -> tuple[str | None, str | None]:
         """Return the tokens for the page, the one for read-only access and the operator token; None: not set.
@@ -297,7 +322,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ConfigError(
                 "the secret is not set: use secret_file or PUBQUEUE_SECRET", key="secret_file"
             )
-        secret = _first_line("secret_file", self.secret_file)
+        secret = first_line("secret_file", self.secret_file)
         if not secret:
             raise ConfigError(
                 f"secret_file {self.secret_file} has no secret in its first line",
@@ -326,7 +351,7 @@ SHORTEST_TOKEN: Final = 20
 def _token(key: str, file: str | None) -> str | None:
     if not file:
         return None
-    token = _first_line(key, file)
+    token = first_line(key, file)
     if len(token) < SHORTEST_TOKEN:
         raise ConfigError(
             f"{key} {file} needs a token of at least {SHORTEST_TOKEN} characters",
@@ -336,7 +361,13 @@ def _token(key: str, file: str | None) -> str | None:
     return token
 
 
-def _first_line(key: str, file: str) -> str:
+def first_line(key: str, file: str) -> str:
+    """Return the first line of the file that a key names.
+
+    Raises:
+        ConfigError: it cannot be read.
+
+    """
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except OSError as problem:

@@ -11,40 +11,46 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
-    AddAnother,
     AddItem,
-    AddSubscription,
-    Approve,
     ConfigureNode,
     CreateNode,
     DeleteNode,
-    EndSubscription,
     Extend,
     GiveUp,
     ItemChange,
     Lock,
-    NoteUnanswered,
     Postpone,
     Release,
     RemoveItem,
     ReplacePayload,
     Revive,
     Ripen,
-    SetAvailable,
     SetLife,
-    SetTerms,
-    SetWindow,
-    SubscriptionChange,
     TakeTurn,
 )
+from pubqueue.core.headers import without_death
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.limits.quotas import weight
 from pubqueue.core.model import DeadLetter, Item, State, SubscriptionState, Terms
 from pubqueue.core.multi_subscription import terms_of, together
+from pubqueue.core.nodes.subscriptions.changes import (
+    AddAnother,
+    AddSubscription,
+    Approve,
+    EndSubscription,
+    NoteUnanswered,
+    SetAvailable,
+    SetLevel,
+    SetLockTimeout,
+    SetTerms,
+    SetWindow,
+    SubscriptionChange,
+)
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Jid, Node, NodeName, Subscription
+    from pubqueue.core.changes import PassOn
+    from pubqueue.core.model import Headers, Jid, Millis, Node, NodeName, Subscription
     from pubqueue.core.transactions.model import Stage
 
 
@@ -69,9 +75,12 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  #
             return _added(change)
         case Lock():
             return _locked(change)
-        case RemoveItem():
-            _next(change.item, Transition.RETRACT)
+        case RemoveItem(done_at=None):
+            if NEXT[change.item.state, Transition.RETRACT] is None:
+                raise ImpossibleChangeError(change.item, Transition.RETRACT)
             return None
+        case RemoveItem():
+            return _done(change.item, change.done_at)
         case Release():
             return _released(change)
         case ReplacePayload():
@@ -90,8 +99,7 @@ def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  #
         case GiveUp():
             return _given_up(change)
         case Revive():
-            _next(change.item, Transition.REVIVE)
-            return _as_new(change.item, change.to, None)
+            return _revived(change)
         case _:
             assert_never(change)
 
@@ -101,6 +109,17 @@ def _next(item: Item, event: Transition) -> State:
     if found is None:
         raise ImpossibleChangeError(item, event)
     return item.state if found == GONE else found
+
+
+def _done(item: Item, at: Millis | None) -> Item:
+    state = _next(item, Transition.FINISH)
+    return replace(_as_new(item, item.node, None), state=state, expires=item.expires, taken=at)
+
+
+def _revived(change: Revive) -> Item:
+    _next(change.item, Transition.REVIVE)
+    alive = replace(_as_new(change.item, change.to, None), expires=change.expires)
+    return _with_headers(alive, without_death(alive.headers)) if alive.headers else alive
 
 
 def _with_payload(change: ReplacePayload) -> Item:
@@ -168,7 +187,8 @@ def _given_up(change: GiveUp) -> Item:
     origin = came_from if change.to is None else item.node
     dead = DeadLetter(change.number, change.at, change.reason, origin, item.holder or item.avoid)
     if change.to is not None:
-        return _as_new(item, change.to, dead)
+        moved = _as_new(item, change.to, dead)
+        return moved if change.onward is None else _passed_on(moved, change.onward)
     return replace(
         item,
         state=state,
@@ -182,8 +202,17 @@ def _given_up(change: GiveUp) -> Item:
     )
 
 
+def _passed_on(item: Item, onward: PassOn) -> Item:
+    return replace(_with_headers(item, onward.headers), expires=onward.expires)
+
+
+def _with_headers(item: Item, headers: Headers) -> Item:
+    size = item.size - weight(b"", item.headers) + weight(b"", headers)
+    return replace(item, headers=headers, size=size)
+
+
 def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
-    """Let it wait in a node as if it were new there, in its old place."""
+    """Let it wait in a node as a new item, in its old place."""
     return replace(
         item,
         node=node,
@@ -204,7 +233,12 @@ def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
     )
 
 
-# --- what follows from before and after ----------------------------------------------------------
+# --- consequences of before and after -----------------------------------------------------------
+
+
+def in_queue(item: Item | None) -> Item | None:
+    """Return the item if it is in its node: what is done is kept beside it."""
+    return None if item is None or item.state is State.DONE else item
 
 
 def lost_by(before: Item | None, now: Item | None) -> Jid | None:
@@ -226,7 +260,7 @@ def is_ready(item: Item | None) -> bool:
     )
 
 
-# --- nodes and those around them -----------------------------------------------------------------
+# --- nodes and their subscriptions ---------------------------------------------------------------
 
 
 def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | None) -> Node | None:
@@ -244,7 +278,7 @@ def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | N
             assert_never(change)
 
 
-def subscription_after(  # noqa: PLR0911  # one case for each change
+def subscription_after(  # noqa: C901, PLR0911  # one case for each change
     change: SubscriptionChange, before: Subscription | None
 ) -> Subscription | None:
     """Return the subscription as the change leaves it, None when it is ended."""
@@ -258,6 +292,10 @@ def subscription_after(  # noqa: PLR0911  # one case for each change
         case SetWindow():
             known = {"queue_requests": change.queue_requests, "available": before.listens}
             return replace(before, **known, unanswered=0)
+        case SetLockTimeout():
+            return replace(before, lock_timeout=change.lock_timeout)
+        case SetLevel():
+            return replace(before, qos=change.qos)
         case SetTerms():
             return _with_terms(change, before)
         case Approve():
@@ -279,7 +317,7 @@ def _others(before: Subscription, subid: str) -> tuple[Terms, ...]:
 
 
 def _with_terms(change: SetTerms, before: Subscription) -> Subscription:
-    """Return it with other options of the one that is meant."""
+    """Return it with other options for the named subscription."""
     now = Terms(
         change.subid or before.subid, change.deliver, change.expire, change.remind, change.temporary
     )
@@ -296,7 +334,7 @@ def has_room(subscription: Subscription | None) -> bool:
     )
 
 
-# --- what waits for a commit ---------------------------------------------------------------------
+# --- staged items --------------------------------------------------------------------------------
 
 
 def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
@@ -307,7 +345,7 @@ def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
     mine: StagedTotals | None,
     everybody: StagedTotals | None,
 ) -> tuple[App, Version, Attempt, StagedTotals, StagedTotals]:
-    """Return the rows that count what is staged, as the change leaves them."""
+    """Return the rows with the totals of staged items, as the change leaves them."""
     mark, at = change.mark, change.at
     items = sum(row.over is None for row in change.rows)
     size = sum(row.size - (row.over or 0) for row in change.rows)

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core.schedules import model as schedules
+from pubqueue.core.nodes.subscriptions import changes as subscriptions
 from pubqueue.core.transactions import model as transactions
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from pubqueue.core.deliveries.answered import Answered
+    from pubqueue.core.forwarding.bundle import Forwarded
     from pubqueue.core.model import (
         Affiliation,
         Draft,
@@ -23,15 +27,41 @@ if TYPE_CHECKING:
         Node,
         NodeConfig,
         NodeName,
+        Principal,
         State,
-        Subscription,
-        Terms,
     )
+    from pubqueue.core.presence.ping_answer import PingAnswer
+    from pubqueue.core.publishing.keys import KeyTotal, UsedKey
+    from pubqueue.core.publishing.marked import FedMessage, Feeding
+    from pubqueue.core.publishing.service_secret import ServiceSecret
+    from pubqueue.core.pushing.model import Registration
+    from pubqueue.core.qos.model import KeptMessage, MessageTotal
+    from pubqueue.core.queue.retention.mark import SeekMark
+    from pubqueue.core.queue.settling.memory import Settled
     from pubqueue.core.reading.sampled import Sample
+    from pubqueue.core.schedules.model import Schedule
+
+    PlainRow = (
+        Answered
+        | FedMessage
+        | Feeding
+        | Forwarded
+        | KeptMessage
+        | KeyTotal
+        | MessageTotal
+        | PingAnswer
+        | Registration
+        | Schedule
+        | SeekMark
+        | ServiceSecret
+        | Settled
+        | UsedKey
+    )
+    """A row that a rule makes as a whole. None of these changes is an event of an item: what it is about has one of its own."""
 
 
 class CreateNode(Struct, frozen=True, gc=False):
-    """A node that was not there."""
+    """A new node."""
 
     node: Node
 
@@ -69,84 +99,19 @@ class DropFormer(Struct, frozen=True, gc=False):
 
 
 class PurgeNode(Struct, frozen=True, gc=False):
-    """Every item of the node, locked ones too. `items` is how many there are, as far as is known."""
+    """Every item of the node is deleted, locked ones too. `items` is their number, if known. It then has the item `leaves`."""
 
     node: NodeName
     items: int = 0
+    leaves: AddItem | None = None
 
 
 class SetAffiliation(Struct, frozen=True, gc=False):
-    """What the bare JID is to the node from now on; NONE removes the entry."""
+    """The affiliation of the bare JID with the node from now on; NONE removes the entry."""
 
     node: NodeName
     jid: Jid
     affiliation: Affiliation
-
-
-class AddSubscription(Struct, frozen=True, gc=False):
-    """A subscription that was not there."""
-
-    subscription: Subscription
-
-
-class AddAnother(Struct, frozen=True, gc=False):
-    """One more subscription of a JID that subscribes already."""
-
-    node: NodeName
-    jid: Jid
-    terms: Terms
-
-
-class SetWindow(Struct, frozen=True, gc=False):
-    """Another number of parallel requests, and the subscriber is here to take them."""
-
-    node: NodeName
-    jid: Jid
-    queue_requests: int
-
-
-class SetTerms(Struct, frozen=True, gc=False):
-    """Other options of a subscription (XEP-0060 6.3): whether anything is delivered, and when it ends.
-
-    `subid` names the one that is meant where its JID has several.
-    """
-
-    node: NodeName
-    jid: Jid
-    deliver: bool
-    expire: Millis | None
-    remind: Millis | None
-    temporary: bool
-    subid: str | None = None
-
-
-class Approve(Struct, frozen=True, gc=False):
-    """A subscription that was pending stands from now on (XEP-0060 8.6)."""
-
-    node: NodeName
-    jid: Jid
-
-
-class SetAvailable(Struct, frozen=True, gc=False):
-    """Whether the subscriber can receive items at present: it became available, or left."""
-
-    node: NodeName
-    jid: Jid
-    available: bool
-
-
-class NoteUnanswered(Struct, frozen=True, gc=False):
-    """A number of deliveries to the subscriber in a row bounced or timed out.
-
-    `silenced` means that there were too many: the subscriber gets nothing more until it shows
-    activity. With `until` this process delivers nothing to it before then; `until` is not stored.
-    """
-
-    node: NodeName
-    jid: Jid
-    unanswered: int
-    silenced: bool = False
-    until: Millis | None = None
 
 
 class NoteResource(Struct, frozen=True, gc=False):
@@ -161,33 +126,17 @@ class HearOf(Struct, frozen=True, gc=False):
     jid: Jid
 
 
+class NoteAble(Struct, frozen=True, gc=False):
+    """Whether the client of a full JID that is here has `urn:xmpp:qos`."""
+
+    jid: Jid
+    able: bool
+
+
 class ForgetResource(Struct, frozen=True, gc=False):
     """The full JID has left."""
 
     jid: Jid
-
-
-class EndSubscription(Struct, frozen=True, gc=False):
-    """The subscription goes; locks held under it stay (XEP-0254 4: unsubscribe, then unlock).
-
-    Where its JID has several it is that of this `subid`, or all of them.
-    """
-
-    node: NodeName
-    jid: Jid
-    subid: str | None = None
-
-
-class BeginReview(Struct, frozen=True, gc=False):
-    """The subscribers of the node are to be looked through, for some of them may have to go."""
-
-    node: NodeName
-
-
-class EndReview(Struct, frozen=True, gc=False):
-    """The subscribers of the node have been looked through."""
-
-    node: NodeName
 
 
 class BeginTrim(Struct, frozen=True, gc=False):
@@ -200,13 +149,6 @@ class EndTrim(Struct, frozen=True, gc=False):
     """The items that the node keeps match its settings again."""
 
     node: NodeName
-
-
-class EndSubscriptions(Struct, frozen=True, gc=False):
-    """The subscriptions of exactly these JIDs to the node go; locks held under them stay."""
-
-    node: NodeName
-    jids: tuple[Jid, ...]
 
 
 class AddItem(Struct, frozen=True, gc=False):
@@ -239,20 +181,21 @@ class ReplacePayload(Struct, frozen=True, gc=False):
 
 
 class Lock(Struct, frozen=True, gc=False):
-    """The item goes to `holder`, under a token higher than any before."""
+    """The item goes to `holder`, under a token higher than any before; to a subscription, or to the `take` of this number."""
 
     item: Item
     holder: Jid
     token: int
     deadline: Millis
     at: Millis
+    take: int = 0
 
 
 class Release(Struct, frozen=True, gc=False):
     """The lock ends and the item waits again; the holder's receipt is kept.
 
-    `failed` and `released` are the new values of the counters. `reason` says why the attempt
-    failed, or why the holder released the item; if it is empty, the previous reason stays.
+    `failed` and `released` are the new values of the counters. `reason` is why the attempt failed,
+    or why the holder released the item; if it is empty, the previous reason stays.
     """
 
     item: Item
@@ -264,7 +207,7 @@ class Release(Struct, frozen=True, gc=False):
 
 
 class Postpone(Struct, frozen=True, gc=False):
-    """A waiting item waits until `due` for the one it avoids; for anybody else it is ready."""
+    """A waiting item waits until `due` for the one it avoids; for all others it is ready."""
 
     item: Item
     due: Millis
@@ -285,10 +228,11 @@ class SetLife(Struct, frozen=True, gc=False):
 
 
 class Revive(Struct, frozen=True, gc=False):
-    """A dead item waits in the node `to` as if it were new, in its old place."""
+    """A dead or done item waits in the node `to` as a new item, in its old place, and lives until `expires`."""
 
     item: Item
     to: NodeName
+    expires: Millis | None = None
 
 
 class Ripen(Struct, frozen=True, gc=False):
@@ -298,7 +242,7 @@ class Ripen(Struct, frozen=True, gc=False):
 
 
 class TakeTurn(Struct, frozen=True, gc=False):
-    """A queued item of a group is ready from now on, at this place among what is ready."""
+    """A queued item of a group is ready from now on, at this place among the ready items."""
 
     item: Item
     turn: int
@@ -318,22 +262,46 @@ class SpendRate(Struct, frozen=True, gc=False):
     spent: int
 
 
-class Recount(Struct, frozen=True, gc=False):
-    """Nothing of the subscription has changed but, perhaps, that its address can be reached: count its window again."""
+class PutRow(Struct, frozen=True, gc=False):
+    """Keep a row exactly as it is here, in the place of that of its key."""
+
+    row: PlainRow
+
+
+class DropRow(Struct, frozen=True, gc=False):
+    """Keep no row of this key any more."""
+
+    kind: type[PlainRow]
+    key: Hashable
+
+
+class OpenWindow(Struct, frozen=True, gc=False):
+    """The take of this number waits for up to `count` items of the node. Nothing of this is stored.
+
+    `last_served` is the token up to which others were served before it asked; `bytes` and `span` are those of `Take`.
+    """
 
     node: NodeName
-    jid: Jid
+    number: int
+    by: Principal
+    count: int
+    last_served: int
+    bytes: int | None = None
+    span: Millis | None = None
 
 
 class Forget(Struct, frozen=True, gc=False):
-    """Drop up to n ids of finished work that no longer absorb a re-publish at `now`, the longest overdue first."""
+    """Drop up to n ids of finished work that no longer absorb a re-publish at `now`, the longest overdue first.
+
+    Likewise up to n records of settled locks, and up to n used keys, that are outdated.
+    """
 
     now: Millis
     limit: int
 
 
 class ForgetEvents(Struct, frozen=True, gc=False):
-    """The event log up to this number; the newest event stays, for the numbering goes on from it."""
+    """Drop the event log up to this number; the newest event stays, because the numbering continues from it."""
 
     through: int
 
@@ -350,10 +318,21 @@ class NoteSamples(Struct, frozen=True, gc=False):
     limit: int
 
 
+class PassOn(Struct, frozen=True, gc=False):
+    """The additions of a plain node to a dead item that it passes on to the queues that it feeds.
+
+    The item moves into one of them, with these headers and this end of its life, and is copied into the others.
+    """
+
+    headers: Headers
+    expires: Millis | None = None
+    copies: tuple[AddItem, ...] = ()
+
+
 class GiveUp(Struct, frozen=True, gc=False):
     """The item is dead: it stays, or moves to the node `to`, with the reason; it is never dropped.
 
-    `number` is the dead letter's, given when the change is made.
+    `number` is the dead letter's, given when the change is made. With `onward` a plain node has passed it on to `to`.
     """
 
     item: Item
@@ -362,26 +341,25 @@ class GiveUp(Struct, frozen=True, gc=False):
     failed: int
     to: NodeName | None = None
     number: int = 0
+    onward: PassOn | None = None
+
+    @property
+    def copies(self) -> tuple[AddItem, ...]:
+        """Items that are added to other queues together with it."""
+        return () if self.onward is None else self.onward.copies
 
 
 class RemoveItem(Struct, frozen=True, gc=False):
-    """The item is gone. Until `absorb_until` its id absorbs a re-publish of the payload of `digest`."""
+    """The item is gone. Until `absorb_until` its id absorbs a re-publish of the payload of `digest`.
+
+    With `done_at` it is out of the queue all the same, but kept: it is done since then.
+    """
 
     item: Item
     absorb_until: Millis | None = None
     digest: bytes = b""
+    done_at: Millis | None = None
 
-
-SubscriptionChange = (
-    AddSubscription
-    | AddAnother
-    | SetWindow
-    | SetTerms
-    | Approve
-    | SetAvailable
-    | NoteUnanswered
-    | EndSubscription
-)
 
 ItemChange = (
     AddItem
@@ -404,24 +382,23 @@ Change = (
     | ConfigureNode
     | DeleteNode
     | DropFormer
-    | BeginReview
-    | EndReview
     | BeginTrim
     | EndTrim
-    | EndSubscriptions
     | PurgeNode
     | SetAffiliation
-    | SubscriptionChange
     | NoteResource
     | HearOf
+    | NoteAble
     | ForgetResource
     | CallGroups
     | SpendRate
-    | Recount
+    | PutRow
+    | DropRow
+    | OpenWindow
     | Forget
     | ForgetEvents
     | NoteSamples
     | ItemChange
-    | schedules.Change
+    | subscriptions.Change
     | transactions.Change
 )

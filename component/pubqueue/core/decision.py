@@ -6,12 +6,14 @@ commit it sends the reply and then the notices, in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003  # msgspec reads it
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pubqueue.core.nodes import replies as nodes
+from pubqueue.core.pushing.model import PushedNodes, Registrations
+from pubqueue.core.qos import model as messages
 from pubqueue.core.reading import pages
 from pubqueue.core.reading.listing import WHOLE, Part
 from pubqueue.core.schedules import model as schedules
@@ -27,15 +29,14 @@ if TYPE_CHECKING:
         Millis,
         Node,
         NodeName,
-        Subscription,
         SubscriptionState,
     )
-    from pubqueue.core.notices import News, Notice
+    from pubqueue.core.notices import Deliver, News, Notice
 
 
 @unique
 class Refusal(Enum):
-    """Every kind of refusal. A face owns the words; the table of each face must have a row for each kind."""
+    """Every kind of refusal. The table of each face must have a row for each kind."""
 
     NODE_NOT_FOUND = auto()
     """The node does not exist."""
@@ -58,11 +59,11 @@ class Refusal(Enum):
     NODE_EXISTS = auto()
     """A node of this name exists."""
     NODE_FULL = auto()
-    """The node has its maximum number of items (`max_items`)."""
+    """The node has its maximum number of items (`max_items`), or of bytes (`max_bytes`)."""
     TOO_MANY_ITEMS = auto()
     """The request has too many items."""
     PAYLOAD_TOO_BIG = auto()
-    """The payload is larger than the node allows (`max_payload_size`)."""
+    """The payload is larger than the node allows (`max_payload_size`), or can hold (`max_bytes`); or payloads that come together are too large."""
     HEADERS_TOO_BIG = auto()
     """The item has too many headers, or too long ones."""
     ITEM_LOCKED = auto()
@@ -115,6 +116,16 @@ class Refusal(Enum):
     """The account has created its maximum number of nodes (`[limits]`)."""
     TOO_MUCH_STAGED = auto()
     """Too much is staged for uncommitted transactions."""
+    TOO_MANY_KEYS = auto()
+    """The keys of the account's publishes take as much as they may; earlier ones are forgotten in time."""
+    KEY_REUSED = auto()
+    """The key was used for a publish of something else, or the id for another message."""
+    NOT_TRUSTED = auto()
+    """Assured messages of this account are not accepted (`qos.assured_from`)."""
+    TOO_MUCH_HELD = auto()
+    """As many messages, or bytes of messages, are held as may be (`[qos]`); `setting` is the name of the bound."""
+    UNKNOWN_MESSAGE = auto()
+    """No message of this id is held, and no answer to its delivery is remembered."""
     STILL_NOTIFYING = auto()
     """Too many notifications of earlier events in the node are still to be sent."""
     NOT_AS_STAGED = auto()
@@ -127,12 +138,16 @@ class Refusal(Enum):
     """The node keeps no items, and the publish has one."""
     PAYLOAD_REQUIRED = auto()
     """The item has no payload, and the node requires one."""
+    WINDOW_FULL = auto()
+    """The account has as many items of the node in flight as it may take (`max_queue_requests`)."""
+    TOO_MANY_WAITING = auto()
+    """Too many requests for items wait already, of the account or of all; try again later."""
     MOVED = auto()
     """The node has moved; its new URI is in `reason`."""
 
 
 class SubscriptionEntry(Struct, frozen=True, gc=False):
-    """How a JID's subscription to a node stands; without one it has no id."""
+    """The state of a JID's subscription to a node; without a subscription it has no id."""
 
     jid: Jid
     state: SubscriptionState
@@ -145,6 +160,7 @@ class Refused(Struct, frozen=True, gc=False):
     `unchanged` are the affiliations, and `standing` the subscriptions, that could not be changed;
     the other entries of such a list are changed (XEP-0060 8.8.2.4, 8.9.2.4). `setting` is the name
     of the invalid value, if the sentence begins with it: a face may have another name for it.
+    `part` is which of several parts is refused, counted from 0, where these were to be done together.
     """
 
     refusal: Refusal
@@ -153,6 +169,7 @@ class Refused(Struct, frozen=True, gc=False):
     unchanged: tuple[tuple[Jid, Affiliation], ...] = ()
     setting: str = ""
     standing: tuple[SubscriptionEntry, ...] = ()
+    part: int | None = None
 
 
 def in_words(refused: Refused) -> str:
@@ -163,14 +180,15 @@ def in_words(refused: Refused) -> str:
 
 
 class Done(Struct, frozen=True, gc=False):
-    """Success without any data."""
+    """Success without any data; `again` means that it had been done before, under the same token."""
+
+    again: bool = False
 
 
-class Emptied(Struct, frozen=True, gc=False):
-    """The node has no items any more; this is how many it had."""
+class LookedThrough(Struct, frozen=True, gc=False):
+    """For the service itself: the nodes up to this one were looked at; all of them if it is empty."""
 
-    node: NodeName
-    items: int
+    up_to: NodeName
 
 
 class Withdrawn(Struct, frozen=True, gc=False):
@@ -179,134 +197,44 @@ class Withdrawn(Struct, frozen=True, gc=False):
     locked: tuple[ItemId, ...]
 
 
+class SettledEach(Struct, frozen=True, gc=False):
+    """The result for each lock, in the order of the request: its answer, or why it could not be settled."""
+
+    node: NodeName
+    answers: tuple[Reply, ...]
+
+
 class Published(Struct, frozen=True, gc=False):
-    """The items are durable, under these ids; `dead` are those of them that are there, but dead.
+    """The items are durable, under these ids; `dead` are those that existed already, and are dead.
 
     `known` are those that a queue had before, or has done within its deduplication window: they changed nothing.
+    `again` means that all of it had been done before, under the same key. `replaced` are those that took the place
+    of another item of the same id.
     """
 
     node: NodeName
     ids: tuple[ItemId, ...]
     dead: tuple[Item, ...] = ()
     known: tuple[ItemId, ...] = ()
+    again: bool = False
+    replaced: tuple[ItemId, ...] = ()
 
 
-class Subscribed(Struct, frozen=True, gc=False):
-    """The subscription as it is now; on a queue node with its window (XEP-0254 example 3).
+class DoneTogether(Struct, frozen=True, gc=False):
+    """All parts are done, in one commit: the reply to each, in their order."""
 
-    `configured` means that options were requested: they are shown as granted.
-    """
-
-    subscription: Subscription
-    queueing: bool
-    configured: bool = False
+    replies: tuple[Reply, ...]
 
 
-class Unsubscribed(Struct, frozen=True, gc=False):
-    """The subscription as it was, which has ended (XEP-0060 6.2.2)."""
-
-    subscription: Subscription
-
-
-class RostersWanted(Struct, frozen=True, gc=False):
-    """The principal's entry in the rosters of these owners has to be looked up; then the request is repeated."""
-
-    owners: tuple[Jid, ...]
-
-
-class DefaultOptions(Struct, frozen=True, gc=False):
-    """The options that a subscription has unless others are asked for (XEP-0060 6.4), at the service or at `node`.
-
-    `limit` is the largest window of a queue, where one has to be asked for.
-    """
-
-    node: NodeName | None
-    temporary: bool = False
-    limit: int | None = None
-
-
-class Created(Struct, frozen=True, gc=False):
-    """The node exists, and the principal owns it."""
+class Taken(Struct, frozen=True, gc=False):
+    """Items with their payloads, locked to the requester, each with its token and its deadline; none if the wait is over."""
 
     node: NodeName
-
-
-class Difference(Struct, frozen=True, gc=False):
-    """A setting, or an account, that is stored as one thing and declared as another; and why it stays, if it does."""
-
-    name: str
-    stored: str
-    declared: str
-    reason: str = ""
-
-
-class Declared(Struct, frozen=True, gc=False):
-    """The declared node is there: `made`, or with these differences brought to what is declared, or `kept`.
-
-    `unnamed` are accounts that are something to the node though nothing was declared of them.
-    """
-
-    node: NodeName
-    made: bool
-    changed: tuple[Difference, ...] = ()
-    kept: tuple[Difference, ...] = ()
-    unnamed: tuple[Jid, ...] = ()
-
-
-class Described(Struct, frozen=True, gc=False):
-    """A node, for an owner or for discovery, or with its items.
-
-    `depth` is the number of its items, for a principal that may know it.
-    """
-
-    node: Node
-    owners: tuple[Jid, ...] = ()
-    publishers: tuple[Jid, ...] = ()
-    depth: int | None = None
-
-
-class Listed(Struct, frozen=True, gc=False):
-    """Names with titles: nodes of the service, or items of a node."""
-
-    entries: tuple[tuple[str, str], ...]
-    node: NodeName | None = None
-    part: Part = WHOLE
-
-
-class Affiliations(Struct, frozen=True, gc=False):
-    """The affiliations of the node (XEP-0060 8.9.1)."""
-
-    node: NodeName
-    entries: tuple[tuple[Jid, Affiliation], ...]
-    part: Part = WHOLE
-
-
-class NodeSubscriptions(Struct, frozen=True, gc=False):
-    """Subscriptions to the node, for its owners: those that stand (XEP-0060 8.8.1), or wait for one of them."""
-
-    node: NodeName
-    entries: tuple[Subscription, ...]
-    part: Part = WHOLE
-
-
-class MyAffiliations(Struct, frozen=True, gc=False):
-    """What the principal is to nodes (XEP-0060 5.7): to all of them, or to `node`."""
-
-    entries: tuple[tuple[NodeName, Affiliation], ...]
-    node: NodeName | None = None
-    part: Part = WHOLE
-
-
-class MySubscriptions(Struct, frozen=True, gc=False):
-    """The subscriptions of the principal's JIDs (XEP-0060 5.6): all of them, or those to `node`."""
-
-    entries: tuple[Subscription, ...]
-    node: NodeName | None = None
-    part: Part = WHOLE
+    items: tuple[tuple[Item, bytes], ...] = ()
 
 
 class Touched(Struct, frozen=True, gc=False):
-    """The locks, with their deadlines as they now stand."""
+    """The locks, with their present deadlines; one that is released ends now."""
 
     node: NodeName
     entries: tuple[tuple[ItemId, Millis], ...]
@@ -346,22 +274,20 @@ class Resent(Struct, frozen=True, gc=False):
     after: tuple[Millis, int] | None
 
 
-class SubscriberPage(Struct, frozen=True, gc=False):
-    """Some of the subscribers of a node; there may be more after `after`, None at the end.
+class Unanswered(Struct, frozen=True, gc=False):
+    """The delivery whose answer is awaited; None if it is awaited no more."""
 
-    `subids` are the ids of subscribers that subscribe several times.
-    """
-
-    jids: tuple[Jid, ...]
-    after: Jid | None
-    subids: Mapping[Jid, tuple[str, ...]] = {}
+    delivery: Deliver | None
 
 
-class Unnotified(Struct, frozen=True, gc=False):
-    """Deleted nodes that still have subscribers to notify; there may be more after `after`, None at the end."""
+class FeaturesWanted(Struct, frozen=True, gc=False):
+    """A full JID has come; it has to be asked what its client can do, for the level of its deliveries."""
 
-    nodes: tuple[NodeName, ...]
-    after: int | None
+
+class GivenUp(Struct, frozen=True, gc=False):
+    """So many items of a worker that does not answer are free again."""
+
+    count: int
 
 
 class Retrieved(Struct, frozen=True, gc=False):
@@ -372,8 +298,25 @@ class Retrieved(Struct, frozen=True, gc=False):
     part: Part = WHOLE
 
 
+class SecretKept(Struct, frozen=True, gc=False):
+    """A secret of the service."""
+
+    value: bytes
+
+    def __repr__(self) -> str:
+        """Show only that there is one."""
+        return "SecretKept(...)"
+
+
+class KeyUsed(Struct, frozen=True, gc=False):
+    """The record of a publish under a key, if it was used and is still remembered."""
+
+    node: NodeName
+    ids: tuple[ItemId, ...] | None
+
+
 class Expired(Struct, frozen=True, gc=False):
-    """What has run out is ended, but for rows that cannot be read; the `schedules` are due, the longest overdue first."""
+    """Expired rows are ended, except those that cannot be read; the `schedules` are due, the longest overdue first."""
 
     schedules: tuple[str, ...] = ()
     """Their names."""
@@ -382,7 +325,7 @@ class Expired(Struct, frozen=True, gc=False):
 
 
 class Overdue(Struct, frozen=True, gc=False):
-    """What rows have run out, by their keys."""
+    """The expired rows, by their keys."""
 
     keys: tuple[tuple[str, ...], ...]
 
@@ -390,31 +333,29 @@ class Overdue(Struct, frozen=True, gc=False):
 Reply = (
     Refused
     | Done
-    | Emptied
+    | LookedThrough
     | Withdrawn
+    | SettledEach
     | Published
-    | Subscribed
-    | Unsubscribed
-    | RostersWanted
-    | DefaultOptions
-    | NodeSubscriptions
-    | Created
-    | Declared
-    | Described
-    | Listed
-    | Affiliations
-    | MyAffiliations
-    | MySubscriptions
+    | DoneTogether
+    | Taken
     | Touched
     | Redriven
     | Cancelled
     | Recovered
     | Resent
+    | Unanswered
+    | GivenUp
+    | FeaturesWanted
     | Retrieved
-    | SubscriberPage
-    | Unnotified
+    | SecretKept
+    | Registrations
+    | PushedNodes
+    | KeyUsed
     | Expired
     | Overdue
+    | nodes.Reply
+    | messages.Reply
     | transactions.Reply
     | schedules.Reply
     | pages.Reply
@@ -424,15 +365,16 @@ Reply = (
 class Decision(Struct, frozen=True, gc=False):
     """A rule's answer. A refusal carries no change and no notice, except for entries of a list that could be changed.
 
-    `then` is the request for the next slice of long work. Other requests are served before it, and
-    the requester is answered after the last slice. The next slice waits until the notices to many
-    of this one are sent.
+    `then` is the request for the next slice of long work. Other requests are served before it, and the requester is
+    answered after the last slice. The next slice waits until the notices to many of this one are sent. `work` is the
+    amount of the changes if the request alone does not show it.
     """
 
     reply: Reply
     changes: tuple[Change, ...] = ()
     notices: tuple[Notice | News, ...] = ()
     then: Struct | None = None
+    work: int = 0
 
 
 def refuse(refusal: Refusal, reason: str = "", *, limit: int | None = None) -> Decision:

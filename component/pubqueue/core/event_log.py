@@ -1,9 +1,9 @@
-"""What the event log of a node records of a change: a table over all changes, and over requesters.
+"""The entries of a change in the event log of a node: a table over all changes, and over requesters.
 
 An item's life reads: published, then any number of times delivered and (unlocked or expired),
-finally completed, or retracted, or purged with all others, or dead; requeued leads from dead back
-to the queue. A move between nodes is recorded in both: in the source with `to`, in the destination
-with `origin`.
+finally completed, or retracted, or purged with all others, or dead; requeued leads from dead, and
+from completed or retracted if the queue keeps done items, back to the queue. A move between nodes is
+recorded in both: in the source with `to`, in the destination with `origin`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from pubqueue.core import changes as c
+from pubqueue.core.deliveries.give_up import GiveUpUnanswered
 from pubqueue.core.events import Event, EventKind, LogEntry, PublishedByCommit
-from pubqueue.core.model import Millis
-from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, FreeLeft, Leave
+from pubqueue.core.model import Millis, State
+from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import WORKER_LOST, FreeLeft, Leave
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld, FreeLocks
-from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, holds
-from pubqueue.core.schedules import model as s
+from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, finishes, last_holder
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -85,7 +88,7 @@ def _end(asked: object, item: Item, now: Millis) -> Event:
             return _of(EventKind.UNLOCKED, item, now, WORKER_LOST)
         case FreeLocks() | Dismiss() | FreeHeld():
             return _of(EventKind.UNLOCKED, item, now, BY_OWNER)
-        case Bounce():
+        case Bounce() | GiveUpUnanswered():
             return _of(EventKind.UNLOCKED, item, now, CAME_BACK)
         case _:
             return _of(EventKind.UNLOCKED, item, now)
@@ -110,8 +113,15 @@ def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[LogEntry, .
 
 
 def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[LogEntry, ...]:
-    by_holder = isinstance(asked, Settle) and holds(asked.by, change.item)
-    return (_of(EventKind.COMPLETED if by_holder else EventKind.RETRACTED, change.item, now),)
+    if change.item.state is State.DONE:  # it was told when it was done
+        return ()
+    done = isinstance(asked, Settle) and finishes(asked, change.item)
+    if not done:
+        return (_of(EventKind.RETRACTED, change.item, now),)
+    item = change.item
+    if item.holder is None:  # a late answer has no lock
+        item = replace(item, holder=last_holder(item))
+    return (_of(EventKind.COMPLETED, item, now),)
 
 
 def _purged(_asked: object, change: c.PurgeNode, _now: Millis) -> tuple[LogEntry, ...]:
@@ -129,22 +139,25 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.DeleteNode:      _nothing,   # its log goes with it
     c.PurgeNode:       _purged,
     c.DropFormer:        _nothing,
-    c.BeginReview:     _nothing,
-    c.EndReview:       _nothing,
+    s.BeginReview:     _nothing,
+    s.EndReview:       _nothing,
     c.BeginTrim:       _nothing,
     c.EndTrim:         _nothing,   # each item has an event of its own
-    c.EndSubscriptions: _nothing,
+    s.EndSubscriptions: _nothing,
     c.SetAffiliation:  _nothing,
-    c.AddSubscription: _nothing,
-    c.AddAnother:      _nothing,
-    c.SetWindow:       _nothing,
-    c.SetTerms:        _nothing,
-    c.Approve:         _nothing,
-    c.SetAvailable:    _nothing,
-    c.EndSubscription: _nothing,   # locks outlive it
-    c.NoteUnanswered:     _nothing,
+    s.AddSubscription: _nothing,
+    s.AddAnother:      _nothing,
+    s.SetWindow:       _nothing,
+    s.SetLockTimeout:  _nothing,
+    s.SetLevel:        _nothing,
+    s.SetTerms:        _nothing,
+    s.Approve:         _nothing,
+    s.SetAvailable:    _nothing,
+    s.EndSubscription: _nothing,   # locks outlive it
+    s.NoteUnanswered:     _nothing,
     c.NoteResource:    _nothing,
     c.HearOf:          _nothing,
+    c.NoteAble:        _nothing,
     c.ForgetResource:  _nothing,
     c.AddItem:         _added,
     c.ReplacePayload:  _replaced,
@@ -157,15 +170,16 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     c.Ripen:           _nothing,
     c.TakeTurn:        _nothing,   # in listings of the queue it waits as before
     c.CallGroups:      _nothing,
-    c.Recount:         _nothing,
+    s.Recount:         _nothing,
+    c.OpenWindow:      _nothing,
     c.SpendRate:       _nothing,
+    c.PutRow:          _nothing,
+    c.DropRow:         _nothing,
     c.Forget:          _nothing,
     c.ForgetEvents:    _nothing,
     c.NoteSamples:     _nothing,
     c.GiveUp:          _gave_up,
     c.RemoveItem:      _removed,
-    s.PutSchedule:     _nothing,   # what it publishes has events of its own
-    s.DropSchedule:    _nothing,
     t.Stage:           _nothing,   # it is not visible yet
     t.SetAside:        _nothing,   # nor that
     t.Commit:          _committed,

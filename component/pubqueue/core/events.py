@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @unique
 class EventKind(StrEnum):
-    """What happened."""
+    """The type of an event."""
 
     PUBLISHED = "published"
     DELIVERED = "delivered"
     COMPLETED = "completed"
-    """Retracted by its holder."""
+    """Retracted by its holder, or late by its last holder."""
     UNLOCKED = "unlocked"
     EXPIRED = "expired"
     """The lock timed out."""
@@ -26,9 +26,9 @@ class EventKind(StrEnum):
     REQUEUED = "requeued"
     """A dead item was redriven."""
     RETRACTED = "retracted"
-    """Taken back: by an owner or its publisher, for another payload, or for its age in a plain node."""
+    """Withdrawn: by an owner or its publisher, because of another payload, or because of its age in a plain node."""
     PURGED = "purged"
-    """All items of the node are gone; `detail` is how many."""
+    """All items of the node are deleted; `detail` is their number."""
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -48,7 +48,7 @@ class Event(Struct, frozen=True, gc=False):
 
 
 class PublishedByCommit(Struct, frozen=True, gc=False):
-    """What a commit makes visible in a node is published: too much to be named one by one."""
+    """A commit makes too many items visible in a node to name them one by one."""
 
     node: NodeName
     queueing: bool

@@ -16,6 +16,22 @@ MAX_NAME_LENGTH: Final = 255
 MAX_BYTES: Final = 16_384
 """Bytes of all names and values of one item: a large payload leaves little room in the stanzas that faces send."""
 
+DIED_IN: Final = "x-pubqueue-died-in"
+"""The header of a dead item that a plain node has passed on: the queue in which it died."""
+
+DELIVERIES: Final = "x-pubqueue-deliveries"
+"""The header with the number of failed deliveries there."""
+
+
+def with_death(headers: Headers, queue: str, failed: int) -> Headers:
+    """Return the headers of an item that died in the queue, instead of those of an earlier death."""
+    return (*without_death(headers), (DIED_IN, queue), (DELIVERIES, str(failed)))
+
+
+def without_death(headers: Headers) -> Headers:
+    """Return the headers that the item had when it was published."""
+    return tuple([header for header in headers if header[0] not in {DIED_IN, DELIVERIES}])
+
 
 def excess(headers: Headers) -> str | None:
     """Return which bound the headers exceed, or None."""

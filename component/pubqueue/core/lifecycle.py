@@ -4,6 +4,7 @@ The table is total over state x event. A cell is the next state, GONE when the r
 None if the event cannot happen in the state (the rules refuse it before, and the store's guards
 would too). A RELEASE or FAIL with a pause continues by POSTPONE to DELAYED in the same step. A
 delayed item can be locked only if it is delayed for the sake of one subscriber and goes to another.
+An item that is DONE is not in its queue any more, but can be brought back.
 
 The table also has the counters: a failed ending raises `failed`, a release raises `released`, a
 delivery raises `acquired`. Only `failed` leads to DEAD.
@@ -41,7 +42,9 @@ class Transition(Enum):
     RIPEN = auto()
     """Its waiting time is over."""
     REVIVE = auto()
-    """An owner redrives it; in a dead-letter node it need not be DEAD."""
+    """An owner redrives it, or brings back what was done; in a dead-letter node it need not be DEAD."""
+    FINISH = auto()
+    """It is done, in a queue that keeps what is done."""
 
 
 GONE: Final = "gone"
@@ -49,11 +52,12 @@ Next = State | Literal["gone"] | None
 
 # fmt: off
 _TABLE: Final[dict[State, tuple[Next, ...]]] = {
-    #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN         REVIVE
-    State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None,         State.QUEUED),
-    State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None,         None),
-    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, None,           State.QUEUED, State.QUEUED),
-    State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED),
+    #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN         REVIVE        FINISH
+    State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None,         State.QUEUED, State.DONE),
+    State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None,         None,         State.DONE),
+    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, None,           State.QUEUED, State.QUEUED, State.DONE),
+    State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, State.DONE),
+    State.DONE:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, None),
 }
 # fmt: on
 
@@ -73,7 +77,7 @@ def backoff(config: NodeConfig, times: int) -> Millis:
 
 
 def waiting(now: Millis, pause: Millis) -> tuple[State, Millis | None]:
-    """Return the state of an item that may go out after `pause`, and when that is."""
+    """Return the state of an item that may be delivered after `pause`, and when that is."""
     if pause <= 0:
         return State.QUEUED, None
     return State.DELAYED, later(now, pause)

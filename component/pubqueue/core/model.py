@@ -8,6 +8,7 @@ from typing import Final, NewType
 from zlib import crc32
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from pubqueue.core.addresses import Jid as Jid  # noqa: PLC0414  # a noun of the queue too
 from pubqueue.core.addresses import account_of
@@ -39,7 +40,7 @@ def later(moment: Millis, span: Millis) -> Millis:
 
 
 def digest(payload: bytes) -> bytes:
-    """Return what stands for a payload after its item is gone."""
+    """Return the digest that stands for a payload after its item is gone."""
     return blake2b(payload, digest_size=16).digest()
 
 
@@ -53,7 +54,7 @@ NO_TIME: Final = Millis(0)
 
 @unique
 class State(StrEnum):
-    """Where an item is. An item that is gone has no row and so no state."""
+    """The state of an item. An item that is gone has no row and so no state."""
 
     __hash__ = str.__hash__  # an enumeration's own is a call in Python
 
@@ -61,11 +62,12 @@ class State(StrEnum):
     LOCKED = "locked"
     DELAYED = "delayed"
     DEAD = "dead"
+    DONE = "done"
 
 
 @unique
 class Affiliation(StrEnum):
-    """What a bare JID is to a node (XEP-0060 4.1)."""
+    """The affiliation of a bare JID with a node (XEP-0060 4.1)."""
 
     __hash__ = str.__hash__  # an enumeration's own is a call in Python
 
@@ -90,7 +92,7 @@ class AccessModel(StrEnum):
 
 @unique
 class SubscriptionState(StrEnum):
-    """How a subscription stands (XEP-0060 4.2); there is no row for NONE."""
+    """The state of a subscription (XEP-0060 4.2); there is no row for NONE."""
 
     __hash__ = str.__hash__  # an enumeration's own is a call in Python
 
@@ -110,11 +112,20 @@ class PublishModel(StrEnum):
 
 @unique
 class NodeFull(StrEnum):
-    """What becomes of an item that a full node is offered (XEP-0060 16.4.4, publish_node_full)."""
+    """What a full node does with a new item (XEP-0060 16.4.4, publish_node_full)."""
 
     RETRACT_OLDEST = "retract-oldest"
     DISCARD_OLDEST = "discard-oldest"
     REJECT = "reject"
+
+
+@unique
+class AtExpiry(StrEnum):
+    """What happens to an expired item of a queue."""
+
+    DEAD = "dead"
+    DROP = "drop"
+    TRUNCATE = "truncate"
 
 
 @unique
@@ -131,6 +142,17 @@ class NotificationType(StrEnum):
 
     HEADLINE = "headline"
     NORMAL = "normal"
+
+
+@unique
+class Level(StrEnum):
+    """How a delivery is carried: as a message, or in requests that are answered (urn:xmpp:qos)."""
+
+    __hash__ = str.__hash__  # an enumeration's own is a call in Python
+
+    UNACKNOWLEDGED = "unacknowledged"
+    ACKNOWLEDGED = "acknowledged"
+    ASSURED = "assured"
 
 
 @unique
@@ -162,11 +184,19 @@ class Principal(Struct, frozen=True, gc=False):
     rosters: bool = False
     anonymous: bool = False
     contact: tuple[Contact, ...] | None = None
+    account: Jid = Jid("")
+    """The account of the requester, from its JID."""
 
-    @property
-    def account(self) -> Jid:
-        """The account of the requester."""
-        return account_of(self.jid)
+    def __post_init__(self) -> None:
+        """Find the account once, because each request needs it several times."""
+        force_setattr(self, "account", account_of(self.jid))
+
+
+class Feed(Struct, frozen=True, gc=False):
+    """A queue that a plain node feeds, and the account that has set that node as its source."""
+
+    queue: NodeName
+    by: Jid
 
 
 class NodeConfig(Struct, frozen=True, gc=False):
@@ -191,11 +221,19 @@ class NodeConfig(Struct, frozen=True, gc=False):
     max_items: int | None = None
     """How many items it keeps. A full queue refuses new items and never drops one; for a plain node see
     `publish_node_full`. If the number is lowered on a plain node, the oldest items are dropped at once."""
+    max_bytes: int | None = None
+    """How many bytes its items may have together: payloads, and names and values of headers. A full node does the same as with
+    `max_items`. If the number is lowered on a plain node, the oldest items are dropped at once."""
     max_payload_size: int = 65_536
-    """Bytes of a payload; up to 262144 over XMPP."""
+    """Bytes of a payload, up to 10485760. XMPP carries 262144: a larger item is delivered only to a worker of another protocol, and
+    subscribers of a plain node get only its id."""
     item_expire: int | None = None
     """Seconds after which an item that no worker holds is dead, or in a plain node deleted. A lower value also
     applies to existing items, a higher one only to items published from then on."""
+    expired: AtExpiry = AtExpiry.DEAD
+    """What becomes of an item of a queue whose lifetime is over: it is `dead`, or with `drop` deleted. With `truncate`
+    it is deleted, a full queue deletes its oldest items that no worker holds instead of refusing new ones, and an item
+    `truncated` of the service says so until it is retracted."""
     notify_retract: bool = True
     """Whether subscribers of a plain node are notified of retracted items."""
     notify_delete: bool = True
@@ -204,14 +242,35 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Whether the node is a work queue; changes only while it has no items and no subscribers."""
     lock_timeout: int = 300
     """Seconds for which a worker may hold an item without extending its lock."""
+    keep_done: bool = False
+    """Whether items of a queue that their workers have retracted are kept, so that they can be brought back: for the seconds of
+    `item_expire` since they were published, and of `max_bytes` bytes beside those of the other items, the newest. They are
+    in no listing, and `max_items` does not count them."""
+    unused_expire: int | None = None
+    """Seconds after which a queue that has no subscribers, and of which no items are asked for, is deleted with all its items. Empty:
+    never. It may be deleted later than that."""
+    used: Millis = NO_TIME
+    """Not a setting: the approximate time until which items were requested (`core.nodes.subscriptions.unused`)."""
+    lock_longest: int | None = None
+    """Seconds for which a worker may hold an item by extending its lock, if that is more than `lock_timeout`."""
     max_failures: int = 20
     """Expired locks, lost workers and reported failures after which an item is dead; a plain unlock does not
     count."""
     dead_letter_node: str = ""
     """The node that receives dead items, as a publish by the owners. If it is empty, or refuses the item, the item
-    stays in the queue, dead."""
+    stays in the queue, dead. A plain node that keeps no items passes them on to all the queues that it feeds,
+    in the same commit."""
     dead_letter_meant: str = ""
-    """No setting: which node of that name was meant (`core.nodes.references`)."""
+    """Not a setting: which node of that name was meant (`core.nodes.references`)."""
+    source: str = ""
+    """The plain node that feeds the queue: each item that is published there enters the queue in the same commit.
+    An owner of the queue who may subscribe to that node sets it. If the queue is full, or refuses an item, the
+    publish is refused. A plain node feeds up to 100 queues."""
+    filter: str = ""
+    """Which items of the `source` enter the queue, by their headers, such as `headers.kind = "order" AND NOT
+    headers:test`. Empty: all."""
+    feeds: tuple[Feed, ...] = ()
+    """Not a setting: the queues that the node feeds (`core.publishing.sources`)."""
     backoff_min: int = 1
     """Seconds of the pause after the second failure of an item; each further one doubles it. The first failure
     costs no pause."""
@@ -225,6 +284,9 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Maximum number of items of one group that are in flight at a time."""
     rate: float | None = None
     """Maximum number of items that are delivered per second."""
+    qos: Level = Level.UNACKNOWLEDGED
+    """How items of a queue are delivered to workers whose subscription does not say so itself, and whose clients offer `urn:xmpp:qos`:
+    as messages (`unacknowledged`), or in requests that the client answers (`acknowledged`, `assured`)."""
     unsubscribe_on_unavailable: bool = True
     """Whether a worker that goes offline loses its subscription. It loses its locks in any case."""
     paused: bool = False
@@ -253,7 +315,7 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """The type of notification messages: `headline`, for subscribers who are online, or `normal`."""
     presence_based_delivery: bool = False
     """Whether only subscribers that are known to be online are notified: those that sent their
-    presence to the service, which is all that a component sees."""
+    presence to the service, which is all that a component sees, and clients that are connected to it."""
     notify_config: bool = False
     """Whether subscribers are notified when these settings change."""
     itemreply: ItemReply = ItemReply.PUBLISHER
@@ -270,8 +332,16 @@ class NodeConfig(Struct, frozen=True, gc=False):
     """Whether owners are notified of new and ended subscriptions."""
     multi_subscribe: bool = False
     """Whether each subscribe of a JID creates one more subscription (XEP-0060 6.1.6)."""
+    labels: str = ""
+    """Labels of the node, `name=value`, one per line: for programs that manage nodes. The service gives them no meaning, but those whose names
+    begin with `x-pubqueue-` belong to protocols that it serves."""
     roster_groups_allowed: str = ""
     """With the access model `roster`: the groups of an owner's roster whose members may subscribe, one per line."""
+
+    @property
+    def longest_lock(self) -> int:
+        """Seconds for which an item may be held without a new delivery."""
+        return max(self.lock_timeout, self.lock_longest or 0)
 
     @property
     def persists(self) -> bool:
@@ -285,10 +355,10 @@ class NodeConfig(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """A node as stored. The counts are kept by the store with every change.
+    """A node as stored. The store keeps the counts with every change.
 
     `spent` is until when its rate is used up, in microseconds since 1970 (`core.queue.rate`); 0 before the first item.
-    `bytes` is what its items count for together (`Item.size`).
+    `bytes` is the total size of its items (`Item.size`). Done items that are kept are counted separately, as `done` and `done_bytes`.
     """
 
     name: NodeName
@@ -299,10 +369,12 @@ class Node(Struct, frozen=True, gc=False):
     subscriptions: int = 0
     spent: int = 0
     bytes: int = 0
+    done: int = 0
+    done_bytes: int = 0
 
 
 class Terms(Struct, frozen=True, gc=False):
-    """One of several subscriptions of a JID to a node: what it does not share with the others (XEP-0060 6.1.6)."""
+    """One of several subscriptions of a JID to a node: the fields that it does not share with the others (XEP-0060 6.1.6)."""
 
     subid: str
     deliver: bool = True
@@ -312,21 +384,19 @@ class Terms(Struct, frozen=True, gc=False):
 
     @property
     def ends_next(self) -> Millis | None:
-        """When there is something to do for its lease."""
+        """When its lease needs a reminder or ends."""
         return self.expire if self.remind is None else self.remind
 
 
 class Subscription(Struct, frozen=True, gc=False):
     """One JID's subscription to one node, with its window (XEP-0254 2.1) and its options (XEP-0060 6.3).
 
-    It is `available` while items or notifications can be delivered: never while it is pending, or
-    has deliveries switched off. A lease ends at `expire`; the reminder is sent at `remind`, None
-    once it is sent. A `temporary` subscription ends when its JID becomes unavailable (XEP-0060
-    12.5).
+    It is `available` while items or notifications can be delivered: never while it is pending, or has
+    deliveries switched off. A lease ends at `expire`; the reminder is sent at `remind`, None once it is
+    sent. A `temporary` subscription ends when its JID becomes unavailable (XEP-0060 12.5).
 
-    If a JID has `several` subscriptions to a node, they are in this one row, the oldest first, and
-    the row's other fields say what holds for all of them: `core.multi_subscription` merges and
-    splits them.
+    If a JID has `several` subscriptions to a node, they are in this one row, the oldest first, and the
+    row's other fields are what holds for all of them: `core.multi_subscription` merges and splits them.
     """
 
     node: NodeName
@@ -337,12 +407,16 @@ class Subscription(Struct, frozen=True, gc=False):
     last_served: int = 0
     available: bool = True
     unanswered: int = 0
-    """Deliveries in a row that came back, or timed out, with no other sign of life from the subscriber since."""
+    """Deliveries in a row that bounced, or timed out, with no other sign of life from the subscriber since."""
     state: SubscriptionState = SubscriptionState.SUBSCRIBED
     deliver: bool = True
     expire: Millis | None = None
     remind: Millis | None = None
     temporary: bool = False
+    lock_timeout: int | None = None
+    """Seconds for which it may hold an item, if that is less than the queue allows."""
+    qos: Level | None = None
+    """The level of its deliveries; None for that of the queue."""
     several: tuple[Terms, ...] = ()
     """Two or more; or one, if this is one of several taken by itself. () if the JID has no other."""
 
@@ -353,7 +427,7 @@ class Subscription(Struct, frozen=True, gc=False):
 
     @property
     def ends_next(self) -> Millis | None:
-        """When there is something to do for its lease."""
+        """When its lease needs a reminder or ends."""
         return self.expire if self.remind is None else self.remind
 
 
@@ -377,7 +451,8 @@ class Item(Struct, frozen=True, gc=False):
     of the item; tokens only rise. `acquired` counts its deliveries, `failed` the failed attempts,
     `released` the unlocks that count no failure. `avoid` is the last holder that released it. `due`
     is when a delayed item may be delivered; it stays set afterwards, as the sign that the item has
-    been delayed already. `taken` is the time of the last delivery. `aside` means that it is delayed
+    been delayed already. `taken` is the time of the last delivery; of an item that is done, the time
+    when it was. `aside` means that it is delayed
     only for the subscriber it avoids. `dead_letter` is set when the item dies, until it is redriven
     or removed, in a dead-letter node too. `transaction` is the app and the version that published
     it, if it came in a transaction.

@@ -1,8 +1,8 @@
 """Several subscriptions of one JID to one node, distinguished by their ids (XEP-0060 6.1.6).
 
 They are one row, `Subscription`, because they share nearly everything: the JID, its account, the
-approval by an owner, and the single notification that they all get. Each has only its id and its
-options for itself.
+approval by an owner, and the single notification that they all get. Only its id and its options
+belong to each alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ MAX_OF_JID: Final = 50
 
 
 def terms_of(one: Subscription) -> tuple[Terms, ...]:
-    """Return what each subscription of the JID has for itself, the oldest first."""
+    """Return each subscription's own id and options, the oldest first."""
     return one.several or (Terms(one.subid, one.deliver, one.expire, one.remind, one.temporary),)
 
 
 def apart(one: Subscription) -> tuple[Subscription, ...]:
-    """Return each subscription of the JID by itself, the oldest first."""
+    """Return each subscription of the JID as one of its own, the oldest first."""
     if not one.several:
         return (one,)
     return tuple(_by_itself(one, terms) for terms in one.several)
@@ -72,19 +72,19 @@ def together(one: Subscription, each: tuple[Terms, ...]) -> Subscription:
 
 
 def find(one: Subscription, subid: str | None) -> Subscription | Refusal:
-    """Return the one that is meant: the only one, or that of this id (XEP-0060 6.2.3.1, 6.2.3.5)."""
+    """Return the subscription that is meant: the only one, or that of this id (XEP-0060 6.2.3.1, 6.2.3.5)."""
     if subid is None:
         return Refusal.SUBID_REQUIRED if one.several else one
     return next((each for each in apart(one) if each.subid == subid), Refusal.INVALID_SUBID)
 
 
 def named(one: Subscription) -> str | None:
-    """Return the id by which a change has to name the one that it is about, None if the JID has no other."""
+    """Return the id by which a change has to name its subscription, None if the JID has no other."""
     return one.subid if one.several else None
 
 
 def counted(rows: Iterable[Subscription]) -> int:
-    """Return how many subscriptions these rows are."""
+    """Return the number of subscriptions in these rows."""
     return sum(len(one.several) or 1 for one in rows)
 
 
@@ -98,7 +98,7 @@ def name_of(one: Subscription, name: str) -> str:
 
 
 def read_name(name: str | None) -> tuple[str | None, str | None]:
-    """Return of such a name the id, if it has one, and the name of the row."""
+    """Return the id in such a name, if it has one, and the name of the row."""
     if name is None or not name.startswith("/"):
         return None, name
     subid, _, row = name[1:].partition(" ")

@@ -1,4 +1,4 @@
-"""Notices of what has happened: to one address, to each of some, or to all subscribers of a node.
+"""Notices of events: to one address, to each of some, or to all subscribers of a node.
 
 A rule returns notices with its decision; they are sent after its commit, in order.
 """
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from msgspec import Struct
 from msgspec.structs import replace
+
+from pubqueue.core.model import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,13 +43,14 @@ class Deliver(Struct, frozen=True, gc=False):
     payload: bytes
     again: bool = False
     subid: str = ""
+    level: Level = Level.UNACKNOWLEDGED
 
 
 class Announce(Struct, frozen=True, gc=False):
-    """An item for a subscriber of a plain node (XEP-0060 7.1.2.1); None: something has happened, without details.
+    """An item for a subscriber of a plain node (XEP-0060 7.1.2.1); None: an event without details.
 
-    `publisher` is left out if the node does not show it. `late` is the time of publish of an item
-    that is announced afterwards.
+    `publisher` is left out if the node does not show it. `late` is the time of publish of an item that is
+    announced afterwards.
     """
 
     to: Jid
@@ -56,11 +59,11 @@ class Announce(Struct, frozen=True, gc=False):
     publisher: Jid | None
     late: Millis | None = None
     subids: tuple[str, ...] = ()
-    """The ids of those of the addressee's subscriptions that it is notified for (XEP-0060 7.1.2.4)."""
+    """The ids of the addressee's subscriptions that the notice is for (XEP-0060 7.1.2.4)."""
 
 
 class Retracted(Struct, frozen=True, gc=False):
-    """The items are gone (XEP-0254 2.3): what a worker waits for before it counts work as done."""
+    """The items are gone (XEP-0254 2.3): a worker counts work as done only after this."""
 
     to: Jid
     node: NodeName
@@ -85,7 +88,7 @@ class Purged(Struct, frozen=True, gc=False):
 
 
 class Deleted(Struct, frozen=True, gc=False):
-    """The node is gone (XEP-0060 8.4.2); what takes its place is at `uri`, if anything does."""
+    """The node is deleted (XEP-0060 8.4.2); `uri` is the address of its replacement, if there is one."""
 
     to: Jid
     node: NodeName
@@ -93,7 +96,7 @@ class Deleted(Struct, frozen=True, gc=False):
 
 
 class Configured(Struct, frozen=True, gc=False):
-    """The node has other settings (XEP-0060 8.2.5.3): these, if the node sends them."""
+    """The node's settings have changed (XEP-0060 8.2.5.3): to these, if the node sends them."""
 
     to: Jid
     node: NodeName
@@ -124,7 +127,7 @@ class ApprovalWanted(Struct, frozen=True, gc=False):
 
 
 ForMany = Announce | Retracted | Purged | Deleted | Configured | SubscriptionChanged
-"""The notices that can be sent to many."""
+"""The notices that can be sent to many addressees."""
 
 Notice = Deliver | Unlocked | ApprovalWanted | ForMany
 
@@ -185,7 +188,7 @@ class ToAll(Struct, frozen=True, gc=False):
 
 
 News = ToEach | ToAll
-"""What is sent to many; the notices of one node are sent in their order."""
+"""Notices to many addressees; those of one node are sent in their order."""
 
 
 def to_each(audience: Audience, what: ForMany, *, fleeting: bool = False) -> tuple[News, ...]:
@@ -213,4 +216,4 @@ def singly(notices: Iterable[Notice | News]) -> Iterator[Notice]:
 
 
 NOBODY: Final[Any] = ""
-"""Stands for an addressee that is named beside the notice."""
+"""A placeholder for an addressee that is named outside the notice."""

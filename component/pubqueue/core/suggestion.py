@@ -1,4 +1,4 @@
-"""Suggestions for a name that is not known."""
+"""Suggestions for an unknown name."""
 
 from __future__ import annotations
 

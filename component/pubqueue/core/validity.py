@@ -1,8 +1,8 @@
-"""What a request has to be, whatever is stored: the bounds of names and numbers, and distinct ids.
+"""The validity of a request, independent of stored rows: the bounds of names and numbers, and distinct ids.
 
 A face checks form and completeness only; the values are judged here, once for all faces, before any
-rule looks at rows. The sentence of a refusal begins with the name of the value that it is about, if
-it is about one; `setting` repeats that name, so that a face can replace it with its own.
+rule looks at rows. The sentence of a refusal begins with the name of its value, if it has one;
+`setting` repeats that name, so that a face can replace it with its own.
 """
 
 from __future__ import annotations
@@ -10,8 +10,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import MAX_ID_LENGTH, NO_TIME, seconds
+from pubqueue.core.nodes.subscriptions.take import MAX_WAIT
+from pubqueue.core.publishing.keys import MAX_IDS, MAX_KEY_LENGTH, size_of_ids
+from pubqueue.core.publishing.keys import MAX_REMEMBERED as MAX_KEY_REMEMBERED
+from pubqueue.core.queue.settle import Settle
+from pubqueue.core.queue.settling.memory import MAX_REMEMBERED
 from pubqueue.core.transactions.model import OnTaken, name_of
 
 if TYPE_CHECKING:
@@ -19,12 +26,14 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from pubqueue.core.model import Draft, Millis, NodeName
-    from pubqueue.core.nodes.manage import Describe
+    from pubqueue.core.nodes.discovery import Describe
+    from pubqueue.core.nodes.subscriptions.take import Take
+    from pubqueue.core.publishing.keys import PublishKey
     from pubqueue.core.queue.cancel import Cancel
     from pubqueue.core.queue.force_unlock import FreeLocks
     from pubqueue.core.queue.publication import Publish
     from pubqueue.core.queue.redrive import Redrive
-    from pubqueue.core.queue.settle import Settle
+    from pubqueue.core.queue.settling.each import SettleEach
     from pubqueue.core.queue.touch import Touch
     from pubqueue.core.transactions.commit import CommitVersion
     from pubqueue.core.transactions.staging import AbortVersion, ListTransactions, StagePublish
@@ -34,18 +43,18 @@ if TYPE_CHECKING:
 
         @property
         def node(self) -> NodeName | None:
-            """Its name; None where the request may leave it out."""
+            """Its name; None if the request may leave it out."""
 
     class NamesApp(Protocol):
         """A request about one app."""
 
         @property
         def app(self) -> str | None:
-            """Its name; None where the request may leave it out."""
+            """Its name; None if the request may leave it out."""
 
 
 HIGHEST_PRIORITY: Final = 1_000_000
-"""Wide enough for anybody, and a safe integer; the lowest is its negative."""
+"""Wide enough for every use, and a safe integer; the lowest is its negative."""
 
 MAX_SPAN: Final = seconds(3_162_240_000)
 """A hundred years."""
@@ -57,7 +66,7 @@ MAX_GROUP_LENGTH: Final = 255
 """Bytes of the name of a group."""
 
 HIGHEST_NUMBER: Final = 10**18 - 1
-"""Of a version, a part, an attempt, and of whatever is counted: no store has to keep a higher one."""
+"""Of a version, a part, an attempt, and of every count: no store has to keep a higher one."""
 
 NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
 NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid ItemID")
@@ -79,12 +88,12 @@ def is_group(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_node(name: NodeName) -> bool:
-    """Return whether this can be a NodeID; the same few are asked for again and again."""
+    """Return whether this can be a NodeID; the same few are requested again and again."""
     return is_name(name)
 
 
 def of_node(request: NamesNode) -> Refused | None:
-    """Refuse a request that names a node by what is no name."""
+    """Refuse a request with an invalid name of a node."""
     return None if request.node is None or is_node(request.node) else NO_NODE_ID
 
 
@@ -94,10 +103,12 @@ def of_description(request: Describe) -> Refused | None:
 
 
 def of_publish(request: Publish) -> Refused | None:
-    """Refuse names, priorities and spans beyond their bounds, and an id that comes twice."""
+    """Refuse names, priorities and spans beyond their bounds, and an id that occurs twice."""
     if not is_node(request.node):
         return NO_NODE_ID
     drafts = request.drafts
+    if request.key is not None and (no := _of_key(request.key, drafts)) is not None:
+        return no
     for draft in drafts:
         wishes = draft.priority or draft.delay or draft.ttl is not None or draft.group
         if wishes and (no := _of_wishes(draft)) is not None:
@@ -105,6 +116,19 @@ def of_publish(request: Publish) -> Refused | None:
         if not is_name(draft.id):
             return NO_ITEM_ID
     return _distinct([draft.id for draft in drafts]) if len(drafts) > 1 else None
+
+
+def _of_key(key: PublishKey, drafts: Sequence[Draft]) -> Refused | None:
+    """Refuse an invalid key, a time that is too long, and ids that are too large to be stored with a key."""
+    if not is_name(key.name) or len(key.name.encode()) > MAX_KEY_LENGTH:
+        return Refused(Refusal.BAD_REQUEST, f"a key is a name of 1 to {MAX_KEY_LENGTH} bytes")
+    if not NO_TIME < key.remember <= MAX_KEY_REMEMBERED:
+        words = f"a key is remembered for up to {MAX_KEY_REMEMBERED // 1000} seconds"
+        return Refused(Refusal.BAD_REQUEST, words)
+    if size_of_ids([draft.id for draft in drafts]) > MAX_IDS:
+        words = f"the ids of a publish with a key have up to {MAX_IDS} bytes in all"
+        return Refused(Refusal.BAD_REQUEST, words)
+    return None
 
 
 def _of_wishes(draft: Draft) -> Refused | None:
@@ -124,14 +148,16 @@ def _of_wishes(draft: Draft) -> Refused | None:
 
 
 def of_stage(request: StagePublish) -> Refused | None:
-    """Refuse what no publish may be, and an app or a number beyond its bounds."""
+    """Refuse an invalid publish, and an app or a number beyond its bounds."""
     mark = request.mark
+    if request.publish.key is not None:
+        return Refused(Refusal.BAD_REQUEST, "what is staged has no key: its attempt is its key")
     numbers = {"version": mark.version, "part": mark.part, "attempt": mark.attempt}
     return of_publish(request.publish) or of_app(mark) or _of_numbers(numbers)
 
 
 def of_app(request: NamesApp) -> Refused | None:
-    """Refuse a request that names an app by what is no name; where none needs to be named, None is none."""
+    """Refuse a request with an invalid name of an app; if the name is optional, None is accepted."""
     if request.app is None:
         return None
     name = name_of(request.app)
@@ -159,38 +185,76 @@ def _of_numbers(numbers: Mapping[str, int | None]) -> Refused | None:
 
 
 def of_settle(request: Settle) -> Refused | None:
-    """Refuse a name or a pause beyond its bounds, and an id that comes twice."""
+    """Refuse a name or a pause beyond its bounds, and an id that occurs twice."""
     if not is_node(request.node):
         return NO_NODE_ID
     if request.delay is not None and (no := _of_span(request.delay)) is not None:
         return no
+    if request.remember is not None and (no := _of_memory(request)) is not None:
+        return no
     return _distinct(request.ids) if len(request.ids) > 1 else None
 
 
+def of_take(request: Take) -> Refused | None:
+    """Refuse a name beyond its bounds, a count of zero, and a wait beyond the maximum of a request."""
+    if not is_node(request.node):
+        return NO_NODE_ID
+    if request.count < 1:
+        return Refused(Refusal.BAD_REQUEST, "count: at least one item", setting="count")
+    if request.bytes is not None and request.bytes < 1:
+        return Refused(Refusal.BAD_REQUEST, "bytes: at least one byte", setting="bytes")
+    if (no := _of_span(request.span)) is not None:
+        return no
+    if not NO_TIME <= request.wait <= MAX_WAIT:
+        reason = f"wait: up to {MAX_WAIT // 1000} seconds"
+        return Refused(Refusal.BAD_REQUEST, reason, setting="wait")
+    return None
+
+
+def _of_memory(request: Settle) -> Refused | None:
+    """Refuse a time to remember that is too long, or more than a single lock."""
+    if request.remember is not None and not NO_TIME < request.remember <= MAX_REMEMBERED:
+        return Refused(
+            Refusal.BAD_REQUEST, f"a lock is remembered for up to {MAX_REMEMBERED // 1000} seconds"
+        )
+    if len(request.ids) != 1 or request.token is None:
+        return Refused(Refusal.BAD_REQUEST, "what is to be remembered is one lock, by its token")
+    return None
+
+
 def of_touch(request: Touch) -> Refused | None:
-    """Refuse a name or a span beyond its bounds, and an id that comes twice."""
+    """Refuse a name or a span beyond its bounds, and an id that occurs twice."""
     return of_node(request) or _of_span(request.span) or _distinct(request.ids)
 
 
+def of_each(request: SettleEach) -> Refused | None:
+    """Refuse a name or a span beyond its bounds; an id may occur twice."""
+    said = request.said
+    if isinstance(said, Settle):
+        one = said.remember and ("one",)  # each lock is remembered by itself
+        return of_settle(replace(said, ids=one or (), token=0))
+    return of_touch(replace(said, ids=()))
+
+
 def of_free(request: FreeLocks) -> Refused | None:
-    """Refuse a name beyond its bounds, and an id that comes twice."""
+    """Refuse a name beyond its bounds, and an id that occurs twice."""
     return of_node(request) or _distinct(request.ids)
 
 
 def of_cancel(request: Cancel) -> Refused | None:
-    """Refuse a name beyond its bounds, and an id that comes twice."""
+    """Refuse a name beyond its bounds, and an id that occurs twice."""
     return of_node(request) or _distinct(request.ids)
 
 
 def of_redrive(request: Redrive) -> Refused | None:
-    """Refuse names beyond their bounds, and an id that comes twice."""
+    """Refuse names beyond their bounds, and an id that occurs twice."""
     if request.to is not None and not is_node(request.to):
         return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is not a valid NodeID")
     return of_node(request) or _distinct(request.ids or ())
 
 
 def of_commit(request: CommitVersion) -> Refused | None:
-    """Refuse an app or a number beyond its bounds, a part that comes twice, and a dead-letter node without its use or the reverse."""
+    """Refuse an app or a number beyond its bounds, a part that occurs twice, and a dead-letter node without its use or the reverse."""
     totals, parts = request.totals, request.parts
     if (no := of_app(request)) is not None:
         return no

@@ -1,20 +1,25 @@
-"""Whether the process is watched: with a place for HTTP in the settings it is, else nothing of that is even imported."""
+"""Starts the monitoring: if an HTTP address is configured, the process is monitored, else none of these modules is imported."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, asynccontextmanager
+import secrets
+import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import structlog
 
 from pubqueue import __version__
-from pubqueue.config.settings import ConfigError
+from pubqueue.config.users import deprecated_keys
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
+    from pubqueue.app.accounts import Accounts
+    from pubqueue.app.watch.watching import Traffic
     from pubqueue.config.settings import Settings
     from pubqueue.core.model import Principal
+    from pubqueue.faces.http import HttpHost
     from pubqueue.monitor.process import ProcessObserver
 
 log = structlog.get_logger(__name__)
@@ -22,28 +27,36 @@ log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def monitored(
-    settings: Settings, by: Principal
+    settings: Settings,
+    by: Principal,
+    accounts: Accounts,
+    hosts: Sequence[HttpHost],
+    traffic: Sequence[Traffic] = (),
 ) -> AsyncIterator[tuple[ProcessObserver, ...]]:
-    """Serve metrics and health over HTTP in the body, if configured; `by` is the reader's principal. Yields the observers.
+    """Mount metrics, health and the page in the hosts. Yields the observers.
 
-    Raises:
-        ConfigError: the address cannot be listened on.
-
+    `by` is the principal of the reader; `accounts` are the users who may log in to the page. `traffic` is that of other parts
+    over HTTP.
     """
-    address = settings.http_address()
-    if address is None:
+    if not hosts:
         yield ()
         return
-    # their libraries take a while to import
+    # their libraries take some time to import
     from pubqueue.monitor import server  # noqa: PLC0415
-    from pubqueue.monitor.page.logins import Tokens  # noqa: PLC0415
+    from pubqueue.monitor.page.logins import Logins  # noqa: PLC0415
 
-    tokens = Tokens(*settings.http_tokens())
-    monitor = server.Monitor(by, version=__version__, tokens=tokens)
-    async with AsyncExitStack() as ends:
-        try:
-            port = await ends.enter_async_context(monitor.listening(*address))
-        except server.CannotListenError as problem:
-            raise ConfigError(str(problem), key="http", value=settings.http) from None
-        log.info("http.listening", host=address[0], port=port)
+    if keys := deprecated_keys(settings):
+        log.warning("config.deprecated", keys=",".join(keys), instead="[[user]]")
+    # without a secret that the instances share, logins end with the process
+    seed = settings.shared_secret().encode() if settings.server else secrets.token_bytes(32)
+    monitor = server.Monitor(
+        by,
+        version=__version__,
+        logins=Logins(accounts, seed, time.time),
+        proxies=settings.proxies(),
+        own=[*(host.traffic for host in hosts), *traffic],
+    )
+    for host in hosts:
+        host.mount(monitor)
+    async with monitor.sampling():
         yield (monitor,)

@@ -1,4 +1,4 @@
-"""Counts what happens, in the words of Prometheus."""
+"""Counts what happens, as metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pubqueue.monitor.page.sampling import Sampling
 
 MAX_NODES: Final = 1_000
-"""Nodes that are counted under their names; what happens in further ones is counted under OTHERS."""
+"""Maximum number of nodes that are counted under their names; further nodes are counted under OTHERS."""
 
 OTHERS: Final = "(others)"
 
@@ -42,7 +42,7 @@ COUNTS: Final = {
     ItemEvent.DEAD:      ("items_died", "Items that died, by reason.", "node", "reason"),
 }
 # fmt: on
-"""By kind the counter's name, its description, and its labels."""
+"""By kind: the counter's name, its description, and its labels."""
 
 DELIVERED: Final = ("items_delivered", "Items delivered.", "node")
 REFUSED: Final = ("requests_refused", "Requests refused, by condition.", "condition")
@@ -53,11 +53,11 @@ WITH_REASON: Final = frozenset(kind for kind, row in COUNTS.items() if "reason" 
 class Tally(Observer):
     """Observes the batches of a broker. The metrics are in `registry`, which a scrape reads.
 
-    `sampling` gets the same calls, if there is a page to show it on.
+    `sampling` gets the same calls, if there is a page to show the samples on.
     """
 
     def __init__(self, sampling: Sampling | None = None) -> None:
-        self._sampling = sampling
+        self.sampling = sampling
         self.registry = CollectorRegistry()
         self._counts = {kind: self._counter(*row) for kind, row in COUNTS.items()}
         self._delivered = self._counter(*DELIVERED)
@@ -74,7 +74,7 @@ class Tally(Observer):
             SECONDS,
         )
         self._names: dict[str, str] = {}
-        # a look for the labels of a counter takes longer than to count
+        # looking up the labels of a counter takes longer than counting
         self._found: dict[tuple[str, ItemEvent, Why], Counter] = {}
         self._handed: dict[NodeName, Counter] = {}
 
@@ -103,15 +103,15 @@ class Tally(Observer):
         for key, items in sums.items():
             (self._found.get(key) or self._find(key)).inc(items)
         handed = self._deliver(deliveries)
-        if self._sampling is not None:
-            self._sampling.note(asked, sums, handed)
+        if self.sampling is not None:
+            self.sampling.note(asked, sums, handed)
         self._requests.inc(len(decisions))
         self._size.observe(len(decisions))
         self._deciding.observe(took.deciding)
         self._committing.observe(took.committing)
 
     def answered(self, reply: Reply) -> None:
-        """Count an answer to a request that only reads."""
+        """Count the reply to a request that only reads."""
         self._reads.inc()
         if type(reply) is Refused:
             self._refuse(reply)
@@ -130,7 +130,7 @@ class Tally(Observer):
         return counts
 
     def _find(self, key: tuple[str, ItemEvent, Why]) -> Counter:
-        """Return where this is counted, and have it at hand the next time, if the node is counted under its name."""
+        """Return the counters of the node; cache them if the node is counted under its name."""
         node, kind, why = key
         counter, name = self._counts[kind], self._name(node)
         found = counter.labels(name, why) if kind in WITH_REASON else counter.labels(name)
@@ -146,7 +146,7 @@ class Tally(Observer):
         return found
 
     def _name(self, node: str) -> str:
-        """Return the name under which a node is counted: the first ones have their own."""
+        """Return the name under which a node is counted: only the first nodes are counted under their own names."""
         known = self._names.get(node)
         if known is None:
             if len(self._names) >= MAX_NODES:

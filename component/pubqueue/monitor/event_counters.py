@@ -1,4 +1,4 @@
-"""What is counted of a committed batch, by node and kind: a table over changes, and over requesters."""
+"""What is counted in a committed batch, by node and kind: tables for changes and for requests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.core import changes as c
-from pubqueue.core.queue.expire import Bounce, Expire, FreeLeft, Leave
-from pubqueue.core.queue.settle import Outcome, Settle, holds
+from pubqueue.core.deliveries.give_up import GiveUpUnanswered
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import FreeLeft, Leave
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.queue.settle import Outcome, Settle, finishes
+from pubqueue.core.queue.touch import Touch
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -32,13 +36,13 @@ class ItemEvent(StrEnum):
 
 @unique
 class Why(StrEnum):
-    """Why a lock ended without the work being done, or why an item died; the words of workers are not among them."""
+    """Why a lock ended without a success, or why an item died; the reasons that workers give are not among them."""
 
     NONE = ""
     REPORTED = "reported"
     """The worker reported a failure."""
     REJECTED = "rejected"
-    """The worker rejected the item as impossible to do."""
+    """The worker rejected the item as impossible to process."""
     TIMED_OUT = "timed-out"
     """The lock expired."""
     WORKER_LOST = "worker-lost"
@@ -52,11 +56,11 @@ class Why(StrEnum):
 
 
 OperatorEvent = tuple[str, ItemEvent, Why, int]
-"""The node ("": of several), what happened there, why, and to how many items."""
+"""The node ("": several nodes), what happened there, why, and to how many items."""
 
 
 def operator_events(asked: object, changes: Iterable[Change]) -> Iterator[OperatorEvent]:
-    """Yield what these changes, made for that request, are to an operator."""
+    """Yield what these changes, made for that request, mean to an operator."""
     for change in changes:
         found = COUNTED.get(type(change))
         if found is not None:
@@ -72,7 +76,7 @@ def _replaced(_asked: object, change: c.ReplacePayload) -> Iterator[OperatorEven
 
 
 def _removed(asked: object, change: c.RemoveItem) -> Iterator[OperatorEvent]:
-    done = type(asked) is Settle and holds(asked.by, change.item)
+    done = type(asked) is Settle and finishes(asked, change.item)
     yield change.item.node, ItemEvent.COMPLETED if done else ItemEvent.RETRACTED, Why.NONE, 1
 
 
@@ -92,6 +96,8 @@ def _gave_up(asked: object, change: c.GiveUp) -> Iterator[OperatorEvent]:
     if change.failed > item.failed and why is not Why.REJECTED:
         yield item.node, ItemEvent.FAILED, why, 1
     yield item.node, ItemEvent.DEAD, why, 1
+    for copy in change.copies:
+        yield copy.node, ItemEvent.PUBLISHED, Why.NONE, 1
 
 
 def _revived(_asked: object, change: c.Revive) -> Iterator[OperatorEvent]:
@@ -101,7 +107,7 @@ def _revived(_asked: object, change: c.Revive) -> Iterator[OperatorEvent]:
 def _shown(_asked: object, change: t.Commit) -> Iterator[OperatorEvent]:
     for one in change.nodes:
         yield one.node, ItemEvent.PUBLISHED, Why.NONE, one.added + one.replaced
-    if not change.nodes:  # it goes to its nodes in slices
+    if not change.nodes:  # it is sent to its nodes in slices
         yield "", ItemEvent.PUBLISHED, Why.NONE, change.items
 
 
@@ -109,13 +115,13 @@ def _why(asked: object) -> Why:
     match asked:
         case Settle(outcome=Outcome.REJECT):
             return Why.REJECTED
-        case Settle():
+        case Settle() | Touch():
             return Why.REPORTED
         case Expire():
             return Why.TIMED_OUT
         case Leave() | FreeLeft():
             return Why.WORKER_LOST
-        case Bounce():
+        case Bounce() | GiveUpUnanswered():
             return Why.BOUNCED
         case _:
             return Why.OTHER
@@ -131,4 +137,4 @@ COUNTED: Final[dict[type, Callable[[Any, Any], Iterator[OperatorEvent]]]] = {
     c.Revive: _revived,
     t.Commit: _shown,
 }
-"""Changes that are counted; all others are none of items, or are seen in the numbers of waiting items."""
+"""Changes that are counted; all others do not concern items, or are visible in the numbers of waiting items."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from pubqueue.app.watch.connections import REFUSED
+from pubqueue.app.watch.grpc_calls import SECONDS
 from pubqueue.app.watch.watching import Phase
 from pubqueue.core.reading.inspect import AskService
 from pubqueue.core.reading.pages import NodePage
@@ -33,6 +36,7 @@ QUEUES: Final = (
     ("queue_in_flight", "Items locked to a worker."),
     ("queue_delayed", "Items that wait for a delay or a retry."),
     ("queue_dead", "Dead items."),
+    ("queue_done", "Done items that the queue keeps."),
     ("queue_oldest_age_seconds", "Age in seconds of the oldest waiting item; 0 if there is none."),
     ("queue_free_window", "Free slots in the windows of available subscribers."),
     ("node_subscribers", "Subscriptions."),
@@ -58,10 +62,10 @@ LIMIT: Final = (
 
 
 async def of_nodes(ask: Ask, by: Principal) -> list[Metric]:
-    """Return what is in the nodes.
+    """Return the contents of the nodes.
 
     Raises:
-        RuntimeError: the store does not answer.
+        RuntimeError: the store does not respond.
 
     """
     entries, now = await _entries(ask, by)
@@ -88,7 +92,7 @@ def families() -> list[GaugeMetricFamily]:
 
 
 def _fill_accounts(families: Sequence[GaugeMetricFamily], state: ServiceState) -> None:
-    """Fill in the storage of accounts and its limits: sums and a maximum, without a label for an account."""
+    """Set the storage of accounts and its limits: sums and a maximum, without a label for an account."""
     *sums, limit = families
     kept = state.kept
     fullest = max((one.share for one in kept.nearest), default=0.0)
@@ -120,13 +124,14 @@ def _values(entry: NodeEntry, now: Millis) -> dict[str, float]:
         "queue_in_flight": entry.locked,
         "queue_delayed": entry.delayed,
         "queue_dead": entry.dead,
+        "queue_done": entry.node.done,
         "queue_oldest_age_seconds": age,
         "queue_free_window": entry.window_free,
     }
 
 
 def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]:
-    """Yield what waits in this process, and what has come and gone on its streams."""
+    """Yield what waits in this process, and the traffic of its streams."""
     waits = _gauge(
         "waiting",
         "Waiting in this process: requests for a batch, reads, bytes of notifications to many.",
@@ -148,10 +153,115 @@ def of_process(waiting: Waiting, traffic: Sequence[Traffic]) -> Iterator[Metric]
     )
     sessions.add_metric([], sum(one.sessions for one in traffic))
     yield sessions
+    yield from _of_deliveries(traffic)
+
+
+def _of_deliveries(traffic: Sequence[Traffic]) -> Iterator[Metric]:
+    """Yield what became of deliveries in requests that were not answered at once."""
+    repeated = CounterMetricFamily(
+        "pubqueue_qos_repeated", "Deliveries sent again because they were not answered."
+    )
+    repeated.add_metric([], sum(one.repeated for one in traffic))
+    yield repeated
+    given_up = CounterMetricFamily(
+        "pubqueue_qos_given_up", "Items freed because their worker did not answer the delivery."
+    )
+    given_up.add_metric([], sum(one.given_up for one in traffic))
+    yield given_up
+
+
+def of_connections(traffic: Sequence[Traffic]) -> Iterator[Metric]:
+    """Yield how many connections are open, and how many were refused or closed; the names of faces come from the program."""
+    is_open = _gauge("connections", "Open connections of clients, by protocol.", "face")
+    expiry = _gauge(
+        "certificate_expiry_timestamp_seconds",
+        "When the certificate for clients expires, in seconds since 1970, by protocol.",
+        "face",
+    )
+    refused, cut = (
+        CounterMetricFamily(f"pubqueue_connections_{name}", words, labels=["face", "reason"])
+        for name, words in (
+            ("refused", "Connections refused, by protocol and reason."),
+            ("cut", "Connections ended by the service before the client did, by reason."),
+        )
+    )
+    for one in (face.connections for face in traffic if face.connections is not None):
+        is_open.add_metric([one.face], one.open)
+        if one.certificate_ends is not None:
+            expiry.add_metric([one.face], one.certificate_ends)
+        for reason, count in one.ended.items():
+            family = refused if reason in REFUSED else cut
+            family.add_metric([one.face, reason.value], count)
+    for calls in (face.calls for face in traffic if face.calls is not None):
+        if (ends := calls.certificate_ends()) is not None:
+            expiry.add_metric(["grpc"], ends)
+    yield from (is_open, refused, cut, expiry)
+
+
+def of_requests(traffic: Sequence[Traffic]) -> Iterator[Metric]:
+    """Yield how many HTTP requests were answered, and how many wait for a message; the labels come from the program."""
+    answered = CounterMetricFamily(
+        "pubqueue_http_requests",
+        "Requests of REST, and of Pub/Sub in JSON, that were answered, by profile, route and status.",
+        labels=["profile", "route", "status"],
+    )
+    waiting = _gauge("http_requests_waiting", "Requests of REST that wait for a message.")
+    found = [face.requests for face in traffic if face.requests is not None]
+    for one in found:
+        for (profile, route, status), count in sorted(one.answered.items()):
+            answered.add_metric([profile, route, f"{status}"], count)
+    if found:
+        waiting.add_metric([], sum(one.waiting for one in found))
+    yield from (answered, waiting)
+
+
+def of_pushes(traffic: Sequence[Traffic]) -> Iterator[Metric]:
+    """Yield how many pushes of REST ended with each result; the names of results come from the program."""
+    pushed = CounterMetricFamily(
+        "pubqueue_rest_pushes", "Pushes of REST that have ended, by outcome.", labels=["outcome"]
+    )
+    for pushes in (face.pushes for face in traffic if face.pushes is not None):
+        for outcome, count in sorted(pushes.items()):
+            pushed.add_metric([outcome], count)
+    yield pushed
+
+
+def of_calls(traffic: Sequence[Traffic]) -> Iterator[Metric]:
+    """Yield how many calls of gRPC ended, how long they took, and how many are open; the labels come from the program."""
+    by_method = ["service", "method"]
+    ended = CounterMetricFamily(
+        "pubqueue_grpc_calls",
+        "Calls of gRPC that have ended, by method and code.",
+        labels=[*by_method, "code"],
+    )
+    took = HistogramMetricFamily(
+        "pubqueue_grpc_call_seconds",
+        "Seconds until a call of gRPC was answered, with the time that a pull waits; streams are left out.",
+        labels=by_method,
+    )
+    is_open = _gauge("grpc_calls_open", "Calls of gRPC that are open, streams too.", *by_method)
+    held = _gauge(
+        "grpc_messages_outstanding", "Messages that streams have delivered and not got back yet."
+    )
+    for one in (face.calls for face in traffic if face.calls is not None):
+        for (method, code), count in sorted(one.ended.items()):
+            ended.add_metric([*method, code], count)
+        for method, durations in sorted(one.durations.items()):
+            took.add_metric([*method], _cumulated(durations.counts), durations.total)
+        for method, count in sorted(one.open.items()):
+            is_open.add_metric([*method], count)
+        held.add_metric([], one.outstanding())
+    yield from (ended, took, is_open, held)
+
+
+def _cumulated(counts: Sequence[int]) -> list[tuple[str, float]]:
+    """Return the buckets of a histogram as Prometheus has them: each bucket also counts all smaller values."""
+    bounds = [*map(str, SECONDS), "+Inf"]
+    return list(zip(bounds, accumulate(counts), strict=True))
 
 
 def of_upkeep(upkeep: Upkeep) -> Iterator[Metric]:
-    """Yield the last rounds of the tasks beside the broker, and how many rows they could not end."""
+    """Yield when the tasks beside the broker last completed a round, and how many rows they could not end."""
     ago = _gauge("task_round_age_seconds", "Seconds since a background task last ran.", "task")
     late = _gauge("task_late", "1 if the task is overdue, otherwise 0.", "task")
     for one in upkeep.rounds():
@@ -171,14 +281,14 @@ def _gauge(name: str, words: str, *labels: str) -> GaugeMetricFamily:
 
 
 def store_answers(*, yes: bool) -> Metric:
-    """Return whether the store could be read for this answer."""
+    """Return whether the store could be read for this response."""
     answers = _gauge("store_answers", "1 if the store could be read for this scrape, otherwise 0.")
     answers.add_metric([], int(yes))
     return answers
 
 
 def of_build(version: str, phase: Phase) -> Iterator[Metric]:
-    """Yield which version this is, and how far this process is."""
+    """Yield the version, and the state of this process."""
     build = _gauge("build_info", "The version of pubqueue.", "version")
     build.add_metric([version], 1)
     yield build

@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether it serves: what a container manager and a load balancer ask."""
+"""Whether the process lives, and whether it serves: for container managers and load balancers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Health:
     def __init__(self) -> None:
         self.phase = Phase.STARTING
         self.is_connected: Callable[[], bool] = lambda: False
-        """Whether the server can be spoken to now."""
+        """Whether the server can be reached now."""
         self.rounds: Callable[[], tuple[Round, ...]] = tuple
         """When the tasks beside the broker last completed a round."""
 
     def readiness(self, store: str | None) -> Readiness:
-        """Return whether work is taken; `store` is what is wrong with the store, if anything is."""
+        """Return whether the service accepts work; `store` is the store's problem, if it has one."""
         whys: list[str] = []
         if self.phase is not Phase.AT_WORK:
             whys.append(f"phase: {self.phase}")
@@ -39,7 +39,7 @@ class Health:
 
 
 class Readiness(Struct, frozen=True):
-    """The answer of `/readyz`, as JSON."""
+    """The response of `/readyz`, as JSON."""
 
     ready: bool
     phase: Phase

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 EVERY: Final = 0.25
-"""Seconds between two looks."""
+"""Seconds between two measurements."""
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 
 class Lag:
-    """Measures the loop that it runs on."""
+    """Measures the loop in which it runs."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._late = Histogram(

@@ -1,4 +1,4 @@
-"""Observers of the process: called with its phases, in addition to what is committed."""
+"""Observers of the process: called with its phases, and with each committed batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProcessObserver(Observer):
     """An observer that is also called with the phases of the process."""
 
     def ready(self) -> None:
-        """Take note that the server has accepted the component."""
+        """Note that the server has accepted the component."""
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
         """Note the broker that works from now on, and the traffic of its streams."""
@@ -28,10 +28,10 @@ class ProcessObserver(Observer):
 
 
 class ProcessObservers(Observers[ProcessObserver]):
-    """Passes the phases of the process on to each of them."""
+    """Passes the phases of the process on to each observer."""
 
     def ready(self) -> None:
-        """Report to them that the server has accepted the component."""
+        """Notify them that the server has accepted the component."""
         self._each(lambda one: one.ready())
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
@@ -39,5 +39,5 @@ class ProcessObservers(Observers[ProcessObserver]):
         self._each(lambda one: one.at_work(broker, traffic), phase=Phase.AT_WORK.value)
 
     def at_rest(self, phase: Phase) -> None:
-        """Report to them that no broker works any more, or not yet."""
+        """Notify them that no broker works any more, or not yet."""
         self._each(lambda one: one.at_rest(phase), phase=phase.value)

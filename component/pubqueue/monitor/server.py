@@ -1,4 +1,4 @@
-"""The HTTP side: `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and delays none."""
+"""Serves over HTTP: the page, the operations, `/metrics`, `/healthz`, `/readyz`. It reads beside the batches, and delays none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from aiohttp import web, web_response
+from aiohttp import web
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -19,10 +19,11 @@ from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.reading.inspect import AskService
 from pubqueue.monitor import gauges
+from pubqueue.monitor.api.service import Api
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.loop_lag import Lag
-from pubqueue.monitor.page.logins import Tokens
+from pubqueue.monitor.message_gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.page.site import Site
 from pubqueue.monitor.process import ProcessObserver
@@ -35,29 +36,14 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took, Traffic
+    from pubqueue.config.plain_text import Networks
     from pubqueue.core.decision import Decision, Reply
     from pubqueue.core.model import Principal
     from pubqueue.core.notices import Notice
+    from pubqueue.monitor.page.logins import Logins
 
 TIMEOUT: Final = 5.0
-"""Seconds for the store to answer a scrape or a probe."""
-
-MAX_FORM_BYTES: Final = 256 * 1024
-"""Bytes: ids of items are long."""
-
-NAME: Final = "pubqueue"
-"""The value of the header `Server`: a client need not know which versions are in use."""
-
-web_response.SERVER_SOFTWARE = NAME  # type: ignore[attr-defined]  # answers to what is no HTTP pass by no hook
-
-CLOSED: Final = Tokens()
-
-CLOSING: Final = 1.0
-"""Seconds for open connections at the end."""
-
-
-class CannotListenError(Exception):
-    """The address cannot be listened on; the message is one sentence for the operator."""
+"""Seconds that the store has to respond to a scrape or a probe."""
 
 
 def _now() -> Millis:
@@ -65,18 +51,36 @@ def _now() -> Millis:
 
 
 class Monitor(ProcessObserver):
-    """Watches one process: counts for it, and answers over HTTP."""
+    """Monitors one process: counts for it, and serves HTTP. `own` is the traffic that exists whether a broker works or not."""
 
-    def __init__(self, by: Principal, *, version: str, tokens: Tokens = CLOSED) -> None:
+    def __init__(
+        self,
+        by: Principal,
+        *,
+        version: str,
+        logins: Logins | None = None,
+        proxies: Networks = (),
+        own: Sequence[Traffic] = (),
+    ) -> None:
         self._by = by
-        self._sampling = Sampling(by, _now) if tokens.any else None
+        is_on = logins is not None and logins.any
+        self._sampling = Sampling(by, _now) if is_on else None
         self.tally = Tally(self._sampling)
         self.health = Health()
         self._version = version
         self._broker: Broker | None = None
         self._traffic: Sequence[Traffic] = ()
-        viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the audit log shows that it was the page
-        self._site = Site(tokens, viewer, lambda: self._broker, version=version)
+        self._own = own
+        viewer = replace(by, jid=Jid(f"{by.jid}/page"))  # the audit log shows that the page did it
+        self._site: Site | None = None
+        self._api: Api | None = None
+        if logins is not None:
+            self._site = Site(
+                logins, viewer, lambda: self._broker, version=version, proxies=proxies
+            )
+            self._api = Api(
+                logins.accounts, by, lambda: self._broker, version=version, proxies=proxies
+            )
 
     def committed(
         self,
@@ -89,7 +93,7 @@ class Monitor(ProcessObserver):
         self.tally.committed(requests, decisions, deliveries, took)
 
     def answered(self, reply: Reply) -> None:
-        """Count an answer to a request that only reads."""
+        """Count the reply to a request that only reads."""
         self.tally.answered(reply)
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:
@@ -106,42 +110,29 @@ class Monitor(ProcessObserver):
         self.health.phase = phase
 
     @asynccontextmanager
-    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
-        """Answer at this address meanwhile; yields the port, which the system chooses for 0.
-
-        Raises:
-            CannotListenError: the address is taken, or none of this machine.
-
-        """
-        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING)
-        await runner.setup()
+    async def sampling(self) -> AsyncIterator[None]:
+        """Measure the event loop, and take the samples of the page, during the body."""
         tasks = [Task("loop lag", Lag(self.tally.registry).run)]
         if self._sampling is not None:
             tasks.append(self._sampling.task(lambda: self._broker))
         async with AsyncExitStack() as ends:
-            ends.push_async_callback(runner.cleanup)
             ends.push_async_callback(stop_all, tasks)
             for task in tasks:
                 task.start()
-            site = web.TCPSite(runner, host, port)
-            try:
-                await site.start()
-            except OSError as problem:
-                raise CannotListenError(
-                    f"http: {host}:{port} cannot be listened on ({problem.strerror})"
-                ) from None
-            yield int(runner.addresses[0][1])
+            yield
 
-    def _app(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_FORM_BYTES)
-        self._site.add_to(app)
+    def add_to(self, app: web.Application) -> None:
+        """Answer at the addresses of the page, of metrics and of health."""
+        if self._site is not None:
+            self._site.add_to(app)
+        if self._api is not None:
+            self._api.add_to(app)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._alive)
         app.router.add_get("/readyz", self._ready)
-        return app
 
     async def _alive(self, _request: web.Request) -> web.Response:
-        """Answer as long as the event loop turns and the work has not ended by a fault."""
+        """Return 200 as long as the event loop runs and the work has not ended by an error."""
         broken = self._broker is not None and self._broker.task.done()
         return web.Response(text="broken\n" if broken else "alive\n", status=500 if broken else 200)
 
@@ -164,7 +155,7 @@ class Monitor(ProcessObserver):
         return reply.reason or "it cannot be read" if isinstance(reply, Refused) else None
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        """Return the counters and the present gauges; if the store does not answer, its gauges are left out."""
+        """Return the counters and the current gauges; if the store does not respond, its gauges are left out."""
         families: list[Metric] = []
         if (broker := self._broker) is not None:
             families += gauges.of_process(broker.waiting, self._traffic)
@@ -172,10 +163,16 @@ class Monitor(ProcessObserver):
             try:
                 async with asyncio.timeout(TIMEOUT):
                     families += await gauges.of_nodes(broker.handle, self._by)
+                    families += await of_kept_messages(broker.handle, self._by)
             except (TimeoutError, RuntimeError):
                 families.append(gauges.store_answers(yes=False))
             else:
                 families.append(gauges.store_answers(yes=True))
+        families += gauges.of_connections((*self._own, *self._traffic))
+        families += gauges.of_requests(self._own)
+        families += gauges.of_pushes(self._traffic)
+        families += gauges.of_calls(self._traffic)
+        families += of_messages(self._traffic)
         families += gauges.of_build(self._version, self.health.phase)
         text = generate_latest(self.tally.registry) + generate_latest(given(families))
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -193,5 +190,5 @@ class _Given(CollectorRegistry):
 
 
 def given(families: Iterable[Metric]) -> CollectorRegistry:
-    """Return metrics that are read already as what can be written."""
+    """Return collected metrics in a form that can be written."""
     return _Given(families)

@@ -1,10 +1,9 @@
 """Notifies systemd (sd_notify): when the service serves, its state, that it lives, and that it reloads its settings.
 
-A unit of Type=notify counts as started at READY=1, which is sent when the server has accepted the
-component. With WatchdogSec= the process is killed and restarted when WATCHDOG=1 stays out. A timer
-of the event loop sends that, twice in the interval, so it stays out when the loop hangs; and only
-while the broker lives and does not stay in one round. If NOTIFY_SOCKET is not set, nothing is sent,
-and nothing is imported for it.
+A unit of Type=notify counts as started at READY=1, which is sent when the server has accepted the component. With
+WatchdogSec=, the process is killed and restarted when no WATCHDOG=1 comes. A timer of the event loop sends it, twice
+in the interval, so none is sent while the loop hangs; and only while the broker lives and does not stay in one
+round. If NOTIFY_SOCKET is not set, nothing is sent, and nothing is imported for it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ STATUS: Final = {
 
 
 class ServiceManager(ProcessObserver):
-    """Reports the state of the process to systemd, by `say`, a function of one datagram."""
+    """Reports the state of the process to systemd, by `say`, a function that sends one datagram."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -44,7 +43,7 @@ class ServiceManager(ProcessObserver):
         self._rounds: int | None = None
 
     def ready(self) -> None:
-        """Take note that the server has accepted the component."""
+        """Note that the server has accepted the component."""
         self._say(f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}")
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:  # noqa: ARG002
@@ -59,7 +58,7 @@ class ServiceManager(ProcessObserver):
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
-        """Make systemd wait in the body: `systemctl reload` returns when the settings are in use."""
+        """Make systemd wait during the body: `systemctl reload` returns when the settings are in use."""
         self._say(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
         try:
             yield

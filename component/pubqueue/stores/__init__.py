@@ -21,7 +21,7 @@ STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
     "postgresql": ("postgresql://role@host/database", postgres.store_at),
     "memory": ("memory:", in_memory.store_at),
 }
-"""Of each how its address is written, and what makes the store at an address."""
+"""For each scheme the form of its address, and the function that makes the store."""
 
 WANTED: Final = " or ".join(written for written, _ in STORES.values())
 
@@ -31,18 +31,18 @@ class Timed(Protocol):
     """A store with a clock of its own, for processes on machines whose clocks may differ."""
 
     def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
-        """Return the clock by which deadlines are set and judged, made of the one of this machine."""
+        """Return the clock by which deadlines are set and judged, derived from this machine's clock."""
 
     @property
     def clock_ahead(self) -> int:
-        """How many milliseconds the store's clock is ahead of this machine's, as far as it is known."""
+        """How many milliseconds the store's clock is ahead of this machine's, if known."""
 
 
 def store_at(address: str) -> Store:
     """Return the store at this address, not opened yet.
 
     Raises:
-        ValueError: it is not the address of a store; the message has the forms of one.
+        ValueError: it is not the address of a store; the message lists the forms of addresses.
 
     """
     parts = urlsplit(address)

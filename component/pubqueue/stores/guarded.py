@@ -1,7 +1,7 @@
-"""A transaction that cannot be committed once anything in it has failed, whoever has caught the error.
+"""A transaction that cannot be committed once anything in it has failed, even if the error was caught.
 
-What has failed may have done a part of its work: of ten rows six are written. So there is one state, broken, and no
-way out of it but to undo the whole transaction.
+A failed operation may be half done: six of ten rows are written. So there is one state, broken, and the only way
+out of it is to roll back the whole transaction.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 def unfit(problem: Exception) -> StoreError:
-    """Return the error of the seam for what no library has refused: a value that cannot be encoded."""
+    """Return the store error for a value that no library has refused, because it cannot be encoded."""
     return UnfitError(f"{type(problem).__name__}: a value cannot be kept or read")
 
 
 class Guarded:
-    """Implements `pubqueue.app.store.ports.Transaction` around another; `words` makes a StoreError of what that raises."""
+    """Implements `pubqueue.app.store.ports.Transaction` around another; `words` makes a StoreError of an exception of that."""
 
     def __init__(self, tx: Transaction, words: Callable[[Exception], StoreError] = unfit) -> None:
         self._tx = tx
@@ -36,10 +36,10 @@ class Guarded:
         self._failure: BaseException | None = None
 
     def check(self) -> None:
-        """See that nothing has failed, before the commit.
+        """Check before the commit that nothing has failed.
 
         Raises:
-            StoreError: something has, and nothing may be kept.
+            StoreError: something has, and nothing may be committed.
 
         """
         if self._failure is not None:
@@ -47,33 +47,33 @@ class Guarded:
 
     @property
     def foreign(self) -> bool:
-        """Whether somebody else has written since the last transaction that this store began."""
+        """Whether another process has written since the last transaction that this store began."""
         return self._tx.foreign
 
     def load(self, needs: Needs) -> Rows:
-        """Return the rows that are there."""
+        """Return the existing rows."""
         return self._do(self._tx.load, needs)
 
     def ready(
         self, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach = FAR
     ) -> Ready:
-        """Return for each node so many items that can be handed out."""
+        """Return for each node up to so many items that can be delivered."""
         return self._do(self._tx.ready, rooms, now, byte_count, reach)
 
     def due(self, now: Millis, limit: int) -> Due:
-        """Return what has run out by now."""
+        """Return what has expired at this time."""
         return self._do(self._tx.due, now, limit)
 
     def next_due(self) -> Millis | None:
-        """Return when the next thing runs out."""
+        """Return the next time at which something expires."""
         return self._do(self._tx.next_due)
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
-        """Return rows of a listing behind `after`."""
+        """Return rows of a listing after `after`."""
         return self._do(self._tx.page, which, after, limit)
 
     def number(self, sequence: str, count: int) -> int:
-        """Reserve so many numbers of a sequence and return the first."""
+        """Reserve `count` numbers of a sequence and return the first."""
         return self._do(self._tx.number, sequence, count)
 
     def write(self, writes: Writes) -> None:

@@ -1,6 +1,6 @@
-"""Looks at the store at an address and leaves it as it is: nothing is made, written, or brought to a newer schema.
+"""Looks at the store at an address and leaves it unchanged: nothing is created, written or migrated.
 
-So may whoever checks a configuration beside a service that runs, or before its first start.
+So a configuration can be checked beside a running service, or before its first start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Looked(NamedTuple, Generic[T]):
-    """What was found in a store; None: there is nothing yet that could be read. And what is to be said of it."""
+    """The findings in a store, and their report. None: the store has nothing yet that could be read."""
 
     found: T | None
     says: list[str]
@@ -31,16 +31,16 @@ class _Kind(Protocol):
 
 
 KINDS: Final = {"sqlite": "pubqueue.stores.sqlite", "postgresql": "pubqueue.stores.postgres"}
-"""Where the stores that keep something have their module `looking`; PostgreSQL's library may not be installed."""
+"""The module `looking` of each durable kind of store; PostgreSQL's library may not be installed."""
 
 
 def look(address: str, job: Callable[[Transaction], T]) -> Looked[T]:
-    """Run a job that only reads on the store at this address, if it is there.
+    """Run a job that only reads on the store at this address, if it exists.
 
     Raises:
-        ForeignStoreError: what is there is no store of ours, or cannot be used.
-        UnreachableStoreError: nobody lets us connect.
-        ValueError: it is no address of a store.
+        ForeignStoreError: the store was not made by this program, or cannot be used.
+        UnreachableStoreError: the store cannot be connected to.
+        ValueError: it is not the address of a store.
 
     """
     store = store_at(address)
@@ -52,5 +52,5 @@ def look(address: str, job: Callable[[Transaction], T]) -> Looked[T]:
 
 
 def older(done: int, known: int) -> str:
-    """Return what becomes of a store that an earlier version has written."""
+    """Return what happens to a store that an earlier version has written."""
     return f"its schema is number {done}; the start of this version brings it to {known}"

@@ -1,4 +1,4 @@
-"""Why a file cannot be opened: whose it is, and who asks."""
+"""Why a file cannot be opened: its owner, and the user of this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def why(path: Path, problem: OSError, wanted: int = os.R_OK) -> str:
-    """Return what the system says, and where it is a matter of rights, the owner and mode of what is in the way.
+    """Return the error of the system, and for missing permissions the owner and mode of the obstacle.
 
     That is the file, or the first folder on the way to it that does not let this user pass.
     """
@@ -24,7 +24,7 @@ def why(path: Path, problem: OSError, wanted: int = os.R_OK) -> str:
 
 
 def in_the_way(path: Path, wanted: int = os.R_OK) -> str:
-    """Return ` (... belongs to ...)` about what keeps this user from a file; empty if nothing does."""
+    """Return ` (... belongs to ...)` about the obstacle between this user and a file; empty if there is none."""
     there = path.absolute()
     for one in (*reversed(there.parents), there):
         is_last = one == there

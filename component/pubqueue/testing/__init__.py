@@ -40,7 +40,7 @@ def __getattr__(name: str) -> object:
         module = import_module(f"{__name__}.{_MODULES[name]}")
     except ModuleNotFoundError as problem:
         if (problem.name or "").split(".")[0].startswith("pubqueue"):
-            raise  # a fault of ours, and no library that is not there
+            raise  # an error of our own, not a missing library
         sentence = f"pubqueue.testing.{name} needs pip install 'pubqueue[server]' (no module {problem.name})"
         raise ImportError(sentence) from None
     found: object = getattr(module, name)

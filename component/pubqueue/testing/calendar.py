@@ -1,4 +1,4 @@
-"""The time of a service under test: it stands still, but for what a test lets pass."""
+"""The time of a service under test: it stands still, except when a test moves it on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Calendar:
         self._now = Millis(time.time_ns() // 1_000_000)
 
     def now(self) -> Millis:
-        """Return the time that it is."""
+        """Return the current time."""
         return self._now
 
     def advance(self, count: float) -> None:
@@ -29,5 +29,5 @@ class Calendar:
         self._now = later(self._now, seconds(count))
 
     def reach(self, moment: Millis) -> None:
-        """Let it be that moment, if that is still to come."""
+        """Move on to that time, if it is in the future."""
         self._now = max(self._now, moment)

@@ -10,12 +10,13 @@ import itertools
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
-from pubqueue import wiring
 from pubqueue.config.nodes import read as read_node
 from pubqueue.config.settings import NodeSettings, Settings
-from pubqueue.core.decision import Declared, Refused
+from pubqueue.config.users import accounts_of
+from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid, NodeName, Principal, State
 from pubqueue.core.nodes.manage import Delete
+from pubqueue.core.nodes.replies import Declared
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
@@ -24,6 +25,8 @@ from pubqueue.testing.calendar import Calendar
 from pubqueue.testing.link import connect
 from pubqueue.testing.server import ClientStream, ComponentStream, Server
 from pubqueue.testing.stanzas import read
+from pubqueue.wiring.faces import faces_of
+from pubqueue.wiring.queue import queue
 from pubqueue_xeps.wire import refusals
 from pubqueue_xeps.wire.xml_escape import quote
 
@@ -48,7 +51,7 @@ Option = str | int | float | bool
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop in which there is one address to connect to, whatever is asked for: the component's port."""
+    """An event loop in which there is one address to connect to, whichever is requested: the component's port."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,9 +90,9 @@ class Engine:
         settings = Settings(
             jid=SERVICE, secret=PASSWORD, store="memory:", admins=(OPERATOR,), server="127.0.0.1:1"
         )
-        async with wiring.queue(settings, clock=self.calendar.now) as broker:
+        async with queue(settings, clock=self.calendar.now) as broker:
             self._broker = broker
-            (face,) = wiring.faces_of(broker, settings, on_ready)
+            (face,) = faces_of(broker, settings, accounts_of(settings), on_ready)
             running = asyncio.create_task(face.run(), name="face")
             stopping = asyncio.create_task(self._stop.wait(), name="stop")
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +101,7 @@ class Engine:
             await asyncio.gather(running, return_exceptions=True)
 
     def stop(self) -> None:
-        """Have `serve` come to its end. Stopping twice does no harm."""
+        """Make `serve` end. Stopping twice does no harm."""
         self._stop.set()
 
     def accept(self, client: asyncio.Protocol) -> None:
@@ -106,10 +109,10 @@ class Engine:
         connect(asyncio.get_running_loop(), client, self._loop, ClientStream(self._server))
 
     async def create(self, node: str, options: Mapping[str, Option]) -> None:
-        """Make a node, or bring it to these options.
+        """Create a node, or set these options of it.
 
         Raises:
-            ValueError: an option is none, or its value does not fit.
+            ValueError: an option does not exist, or its value does not fit.
 
         """
         named = {name if "#" in name else field_name(name): v for name, v in options.items()}
@@ -147,10 +150,10 @@ class Engine:
         return found
 
     async def ask(self, node: str, content: bytes) -> ET.Element:
-        """Ask to change something in a node as a client does; `content` is the child of the IQ. Return the answer.
+        """Request a change in a node as a client does; `content` is the child of the IQ. Return the answer.
 
         Raises:
-            pubqueue_xeps.errors.PubqueueError: it is refused.
+            pubqueue_xeps.errors.PubqueueError: the request is refused.
 
         """
         id = str(next(self._ids))  # noqa: A001  the name of the attribute
@@ -183,9 +186,9 @@ class Engine:
         await broker.settled()
 
     async def settled(self, nodes: Sequence[str]) -> None:
-        """Return when nothing is left of the nodes' items but dead ones.
+        """Return when only dead items are left in the nodes.
 
-        Time passes wherever nothing is left for anybody to do before the next pause of an item ends.
+        If no work is left before the next delay of an item ends, time passes to that end.
         """
         while True:
             self._news.clear()
@@ -213,7 +216,7 @@ class Engine:
         return found
 
     async def events(self, node: str, kind: EventKind) -> list[EventEntry]:
-        """Return what of this kind has happened in the node, in its order."""
+        """Return the events of this kind in the node, in order."""
         found: list[EventEntry] = []
         more, after = True, 0
         while more:
@@ -230,7 +233,7 @@ class Engine:
         return reply
 
     def due_in(self, item: Item) -> float | None:
-        """Return in how many seconds a delayed item may go out."""
+        """Return in how many seconds a delayed item may be delivered."""
         if item.state is not State.DELAYED or item.due is None:
             return None
         return (item.due - self.calendar.now()) / 1000

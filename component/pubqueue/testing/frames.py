@@ -34,10 +34,10 @@ class Frames:
         """Whether the stream has ended."""
 
     def feed(self, data: bytes) -> None:
-        """Read on; calls what was given for the opening tag of the stream, and for each complete element.
+        """Continue to read; call the callbacks for the opening tag of the stream, and for each complete element.
 
         Raises:
-            xml.parsers.expat.ExpatError: this is no XML.
+            xml.parsers.expat.ExpatError: this is not XML.
 
         """
         self._buffer += data

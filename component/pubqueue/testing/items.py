@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """An item that a handler has published or replied, and what it got for that: an id that was not there before."""
+    """An item that a handler has published or replied, and its result: a new id."""
 
     node: str
     id: str
@@ -59,7 +59,7 @@ class FollowUp:
 
 @dataclass(slots=True)
 class _Notes:
-    """Holds an item as a worker does, and notes what is asked of it."""
+    """Holds an item as a worker does, and records the calls for it."""
 
     deadline: datetime
     parting: float = 5.0
@@ -83,7 +83,7 @@ class _Notes:
 
 
 class NotedItem(Item):
-    """An `Item` in the hands of a handler; `calls` are what was done with it, in order."""
+    """An `Item` in a handler; `calls` has what was done with it, in order."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class NotedItem(Item):
 
     @property
     def outcome(self) -> Outcome | None:
-        """With what it was unlocked, if it was."""
+        """The outcome with which it was unlocked, if it was."""
         return next((call.outcome for call in self.calls if call.verb == "unlock"), None)
 
 
@@ -147,7 +147,7 @@ def make_item(
 
 
 def _in_a_loop(delivered: Delivered, notes: _Notes) -> NotedItem:
-    """Make the item, which asks for the time of an event loop: of one for this alone where none runs."""
+    """Make the item, which needs the time of an event loop: that of a new one, if none runs."""
 
     async def make() -> NotedItem:
         return NotedItem(delivered, cast("Any", notes))

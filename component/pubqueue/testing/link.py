@@ -1,4 +1,4 @@
-"""A connection in memory: two transports, each in the event loop of its own protocol, which may be of two threads."""
+"""A connection in memory: two transports, each in the event loop of its own protocol; these may run in two threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class End(asyncio.Transport):
     """One end: what is written here is read at the other end, in order, in the next turn of the loop there.
 
-    It takes any amount at once. When one end closes, the other has read what was written before, then is lost too.
+    It accepts any amount at once. When one end closes, the other reads what was written before, and is lost then.
     """
 
     def __init__(self, loop: Loop, protocol: asyncio.Protocol) -> None:
@@ -27,29 +27,29 @@ class End(asyncio.Transport):
         self._unread: list[bytes] = []
 
     def join(self, other: End) -> None:
-        """Be connected to the other end; once, before anything is written."""
+        """Connect it to the other end; once, before anything is written."""
         self._other, other._other = other, self
 
     def post(self, call: Callable[[], None]) -> None:
-        """Have this called in the loop of this end; do nothing if that loop is closed."""
+        """Call this in the loop of this end; do nothing if that loop is closed."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call)
 
     def write(self, data: Buffer) -> None:
-        """Have it read at the other end."""
+        """Make the other end read it."""
         other, copy = self._other, bytes(data)
         if other is not None and not self._closing:
             other.post(lambda: other.take(copy))
 
     def take(self, data: bytes) -> None:
-        """Read, or keep it as long as reading is paused."""
+        """Read the bytes, or keep them as long as reading is paused."""
         if self._paused:
             self._unread.append(data)
         elif not self._lost:
             self._protocol.data_received(data)
 
     def close(self) -> None:
-        """Write nothing more, and be lost to both. Closing twice does no harm."""
+        """Write nothing more, and end the connection at both ends. Closing twice does no harm."""
         other = self._other
         if not self._closing and other is not None:
             self._closing = True
@@ -57,7 +57,7 @@ class End(asyncio.Transport):
             self.post(self.lose)
 
     def abort(self) -> None:
-        """Close: nothing waits here to be written."""
+        """Close: no bytes wait here to be written."""
         self.close()
 
     def lose(self) -> None:
@@ -72,21 +72,21 @@ class End(asyncio.Transport):
         return self._closing
 
     def pause_reading(self) -> None:
-        """Keep what comes."""
+        """Keep the bytes that arrive."""
         self._paused = True
 
     def resume_reading(self) -> None:
-        """Read what was kept, and what comes."""
+        """Read the kept bytes, and those that arrive."""
         self._paused = False
         unread, self._unread = self._unread, []
         for data in unread:
             self.take(data)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Do nothing: whatever is written is out."""
+        """Do nothing: all bytes have been written."""
 
     def get_write_buffer_size(self) -> int:
-        """Return 0: whatever is written is out."""
+        """Return 0: all bytes have been written."""
         return 0
 
     def can_write_eof(self) -> bool:
@@ -95,7 +95,7 @@ class End(asyncio.Transport):
 
 
 def connect(near: Loop, client: asyncio.Protocol, far: Loop, server: asyncio.Protocol) -> End:
-    """Connect a client, in whose loop this is called, to a server in its own; return the client's end."""
+    """Connect a client, in whose loop this is called, to a server in its own loop; return the client's end."""
     here, there = End(near, client), End(far, server)
     here.join(there)
     there.post(lambda: server.connection_made(there))

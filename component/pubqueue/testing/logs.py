@@ -22,7 +22,7 @@ _logfmt: Final = structlog.processors.LogfmtRenderer(key_order=["event"], bool_a
 
 @contextmanager
 def diverted() -> Iterator[None]:
-    """Send what this thread logs to the standard logger meanwhile."""
+    """Send what this thread logs to the standard logger during the body."""
     thread = threading.get_ident()
     with _LOCK:
         _THREADS.add(thread)
@@ -40,7 +40,7 @@ def diverted() -> Iterator[None]:
 
 
 def _put(*, first: bool) -> None:
-    """Have `_divert` be the first of structlog's processors, or none of them."""
+    """Make `_divert` the first of structlog's processors, or remove it."""
     others = [one for one in structlog.get_config()["processors"] if one is not _divert]
     structlog.configure(processors=[_divert, *others] if first else others)
 

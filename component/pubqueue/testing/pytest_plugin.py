@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def pubqueue_running_service() -> Iterator[Service]:
-    """Run one service for all tests of the process; `pubqueue_service` is what a test asks for."""
+    """Run one service for all tests of the process; a test uses `pubqueue_service`."""
     from pubqueue.testing import Service  # noqa: PLC0415  most tests of most people never need it
 
     with Service() as service:
@@ -28,6 +28,6 @@ def pubqueue_running_service() -> Iterator[Service]:
 
 @pytest.fixture
 def pubqueue_service(pubqueue_running_service: Service) -> Iterator[Service]:
-    """Give a test a queue service of its own: without nodes, and without anybody connected."""
+    """Give a test a queue service of its own: without nodes and connections."""
     yield pubqueue_running_service
     pubqueue_running_service.clear()

@@ -48,13 +48,13 @@ class Station(Protocol):
     """A connected address."""
 
     def give(self, stanza: bytes) -> None:
-        """Take a stanza."""
+        """Receive a stanza."""
 
 
 class Server:
     """Passes stanzas on between the clients of `domain` and the component at `service`.
 
-    `on_stanza` is called after each that was given to anybody.
+    `on_stanza` is called after each stanza that was delivered.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Server:
         """By full JID."""
 
     def route(self, stanza: Stanza) -> None:
-        """Give a stanza to whom it is for; `from` has to be the sender's."""
+        """Pass a stanza on to its addressee; `from` has to be the sender's."""
         station = self._at(stanza.to)
         if station is not None:
             station.give(stanza.written())
@@ -104,11 +104,11 @@ class _Stream(asyncio.Protocol):
         self._frames = Frames(self._open, self._take)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to speak (asyncio calls it)."""
+        """Start (asyncio calls it)."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, and answer the end of the stream with the end of ours (asyncio calls it)."""
+        """Continue to read, and answer the end of the stream with the end of ours (asyncio calls it)."""
         frames = self._frames
         frames.feed(data)
         if frames.closed and not self._transport.is_closing():
@@ -140,7 +140,7 @@ class ComponentStream(_Stream):
     namespace = ns.COMPONENT
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        """Be gone (asyncio calls it)."""
+        """Disconnect it (asyncio calls it)."""
         self._server.component = None
 
     def _take(self, raw: str) -> None:
@@ -167,13 +167,13 @@ class ClientStream(_Stream):
         self._notified: set[str] = set()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        """Be gone, and unavailable to whom it was there for (asyncio calls it)."""
+        """Disconnect it, and send unavailable presence to those to whom it was available (asyncio calls it)."""
         if self._server.clients.get(self._jid) is self:
             del self._server.clients[self._jid]
             self._leave()
 
     def cut_off(self, condition: str) -> None:
-        """End the stream with an error, and be gone at once."""
+        """End the stream with an error, and disconnect at once."""
         if self._server.clients.get(self._jid) is self:
             del self._server.clients[self._jid]
         self._leave()
@@ -213,7 +213,7 @@ class ClientStream(_Stream):
         wanted = _RESOURCE.search(stanza.rest)
         jid = f"{self._account}/{wanted[1] if wanted else secrets.token_hex(4)}"
         former = self._server.clients.get(jid)
-        if isinstance(former, ClientStream):  # RFC 6120 7.7.2.2, as servers do it
+        if isinstance(former, ClientStream):  # RFC 6120 7.7.2.2, as servers do
             former.cut_off("conflict")
         self._jid = jid
         self._server.clients[jid] = self
@@ -229,7 +229,7 @@ class ClientStream(_Stream):
             if stanza.type == "unavailable":
                 self._leave()
         elif to in {"", self._server.domain, self._account}:
-            if stanza.asks:  # of the server itself, which knows nothing
+            if stanza.asks:  # of the server itself, which supports nothing
                 self.give(stanza.refused())
         else:
             if stanza.name == "presence":

@@ -7,9 +7,9 @@
             await service.work(handle, node="jobs")
             assert service.dead("jobs") == ["a"]
 
-It runs in a thread of its own, so that blocking code and any event loop can use it. Its time stands still, but for
-`advance`, and for `settled` and `work`, which let pass what an item has to wait. That is the service's time alone: to a
-worker it is as if its machine had been suspended meanwhile, so a lock that would have been extended times out.
+It runs in a thread of its own, so that blocking code and any event loop can use it. Its time stands still,
+except that `advance`, `settled` and `work` move it on, the last two as far as items have to wait. Only the service's time
+moves: a worker sees it as if its machine had been suspended meanwhile, so a lock that it would have extended times out.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ HOST: Final = "127.80.113.1"
 """A loopback address that is not in use: a client that connects after the end of the service is refused there."""
 
 TIMEOUT: Final = 10.0
-"""Seconds of the machine's time that a test waits for what does not come."""
+"""Seconds of the machine's time that a test waits before it gives up."""
 
 _ports: Final = itertools.count(1)
 
 
 class Account(TypedDict):
-    """What `Worker` takes to connect: `Worker(**service.account("bot"), node="jobs")`."""
+    """What `Worker` needs to connect: `Worker(**service.account("bot"), node="jobs")`."""
 
     jid: str
     password: str
@@ -70,7 +70,7 @@ class Account(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An item that is in a node.
+    """An item in a node.
 
     `state` is queued, locked, delayed or dead. `attempts` is how often it was delivered, `failures`
     how many of these attempts failed. `reason` is why it is dead. `due_in` is the number of seconds
@@ -96,7 +96,7 @@ class Service:
     address: Final = SERVICE
     """The JID of the service."""
     password: Final = PASSWORD
-    """Of every account."""
+    """The password of each account."""
 
     def __init__(self) -> None:
         self._place = (HOST, next(_ports))
@@ -120,7 +120,7 @@ class Service:
         in_process.SERVERS.pop(self._place, None)
         engine, self._engine = self._at_work, None
         if self._loop is not None:
-            with suppress(RuntimeError):  # it has ended by itself
+            with suppress(RuntimeError):  # it ended by itself
                 self._loop.call_soon_threadsafe(engine.stop)
         self._thread.join(TIMEOUT)
 
@@ -137,20 +137,20 @@ class Service:
         )
 
     def url(self, account: str = "bot", *, node: str | None = None) -> str:
-        """Return the connection of an account as `PUBQUEUE_URL` has it; the password is `service.password`."""
+        """Return the connection of an account in the form of `PUBQUEUE_URL`; the password is `service.password`."""
         host, port = self._place
         worker = "" if node is None else f"&node={quote(node, safe='')}"
         return f"xmpp://{account}@{DOMAIN}/{SERVICE}?host={host}&port={port}&tls=off{worker}"
 
     def clear(self) -> None:
-        """Disconnect all clients, and forget every node; the time stays what it is."""
+        """Disconnect all clients, and delete every node; the time is not changed."""
         self._call(lambda engine: engine.clear())
 
     def create(self, node: str, **options: Option) -> None:
-        """Make a queue with these settings, or bring it to them; all others are those of a new queue.
+        """Create a queue with these settings, or set them in an existing one; all other settings are those of a new queue.
 
         A setting is named as in the node configuration without its prefix (`max_failures=3`, `lock_timeout=60`,
-        `dead_letter_node="dead"`), or in full by `**{"pubsub#max_items": 10}`. Spans are in seconds.
+        `dead_letter_node="dead"`), or in full by `**{"pubsub#max_items": 10}`. Durations are in seconds.
 
         Raises:
             ValueError: there is no such setting, or its value does not fit.
@@ -170,14 +170,14 @@ class Service:
         headers: Mapping[str, str] | None = None,
         type: str | None = None,  # noqa: A002  the name of the attribute
     ) -> str:
-        """Publish an item and return its id, as any publisher would; times as `Publisher.publish` takes them.
+        """Publish an item and return its id, as any publisher would; times are given as to `Publisher.publish`.
 
-        An Element is the payload as it is; any other value goes as JSON (XEP-0335). With `type`, a str, bytes or an
-        Element goes with that content type.
+        An Element is used as the payload; any other value is sent as JSON (XEP-0335). With `type`, a str, bytes or
+        an Element is sent with that content type.
 
         Raises:
             pubqueue_xeps.errors.NoSuchNode: there is no such node.
-            pubqueue_xeps.errors.PubqueueError: the service refuses it otherwise.
+            pubqueue_xeps.errors.PubqueueError: the service refuses it for another reason.
             TypeError, ValueError: it cannot be written.
 
         """
@@ -207,20 +207,20 @@ class Service:
     def advance(self, seconds: Span) -> None:
         """Let this many seconds, or a timedelta, pass at once: delays, backoff, locks and lifetimes that end by then have ended.
 
-        Workers process what they are sent because of it when their event loop runs.
+        Workers process the items that this delivers when their event loop runs.
 
         Raises:
-            ValueError: it is less than 0.
+            ValueError: the number is negative.
 
         """
         count = span("seconds", seconds)
         self._call(lambda engine: engine.advance(count))
 
     async def settled(self, node: str | Sequence[str], *, within: Span = TIMEOUT) -> None:
-        """Return when every item of the node, or of several, is done, dead, or moved to its dead-letter node.
+        """Return when each item of the node, or of several nodes, is done, dead, or moved to its dead-letter node.
 
-        The service's time passes as far as delayed items have to wait; `within` is seconds of the
-        machine's time, or a timedelta.
+        The service's time moves on as far as delayed items have to wait; `within` is seconds of the machine's
+        time, or a timedelta.
 
         Raises:
             LookupError: there is no such node.
@@ -249,7 +249,7 @@ class Service:
         requests: int = 1,
         within: Span = TIMEOUT,
     ) -> None:
-        """Let one worker, with one handler or several by name, handle the items of the node, or of several, until it is `settled`.
+        """Let one worker, with one or several handlers, process the items of one or several nodes, until `settled`.
 
         Raises:
             LookupError: there is no such node.
@@ -267,11 +267,11 @@ class Service:
         node: str | Sequence[str],
         within: Span = TIMEOUT,
     ) -> None:
-        """Run a worker of this service until its node, or all of several, is `settled`, then have it drain.
+        """Run a worker of this service until its node, or all its nodes, are `settled`, then drain it.
 
         Raises:
             LookupError, TimeoutError: as `settled`.
-            pubqueue_xeps.errors.PubqueueError: the worker has ended with it.
+            pubqueue_xeps.errors.PubqueueError: the worker ended with this error.
 
         """
         working = asyncio.create_task(worker.run(handler), name="worker")
@@ -290,7 +290,7 @@ class Service:
             await asyncio.gather(working, settling, return_exceptions=True)
 
     def items(self, node: str) -> list[Kept]:
-        """Return what is in the node, the oldest first.
+        """Return the items in the node, the oldest first.
 
         Raises:
             LookupError: there is no such node.
@@ -300,7 +300,7 @@ class Service:
         return [_kept(entry, engine) for entry in self._call(lambda engine: engine.items(node))]
 
     def done(self, node: str) -> list[str]:
-        """Return the ids of what workers have retracted from the node, in that order.
+        """Return the ids of the items that workers have retracted from the node, in that order.
 
         Raises:
             LookupError: there is no such node.
@@ -318,7 +318,7 @@ class Service:
         return [item.id for item in self.items(node) if item.state == "dead"]
 
     def attempts(self, node: str, id: str) -> int:  # noqa: A002  the name of the attribute
-        """Return how often the node has delivered an item, also after it is gone.
+        """Return how often the node has delivered an item, also after the item was removed.
 
         Raises:
             LookupError: there is no such node.

@@ -14,7 +14,7 @@ _ATTRIBUTE: Final = re.compile(r"""([\w:.-]+)\s*=\s*(?:'([^']*)'|"([^"]*)")""")
 
 @dataclass(frozen=True, slots=True)
 class Stanza:
-    """An element of a stream's first level; `rest` begins with the end of its start tag."""
+    """A first-level element of a stream; `rest` begins with the end of its start tag."""
 
     name: str
     attributes: dict[str, str]
@@ -22,12 +22,12 @@ class Stanza:
 
     @property
     def to(self) -> str:
-        """Whom it is for; empty: the sender's own server."""
+        """The addressee; empty: the sender's own server."""
         return self.attributes.get("to", "")
 
     @property
     def type(self) -> str:
-        """The attribute, empty where there is none."""
+        """The attribute, empty if there is none."""
         return self.attributes.get("type", "")
 
     @property
@@ -36,7 +36,7 @@ class Stanza:
         return self.name == "iq" and self.type in {"get", "set"}
 
     def written(self) -> bytes:
-        """Return it as a stream of any namespace takes it."""
+        """Return it as it is sent on a stream of any namespace."""
         tag = "".join(f" {name}={quoteattr(value)}" for name, value in self.attributes.items())
         return f"<{self.name}{tag}{self.rest}".encode()
 

@@ -1,1 +1,1 @@
-"""Deliveries of a batch: from which nodes, which items to whom, and which group is next."""
+"""Deliveries of a batch: from which nodes, which items to which subscribers, and which group is next."""

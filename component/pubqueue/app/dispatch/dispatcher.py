@@ -1,16 +1,20 @@
 """Dispatch: ready items x free windows -> locks, for the queues that a batch has touched.
 
-Ready items come from the store, and from this batch if they are not written yet. What exceeds the
-allowance is remembered as the rest, for the next batch.
+Ready items come from the store, and from this batch if they are not written yet. Deliveries beyond
+the allowance are remembered as the rest, for the next batch.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.dispatch.carrying import Carrying
 from pubqueue.app.store.listings import ReadyNodes
 from pubqueue.app.store.rows import Passed, Reach, rank, up_to
+from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Lock, SpendRate
+from pubqueue.core.deliveries.levels import levels_of
+from pubqueue.core.model import Level
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue import rate
 from pubqueue.core.queue.dispatch import dispatch
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set.change_applier import ChangeApplier
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.changes import Change
-    from pubqueue.core.model import Item, Node, NodeName
+    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
     from pubqueue.core.notices import Notice
 
     Ready = dict[NodeName, list[tuple[Item, bytes]]]
@@ -32,13 +36,15 @@ MAX_DELIVERIES: Final = 1000
 """Maximum deliveries of one batch."""
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes of payload, likewise: one more item goes out if any is left of it."""
+"""Bytes of payload, likewise: while any allowance is left, one more item is delivered."""
 
 PASSED_OVER: Final = 10_000
 """Maximum number of expired items, not removed by the reaper yet, that are skipped in one batch."""
 
 FEWEST: Final = 64
 """The minimum for each node, however many nodes there are."""
+
+NO_LEVEL: Final = Level.UNACKNOWLEDGED
 
 LOOKED_AT: Final = 256
 """Maximum number of places that one batch examines when it looks around; the next one continues after them."""
@@ -61,7 +67,8 @@ def hand_out(
 ) -> tuple[list[Notice], list[NodeName]]:
     """Lock ready items to free subscribers, in these nodes and in those that were touched.
 
-    Return the deliveries, and the nodes left for want of allowance, or because there is more to pass over in them.
+    Return the deliveries, and the nodes left for lack of allowance, or because there are more places to skip in
+    them.
     """
     names.update(changes.touched)
     names.update(dict.fromkeys(changes.waits.over(context.now)))
@@ -81,7 +88,7 @@ def hand_out(
 def look_around(rows: WorkingSet, behind: Place | None) -> tuple[list[NodeName], Place | None]:
     """Return queues that may have items to deliver, and the place at which to continue, if there is more to examine."""
     if rows.lacking:
-        rows.load()  # what a failed request has left: it is dropped before any page is read
+        rows.load()  # left by a failed request: it is dropped before any page is read
     seen = rows.page_now(ReadyNodes(), behind, LOOKED_AT)
     names = [look.node for look in seen if look.node is not None]
     return names, seen[-1].place if len(seen) == LOOKED_AT else None
@@ -92,6 +99,7 @@ class _Dispatcher:
 
     def __init__(self, context: Context, changes: ChangeApplier) -> None:
         self.allowance = Allowance()
+        self._carrying = Carrying(context, changes)
         self.passing: set[NodeName] = set()
         """Nodes in which expired items have been skipped, and there are more."""
         self._unfinished: set[NodeName] = set()
@@ -101,7 +109,7 @@ class _Dispatcher:
         self._changes = changes
 
     def round(self, names: Iterable[NodeName], deliveries: list[Notice]) -> list[NodeName]:
-        """Dispatch once in each node; return those with more to deliver, first those that had no turn."""
+        """Dispatch once in each node; return those with more to deliver, first those that have not had a turn."""
         rooms = self._rooms(names)
         ready, drained = self._ready(rooms)
         unreached: list[NodeName] = []
@@ -110,6 +118,9 @@ class _Dispatcher:
             rows = ready.get(name, [])
             if self.allowance.is_spent():
                 unreached.append(name)
+                continue
+            if self._carrying.meets_large(name, rows):
+                again.append(name)
                 continue
             made = self._node(name, rows, deliveries)
             locks = [type(change) for change in made].count(Lock)
@@ -130,24 +141,31 @@ class _Dispatcher:
         if rows.lacking:
             rows.load()
         for name in names:
-            if _hands_out(rows.node(name)) and self._changes.windows(name) is None:
+            if hands_out(rows.node(name)) and self._changes.windows(name) is None:
                 rows.subscribers(name)
         if rows.lacking:
             rows.load()
         self._changes.resolve()
+        if self._changes.takes:
+            self._changes.load_takers(names)
         self._changes.waits.end(names)
         rooms: dict[NodeName, int] = {}
         for name in names:
-            windows = self._changes.windows(name)
-            if not _hands_out(rows.node(name)) or windows is None:
-                continue
-            room = min(windows.room, MAX_DELIVERIES)
+            room = min(self._room(name), MAX_DELIVERIES)
             if room and (room := min(room, self._free(name))):
                 rooms[name] = room
+                self._carrying.look(name)
         return rooms
 
+    def _room(self, name: NodeName) -> int:
+        """Return how many items could be delivered, regardless of the rate."""
+        node, windows = self._rows.node(name), self._changes.windows(name)
+        if node is None or not hands_out(node) or windows is None:
+            return 0
+        return windows.room + (self._changes.room_of_takes(node) if self._changes.takes else 0)
+
     def _free(self, name: NodeName) -> int:
-        """Return how many items the rate of the node lets go out now; where it is none, there is another look in time."""
+        """Return how many items the rate of the node allows now; if none, schedule another look."""
         node, waits = self._rows.node(name), self._changes.waits
         if node is None or (free := rate.allowed(node, self._context.now)) is None:
             return MAX_DELIVERIES
@@ -167,7 +185,7 @@ class _Dispatcher:
             self._changes.waits.set(name, rate.free_again(node, now))
 
     def _ready(self, rooms: dict[NodeName, int]) -> tuple[Ready, set[NodeName]]:
-        """Return what is ready in each node, in its order, and of which nodes the store has no more."""
+        """Return the ready items of each node, in their order, and the nodes of which the store has no more."""
         cache, now = self._rows.cache, self._context.now
         found: Ready = {}
         for name in rooms:
@@ -181,17 +199,18 @@ class _Dispatcher:
         if asked:
             for item, payload in self._look(asked):
                 counts[item.node] += not item.aside
-                if self._changes.has_changed(item.seq):  # it is known better here
+                if self._changes.has_changed(item.seq):  # the batch's version is newer
                     outdated.add(item.node)
                 else:
                     found.setdefault(item.node, []).append((item, payload))
         if any(counts[name] >= asked[name] for name in outdated):
-            self._changes.flush()  # they stood in the place of others that are ready
+            self._changes.flush()  # they took the place of others that are ready
             return self._ready(rooms)
         for rows in found.values():
             if len(rows) > 1:
                 rows.sort(key=lambda row: rank(row[0]))
         self._load_payloads(found)
+        self._carrying.leave_out(found)
         drained = {name for name, room in asked.items() if counts[name] < room}
         return found, drained - self._unfinished - self._doubted
 
@@ -202,8 +221,9 @@ class _Dispatcher:
         behind = {name: places for name, (at, places) in known.items() if at <= now}
         share = max(FEWEST, PASSED_OVER // len(asked))
         nodes = map(self._rows.node, asked)
-        far = all(node is None or node.items <= share for node in nodes)  # nothing ends early
-        reach = Reach(behind) if far else Reach(behind, share * len(asked))
+        far = all(node is None or node.items <= share for node in nodes)  # no lifetime ends early
+        sizes = self._carrying.sizes
+        reach = Reach(behind, sizes=sizes) if far else Reach(behind, share * len(asked), sizes)
         ready = self._rows.tx.ready(asked, now, self.allowance.byte_count, reach)
         self._unfinished = set(ready.passed)
         for name, places in ready.passed.items():
@@ -216,7 +236,7 @@ class _Dispatcher:
     def _end_looks(
         self, behind: Mapping[NodeName, Passed], rows: Iterable[tuple[Item, bytes]]
     ) -> None:
-        """Note where the first that lives was found; a place in doubt is good for one look."""
+        """Note where the first live item was found; a doubtful place is valid for one look."""
         cache, now = self._rows.cache, self._context.now
         ended = behind.keys() - self._unfinished
         self._doubted = ended & cache.doubted
@@ -227,7 +247,7 @@ class _Dispatcher:
         for item, _ in rows if left else ():
             if (
                 item.node in left and not item.aside
-            ):  # the first of its node, for they come in order
+            ):  # the first of its node, because they come in order
                 left.discard(item.node)
                 places = Passed(up_to(item), behind[item.node].aside)
                 cache.passed[item.node] = now, places
@@ -252,7 +272,8 @@ class _Dispatcher:
             return []
         if len(rows) > self.allowance.items:
             rows = rows[: self.allowance.items + sum(item.aside for item, _ in rows)]
-        now, line = self._context.now, windows.first(len(rows) + 2)
+        now, line = self._context.now, self._carrying.line(name, len(rows) + 2)
+        takes, asking = self._changes.takes, self._carrying.takes(node, len(rows) + 2)
         made = dispatch(
             node,
             [item for item, _ in rows],
@@ -260,22 +281,39 @@ class _Dispatcher:
             now=now,
             first_token=self._changes.tokens(len(rows)),
             most=rate.allowed(node, now),
+            carriers=self._carrying.carriers(name, rows, (*line, *asking)),
+            takes=asking,
         )
         self._changes.make(None, made)
         payloads = {item.seq: payload for item, payload in rows}
         subids = {each.jid: each.subid for each in line}
+        levels = self._levels(node, line)
         numbered = self._rows.cache.numbered
         for change in made:
             if type(change) is Lock:
                 item, payload = numbered[change.item.seq], payloads[change.item.seq]
                 assert item is not None
-                subid = subids[change.holder]
-                deliveries.append(Deliver(change.holder, item, payload, subid=subid))
+                if change.take:
+                    takes.served(change.take, Deliver(change.holder, item, payload))
+                else:
+                    to, subid = change.holder, subids[change.holder]
+                    level = levels.get(to, NO_LEVEL) if levels else NO_LEVEL
+                    deliveries.append(Deliver(to, item, payload, subid=subid, level=level))
                 self.allowance.items -= 1
                 self.allowance.byte_count -= len(payload)
         return made
 
+    def _levels(self, node: Node, line: Sequence[Subscription]) -> dict[Jid, Level]:
+        """Return who of these gets something else than messages."""
+        rows = self._rows
+        if node.config.qos is not Level.UNACKNOWLEDGED:
+            for each in line:
+                rows.resources(account_of(each.jid))
+            if rows.lacking:
+                rows.load()
+        return levels_of(node.config, line, rows.is_able)
 
-def _hands_out(node: Node | None) -> bool:
+
+def hands_out(node: Node | None) -> bool:
     """Return whether it is a queue whose items are being delivered."""
     return node is not None and node.config.queueing and not node.config.paused

@@ -1,8 +1,7 @@
-"""Gives turns: items of groups take their places in the order of what is ready, if more of the group may be in flight.
+"""Gives turns: items of groups take their places in the order of ready items, if more of the group may be in flight.
 
-It runs for the groups that a batch has touched, within the batch: the removal of an item and the
-next item's turn are one commit. The store's rows of a group are merged with the batch's changes
-that are not written yet.
+It runs for the groups that a batch has touched, within the batch: the removal of an item and the next item's turn are
+one commit. The store's rows of a group are merged with the batch's changes that are not written yet.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from pubqueue.app.store.listings import GroupLines, GroupTurns
+from pubqueue.app.store.item_listings import GroupLines, GroupTurns
 from pubqueue.core.changes import TakeTurn
 from pubqueue.core.queue.groups import in_line, next_turns
 
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class _Group(Struct):
-    """A group as it is in this batch: the turns under way, and the items in line."""
+    """A group as it is in this batch: its current turns, and its waiting items."""
 
     limit: int
     turns: int = 0
     line: list[Item] = field(default_factory=list)
     gone: int = 0
-    """Items that stand in line in the store, and do no more."""
+    """Items that wait in the store, and no longer do."""
 
     @property
     def room(self) -> int:
@@ -39,7 +38,7 @@ class _Group(Struct):
 
 
 def give_turns(context: Context, changes: ChangeApplier) -> None:
-    """Let the next items of the touched groups take their turns, as many as their nodes let be in flight."""
+    """Let the next items of the touched groups take their turns, as many as their nodes allow in flight."""
     called, changes.groups = changes.groups, {}
     groups = _limits(context, called)
     if not groups:
@@ -73,7 +72,7 @@ def _limits(context: Context, called: dict[Group, None]) -> dict[Group, _Group]:
 
 
 def _unwritten(changes: ChangeApplier, groups: dict[Group, _Group]) -> set[int]:
-    """Take in what the batch has changed of the groups and not written; return the items that are new with it."""
+    """Merge the batch's unwritten changes of the groups; return the items that are new with it."""
     new: set[int] = set()
     for before, now in changes.changed_items():
         if before is not None and (group := groups.get((before.node, before.group))) is not None:
@@ -89,7 +88,7 @@ def _unwritten(changes: ChangeApplier, groups: dict[Group, _Group]) -> set[int]:
 
 
 def _load_lines(context: Context, changes: ChangeApplier, groups: dict[Group, _Group]) -> None:
-    """Add the first items in line of the store, as many as may be needed; groups of one length in one statement."""
+    """Add the first waiting items of the store, as many as may be needed; groups of one length in one statement."""
     wanted: defaultdict[int, list[Group]] = defaultdict(list)
     for key, group in groups.items():
         if group.room:

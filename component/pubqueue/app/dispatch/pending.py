@@ -1,4 +1,4 @@
-"""What the next batches have to deliver, besides items of the nodes that they change."""
+"""Deliveries that the next batches have to make in addition to items of the nodes that they change."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class PendingDispatch:
-    """Remembers between batches which nodes are still to be examined, while `is_on`: somebody can be reached."""
+    """Remembers between batches which nodes are still to be examined. `is_on`: a subscriber can be reached."""
 
     def __init__(self) -> None:
         self.is_on = False
         self.rest: Sequence[NodeName] = ()
         """Nodes that may have more to deliver than the last batch could."""
         self.looked: Place | None = None
-        """Where a look around has come to, None between two of them."""
+        """The position of a look around, None between two of them."""
         self._is_wanted = False
 
     def __bool__(self) -> bool:
@@ -27,7 +27,7 @@ class PendingDispatch:
         return bool(self._is_wanted or self.rest or self.looked is not None)
 
     def look_around(self) -> None:
-        """Have every node examined, after the look around that is under way."""
+        """Have every node examined, after the current look around."""
         self._is_wanted = True
 
     def take_look(self) -> bool:
@@ -47,5 +47,5 @@ class PendingDispatch:
         self.rest, self.looked = (rest, looked) if self.is_on else ((), None)
 
     def lost(self, *, look: bool) -> None:
-        """Note that a batch came to nothing; `look`: it was to look around."""
+        """Note that a batch failed; `look`: it was to look around."""
         self._is_wanted = self.is_on and (self._is_wanted or look)

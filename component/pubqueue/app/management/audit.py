@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-NAMED: Final = ("name", "schedule", "to", "worker", "jid", "affiliation")
+NAMED: Final = ("name", "schedule", "to", "worker", "connection", "jid", "affiliation")
 """Parameters that are logged with their values, in addition to the node."""
 
 

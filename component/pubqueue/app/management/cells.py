@@ -1,4 +1,4 @@
-"""Cells of answers: what kinds there are, and each as text and back, the same wherever it is carried."""
+"""Cells of answers: their kinds, and each as text and back, the same in every representation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Value = str | int | float | bool | tuple[str, ...] | None
-"""The value of a cell; None: there is none."""
+"""The value of a cell; None: no value."""
 
 
 @unique
@@ -27,7 +27,7 @@ class Cell(Enum):
     MOMENT = "moment"
     """Milliseconds since 1970."""
     SINCE = "since"
-    """A moment of which people want to know how long ago it was."""
+    """A moment, displayed to people as the time since then."""
     FLAG = "flag"
     NAMES = "names"
     """Any number of names, in order."""
@@ -44,7 +44,7 @@ def stamp(moment: int) -> str:
 
 
 def moment(text: str) -> Millis:
-    """Return the milliseconds since 1970 of what `stamp` has written."""
+    """Return the milliseconds since 1970 of the text written by `stamp`."""
     at = datetime.fromisoformat(text)
     return Millis(int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000)
 
@@ -67,7 +67,7 @@ def texts(cell: Cell, value: Value) -> tuple[str, ...]:
 
 
 def value_of(cell: Cell, values: Sequence[str]) -> Value:
-    """Return the cell that `texts` has written; raises ValueError if that cannot be."""
+    """Return the cell written by `texts`; raises ValueError if that is impossible."""
     if cell is Cell.NAMES:
         return tuple(values)
     if not values:
@@ -84,3 +84,8 @@ def value_of(cell: Cell, values: Sequence[str]) -> Value:
             return text in {"1", "true"}
         case _:
             return text
+
+
+def json_of(cell: Cell, value: Value) -> Value:
+    """Return a cell as it is in JSON."""
+    return stamp(value) if cell in MOMENTS and isinstance(value, int) else value

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.summaries import ReasonPage
 
 REVIVED: Final = 1_000
-"""As many as one redrive without names takes; there may be more then."""
+"""The maximum of one redrive without names; there may be more then."""
 
 REASON: Final = Parameter(
     "reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"
 )
 
 THROUGH: Final = Column("through", "Scanned up to", more=True)
-"""Where to go on: dead items are looked at in parts."""
+"""Where to continue: dead items are looked at in parts."""
 
 ABOUT_DEATHS: Final = (
     Column("id", "Item"),
@@ -84,7 +84,7 @@ def _dead(page: ItemPage, _given: Given) -> Answer:
 
 def _of_death(entry: ItemEntry) -> Row:
     item, letter = entry.item, entry.item.dead_letter
-    assert letter is not None  # it is by these that dead items are listed
+    assert letter is not None  # the column by which dead items are listed
     why = item.error or None, item.failed, letter.holder, letter.origin
     return item.id, letter.at, *why, entry.size, letter.number, item.published, item.publisher
 
@@ -146,7 +146,7 @@ def _ask_redrive(by: Principal, given: Given) -> Request:
 
 
 def _chosen(given: Given) -> tuple[ItemId, ...]:
-    """Return the items that are named; they, or a reason, not both."""
+    """Return the named items; they, or a reason, not both."""
     if given.lines("item") and given.one("reason"):
         raise UnfitError("reason: name items, or a reason, not both")
     return tuple(map(ItemId, given.lines("item")))

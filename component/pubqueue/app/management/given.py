@@ -1,10 +1,10 @@
-"""What an operation is given, as text: of each parameter its values."""
+"""The parameters of an operation, as text: each with its values."""
 
 from __future__ import annotations
 
 
 class Given(dict[str, tuple[str, ...]]):
-    """What has been filled in so far: of each field its values."""
+    """The values filled in so far, by field."""
 
     def one(self, var: str) -> str:
         """Return the value of a field, stripped; empty if there is none."""
@@ -21,6 +21,6 @@ class Given(dict[str, tuple[str, ...]]):
         return self.one(var) in {"1", "true"}
 
     def number(self, var: str) -> int | None:
-        """Return a whole number; None if there is none. That it is one, `fit` has seen to."""
+        """Return a whole number; None if there is none. `fit` has checked that it is one."""
         text = self.one(var)
         return int(text) if text else None

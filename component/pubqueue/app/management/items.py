@@ -1,4 +1,4 @@
-"""Operations on items: list them, look at one, cancel them, end locks, delete all; and what happened to them."""
+"""Operations on items: list them, look at one, cancel them, end locks, delete all; and their events."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Cancelled, Emptied
+    from pubqueue.core.decision import Cancelled
     from pubqueue.core.model import Item, Principal
+    from pubqueue.core.nodes.replies import Emptied
     from pubqueue.core.reading.pages import EventEntry, EventPage, ItemEntry, ItemPage
     from pubqueue.core.reading.summaries import Freed, Peeked
 
@@ -83,9 +84,10 @@ def _ask_items(by: Principal, given: Given) -> Request:
 def _items(page: ItemPage, _given: Given) -> Answer:
     row = _of_item_dead if page.dead else _of_item
     rows = tuple(map(row, page.entries))
-    return Answer(
-        f"{count(len(rows), 'item')} of {page.node}.", rows, str(page.through), more=page.more
-    )
+    note = f"{count(len(rows), 'item')} of {page.node}."
+    if page.done:
+        note += f" It keeps {count(page.done, 'done item')}, which no list shows."
+    return Answer(note, rows, str(page.through), more=page.more)
 
 
 def _of_item(entry: ItemEntry) -> Row:
@@ -109,7 +111,7 @@ def _of_item(entry: ItemEntry) -> Row:
 
 
 def _of_item_dead(entry: ItemEntry) -> Row:
-    """Return the row of a dead item among dead ones, whose pages go by the numbers of their deaths."""
+    """Return the row of a dead item among dead ones, whose pages are ordered by the numbers of their deaths."""
     letter, row = entry.item.dead_letter, list(_of_item(entry))
     row[9] = entry.item.seq if letter is None else letter.number
     return tuple(row)
@@ -262,7 +264,7 @@ PEEK: Final = Operation(
 
 
 def named(given: Given, most: int) -> tuple[ItemId, ...]:
-    """Return the items that are named.
+    """Return the named items.
 
     Raises:
         UnfitError: there is none, or there are too many for one request.
@@ -281,11 +283,11 @@ TAKEN_OUT: Final = (
 )
 
 NAMED: Final = 10
-"""Items that are named in a sentence, at most."""
+"""Up to how many items a sentence names."""
 
 
 def taken_out(reply: Cancelled, done: str, missing: str) -> Answer:
-    """Return what became of items that were to go; those that were not there are named."""
+    """Return what happened to items that were to be removed; missing ones are named."""
     note = f"{count(reply.count, 'item')} of {reply.node} {done}."
     if reply.held:
         note += f" {reply.held} of them {'was' if reply.held == 1 else 'were'} in flight: the workers are notified."

@@ -1,4 +1,4 @@
-"""What an operation is made of: its parameters, the columns of its answer, and how it is asked and answered."""
+"""The parts of an operation: its parameters, the columns of its answer, its request and its reply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.summaries import Power
 
 HIGHEST: Final = 10**18
-"""Above what any number is that an operation is given."""
+"""Higher than any number that is a valid parameter."""
 
 
 class UnfitError(ValueError):
@@ -27,7 +27,7 @@ class UnfitError(ValueError):
 
 @unique
 class ParameterKind(Enum):
-    """What a parameter is."""
+    """The kind of a parameter."""
 
     NODE = "node"
     ITEM = "item"
@@ -39,7 +39,7 @@ class ParameterKind(Enum):
     NUMBER = "number"
     """Any number: below 0, or with a fraction."""
     PAYLOAD = "payload"
-    """An XML element or JSON, on any number of lines; what `fit` lets through is the element, and its namespace."""
+    """An XML element or JSON, on any number of lines; `fit` returns the element, and its namespace."""
     FLAG = "flag"
     """1 or 0."""
     CHOICE = "choice"
@@ -47,7 +47,7 @@ class ParameterKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Something that an operation is given: its name for programs, and its label for people."""
+    """A parameter of an operation: its name for programs, and its label for people."""
 
     name: str
     kind: ParameterKind
@@ -89,7 +89,7 @@ class Answer:
     """The operation had no effect, which the caller may not expect."""
     oldest: int | None = None
     newest: int | None = None
-    """The ends of the log that the rows are of."""
+    """The ends of the log that the rows belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Operation:
     single: bool = False
     """The answer is one row: facts, not a table."""
     place: str = ""
-    """The column by which long answers go on; empty: they have one page."""
+    """The column by which long answers continue; empty: they have one page."""
     changes: bool = False
     """It changes something, so that the account is logged."""
     sure: str = ""
@@ -134,9 +134,9 @@ class Readers:
     """Functions that parse values, supplied by the face."""
 
     jid_of: Callable[[str], str | None]
-    """Returns the normalised JID, None if it is none."""
+    """Returns the normalised JID, or None if the text is not a JID."""
     payload_of: Callable[[str], tuple[bytes, str]]
-    """Returns the payload that a text means, and its namespace; raises ValueError with a sentence if it means none."""
+    """Returns the payload of a text, and its namespace; raises ValueError with a sentence if it is invalid."""
 
 
 def fit(operation: Operation, given: Given, readers: Readers) -> Given:
@@ -153,7 +153,7 @@ def fit(operation: Operation, given: Given, readers: Readers) -> Given:
 
 
 def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...]:
-    """Return the values of one parameter, none if it is not given; what is usual stands for that."""
+    """Return the values of one parameter, none if it is not given; then its default counts."""
     name, text = parameter.name, given.one(parameter.name) or parameter.usual
     if parameter.required and not given.lines(name) and not text:
         raise UnfitError(f"{name}: this has to be given")
@@ -175,7 +175,7 @@ def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...
 
 
 def _misses(parameter: Parameter, text: str) -> str:
-    """Return what the text should be and is not, empty if it is."""
+    """Return what the text should be and is not, empty if it is valid."""
     match parameter.kind:
         case ParameterKind.COUNT if not (text.isascii() and text.isdigit() and int(text) < HIGHEST):
             return "a whole number from 0"

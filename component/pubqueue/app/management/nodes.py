@@ -18,14 +18,8 @@ from pubqueue.app.management.model import (
 )
 from pubqueue.app.management.words import count
 from pubqueue.core.model import Affiliation, Jid, NodeName
-from pubqueue.core.nodes.manage import (
-    Configure,
-    Create,
-    Delete,
-    Describe,
-    GetAffiliations,
-    SetAffiliations,
-)
+from pubqueue.core.nodes.discovery import Describe
+from pubqueue.core.nodes.manage import Configure, Create, Delete, GetAffiliations, SetAffiliations
 from pubqueue.core.nodes.nodeconfig import Settings, written
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.read import ReadNodes
@@ -35,15 +29,16 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Affiliations, Created, Described, Done
+    from pubqueue.core.decision import Done
     from pubqueue.core.model import NodeConfig, Principal
+    from pubqueue.core.nodes.replies import Affiliations, Created, Described
     from pubqueue.core.reading.pages import NodeEntry, NodePage
 
 NO_QUEUE, RUNNING, PAUSED, CLOSED = "no queue", "running", "paused", "closed to publishers"
 
 
 def node_of(given: Given) -> NodeName:
-    """Return the node that an operation is about."""
+    """Return the node that an operation names."""
     return NodeName(given.one("node"))
 
 
@@ -51,7 +46,7 @@ def node_of(given: Given) -> NodeName:
 
 
 def state_of(config: NodeConfig) -> str:
-    """Return what a node does at present."""
+    """Return the current state of a node, in words."""
     if not config.queueing:
         return NO_QUEUE
     words = [PAUSED] if config.paused else []
@@ -93,6 +88,11 @@ def _queue(entry: NodeEntry) -> Row:
         config.dead_letter_node or None,
         config.event_log,
         config.title or None,
+        entry.too_large,
+        config.source or None,
+        config.filter or None,
+        len(config.feeds),
+        entry.node.done if config.keep_done or entry.node.done else None,
     )
 
 
@@ -116,6 +116,11 @@ QUEUES: Final = Operation(
         Column("dead_letter_node", "Dead items go to", more=True),
         Column("event_log", "Keeps an event log", Cell.FLAG, more=True),
         Column("title", "Title", more=True),
+        Column("too_large", "Too large for every worker", Cell.COUNT, more=True),
+        Column("source", "Fed by", more=True),
+        Column("filter", "Filter", more=True),
+        Column("feeds", "Queues that it feeds", Cell.COUNT, more=True),
+        Column("done", "Done and kept", Cell.COUNT, more=True),
     ),
     _ask_queues,
     _queues,
@@ -175,7 +180,7 @@ SWITCHING: Final = tuple(map(_switching, SWITCHES))
 # --- settings -----------------------------------------------------------------------------------
 
 ALSO: Final = {"enabled": "queueing"}
-"""What forms call otherwise."""
+"""Settings that have other names in forms."""
 
 SETTING: Final = Parameter(
     "settings", ParameterKind.LINES, "Settings, one per line: lock_timeout=60"
@@ -183,7 +188,7 @@ SETTING: Final = Parameter(
 
 
 def settings_of(given: Given) -> Settings:
-    """Return settings: lock_timeout=60. A form's name for one does as well: x-queueing#lock_timeout=60.
+    """Return settings: lock_timeout=60. The name in a form is accepted as well: x-queueing#lock_timeout=60.
 
     Raises:
         UnfitError: one has no value.

@@ -50,6 +50,7 @@ CONTAINING: Final = Parameter("containing", ParameterKind.TEXT, "Only names that
 
 SAID: Final = {
     Problem.NO_WORKERS: "without workers",
+    Problem.TOO_LARGE: "with items too large for their workers",
     Problem.FAILING: "failing",
     Problem.OLD: "with an item that waits too long",
     Problem.DEAD: "with dead items",
@@ -65,10 +66,10 @@ def place_in_words(place: Place) -> str:
 
 
 def place_from(text: str) -> Place | None:
-    """Return the place that a text means, None for none.
+    """Return the place that a text represents, None for none.
 
     Raises:
-        UnfitError: it means no place.
+        UnfitError: it is not a place.
 
     """
     if not text:
@@ -129,6 +130,8 @@ def _row(row: SurveyRow, sort: Sort) -> Row:
         entry.failing,
         entry.node.subscriptions,
         entry.node.items,
+        entry.node.bytes,
+        entry.too_large,
         place_in_words(place_of(row, sort)),
     )
 
@@ -136,7 +139,7 @@ def _row(row: SurveyRow, sort: Sort) -> Row:
 OVERVIEW: Final = Operation(
     "overview",
     "Look at all queues, problems first",
-    "The totals, and the queues with problems first: without workers, failing, with old or dead items, paused.",
+    "The totals, and the queues with problems first: without workers, with items too large for them, failing, with old or dead items, paused.",
     Power.NODES,
     (SORT, PLAIN, CONTAINING, AFTER, MAX_ROWS),
     (
@@ -152,6 +155,8 @@ OVERVIEW: Final = Operation(
         Column("failing", "Failed per minute", Cell.RATE, more=True),
         Column("workers", "Subscribers", Cell.COUNT),
         Column("items", "Items", Cell.COUNT, more=True),
+        Column("bytes", "Bytes of items", Cell.COUNT, more=True),
+        Column("too_large", "Too large for every worker", Cell.COUNT, more=True),
         Column("place", "Place", more=True),
     ),
     _ask,

@@ -1,4 +1,4 @@
-"""Payloads as people read them: JSON on several lines, with every word of it as it was published; text; bytes in hexadecimal."""
+"""Payloads in readable form: JSON on several lines, with every token as it was published; text; bytes in hexadecimal."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Headers
 
 MAX_BYTES: Final = 64 * 1024
-"""Bytes of a payload that are put on several lines; a larger one is shown as it is."""
+"""Bytes of a payload that are put on several lines; a larger one is shown unchanged."""
 
 DEEPEST: Final = 64
-"""Levels that are put on several lines; what nests deeper is shown as it is."""
+"""Levels that are put on several lines; deeper ones are shown unchanged."""
 
 STEP: Final = "  "
 
@@ -30,7 +30,7 @@ DUMPED: Final = 256
 """Bytes of a payload that are shown in hexadecimal."""
 
 SIGNS: Final = frozenset(string.digits + string.ascii_letters + string.punctuation + " ")
-"""Characters that stand beside the bytes in hexadecimal."""
+"""Characters that are shown next to the bytes in hexadecimal."""
 
 ROW: Final = 16
 """Bytes of a line in hexadecimal."""
@@ -39,20 +39,20 @@ _WORDS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 class Shown(Struct, frozen=True):
-    """A payload as people read it."""
+    """A payload in readable form."""
 
     text: str
-    """The beginning of it; it may have any character, and its place escapes it."""
+    """The beginning of it; it may contain any character, and the caller escapes it."""
     cut: bool
     """Whether there is more."""
     words: str
-    """What the text is: empty for the payload as it is stored, else words such as `3 bytes of image/png, in hexadecimal`."""
+    """The kind of the text: empty for the payload as it is stored, otherwise words such as `3 bytes of image/png, in hexadecimal`."""
     json: bool = False
     """Whether it is JSON on several lines."""
 
 
 def shown(payload: bytes, headers: Headers, most: int) -> Shown:
-    """Return a payload readably: what it carries, or itself if it is XML; at most `most` characters."""
+    """Return a payload in readable form: its content, or itself if it is XML; up to `most` characters."""
     body = unwrap(payload, header_of(dict(headers)))
     if body.form == "xml":
         text = payload[:most].decode("utf-8", "replace")
@@ -68,7 +68,7 @@ def shown(payload: bytes, headers: Headers, most: int) -> Shown:
 
 
 def _as_text(data: bytes) -> str | None:
-    """Return bytes as text if a person can read it; line ends of other systems are line ends here."""
+    """Return bytes as text if a person can read it; line ends of other systems are converted."""
     try:
         text = data.decode().replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -78,7 +78,7 @@ def _as_text(data: bytes) -> str | None:
 
 
 def _dump(data: bytes) -> str:
-    """Return bytes in hexadecimal, with the printable ones beside them."""
+    """Return bytes in hexadecimal, with the printable ones next to them."""
     lines = []
     for begin in range(0, len(data), ROW):
         row = data[begin : begin + ROW]
@@ -88,9 +88,10 @@ def _dump(data: bytes) -> str:
 
 
 def readable(payload: bytes) -> str | None:
-    """Return the JSON that a payload carries, on several lines; None if it carries none, or is very large.
+    """Return the JSON of a payload, on several lines; None if it has none, or is very large.
 
-    Numbers, names that come twice and escapes stay as they were published: only blanks between them change.
+    Numbers, repeated names and escapes stay as they were published: only the white space between them
+    changes.
     """
     if len(payload) > MAX_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""Operations on schedules: see them, make, change and end them, stop them for a while, and have one published at once."""
+"""Operations on schedules: list, create, change, end and pause them, and publish an item of one at once."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ DEFINING: Final = (
 
 
 def state_of(one: Schedule) -> str:
-    """Return what a schedule does at present."""
+    """Return the current state of a schedule, in words."""
     if not one.definition.enabled:
         return "not enabled"
     if one.paused:
@@ -187,10 +187,10 @@ SHOW: Final = Operation(
 
 
 def _definition(name: str, given: Given) -> Definition:
-    """Return what was given as a definition.
+    """Return the parameters as a definition.
 
     Raises:
-        UnfitError: it cannot be meant.
+        UnfitError: it is invalid.
 
     """
     payload, space = given["payload"]

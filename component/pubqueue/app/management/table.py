@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management import deaths, items, nodes, overview, schedules, service
+from pubqueue.app.management import (
+    deaths,
+    items,
+    nodes,
+    overview,
+    schedules,
+    service,
+)
+from pubqueue.app.management.clients import connections, kept_messages, registrations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +21,9 @@ if TYPE_CHECKING:
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
     operation.name: operation
-    for part in (overview, nodes, items, deaths, schedules, service)
+    for part in (
+        *(overview, nodes, items, deaths, schedules, registrations),
+        *(connections, kept_messages, service),
+    )
     for operation in part.OPERATIONS
 }

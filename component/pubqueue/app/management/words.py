@@ -10,7 +10,7 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def span(millis: int) -> str:
-    """Return a span in two units at most: 2 d 3 h, 4 min 5 s, 12 s."""
+    """Return a span in up to two units: 2 d 3 h, 4 min 5 s, 12 s."""
     left, parts = max(0, millis) // 1000, []
     for size, unit in _UNITS:
         if left >= size:
@@ -24,7 +24,7 @@ def span(millis: int) -> str:
 
 
 def ago(now: int, then: int | None) -> str:
-    """Return how long ago that was; nothing of what never was."""
+    """Return how long ago that was; empty if it never was."""
     return "" if then is None else span(now - then)
 
 

@@ -1,1 +1,1 @@
-"""What leaves after a commit: replies, deliveries and notices, to one and to many, and what is sent again."""
+"""What is sent after a commit: replies, deliveries and notices, to one and to many, and repeated deliveries."""

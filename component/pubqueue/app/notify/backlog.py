@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from pubqueue.core.model import NodeName
 
 MAX_BYTES: Final = 8 << 20
-"""Bytes that may wait in one place until no more is published to the nodes that they are of."""
+"""Bytes that may wait in one place before their nodes accept no more publishes."""
 
 
 class Backlog:
     """Counts the bytes that wait in one place.
 
-    `nodes` returns the nodes of the waiting notices. `on_change` is called with it when too much
-    waits, and with None when there is room again, so that a publish does not have to ask.
+    `nodes` returns the nodes of the waiting notices. `on_change` is called with it when too many
+    bytes wait, and with None when there is room again, so that a publish does not have to ask.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Notices to large audiences, which are sent page by page, and whatever waits until they have left.
+"""Notices to large audiences, which are sent page by page, and calls that wait until they have been sent.
 
 A notice to a node with very many subscribers is one value here, however many they are. Of each node
-one run of notices is under way: a page of the subscribers is read and notified, and when that has
-left the next one is read. Notices that wait together form a run: each page is read once for all of
-it. So a subscriber gets the notices of a node in the order of the events, and only a page of
+one run of notices is in progress: a page of the subscribers is read and notified, and when that has
+been sent the next one is read. Notices that wait together form a run: each page is read once for
+all of it. So a subscriber gets the notices of a node in the order of the events, and only a page of
 addresses and a run of notices are in memory. Notices of a node that has become small again in the
 meantime wait for their turn too.
 """
@@ -17,8 +17,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.notify.backlog import Backlog
-from pubqueue.core.decision import SubscriberPage, Unnotified
 from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers, NotifyFormer
+from pubqueue.core.nodes.replies import SubscriberPage, Unnotified
 from pubqueue.core.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ EACH: Final = 1024
 
 MAX_RUN_NEWS: Final = 100
 MAX_RUN_BYTES: Final = 512 * 1024
-"""The number of notices, and of their bytes, that are sent to a page at once; the last notice may exceed it."""
+"""Up to how many notices, and bytes of them, are sent to a page at once; the last notice may exceed it."""
 
 RETRY: Final = 1.0
 """Seconds until another try to read a page after the store has failed."""
@@ -74,12 +74,12 @@ class FanOut:
                     begun.append(one.what.node)
             else:
                 now.append(one)
-        for node in begun:  # now that all of it is there, and is one run
+        for node in begun:  # now all of it is there, and is one run
             self._go_on(node)
         return now
 
     def when_sent(self, nodes: Iterable[NodeName], call: Callable[[], None]) -> None:
-        """Call when all notices of these nodes so far have left, or can be sent to no one."""
+        """Call when all notices of these nodes so far have been sent, or have no reachable address."""
         left = set(nodes)
         if not left:
             call()
@@ -149,7 +149,7 @@ class FanOut:
                 self._ask(asked, partial(self._notify_page, node, after, run or _run(queue)))
                 return
             queue.popleft()
-            after, run = None, 0  # they were of what has gone
+            after, run = None, 0  # their node has gone
             self._backlog.count(-_size(first))
             if isinstance(first, ToEach):
                 self._outbox.send([first])
@@ -160,7 +160,7 @@ class FanOut:
         del self._queues[node]
 
     def _notify_page(self, node: NodeName, after: Jid | None, run: int, reply: Reply) -> None:
-        """Send the whole run to a page, and continue when that has left."""
+        """Send the whole run to a page, and continue when that has been sent."""
         if not isinstance(reply, SubscriberPage):
             loop = asyncio.get_running_loop()
             loop.call_later(RETRY, partial(self._go_on, node, after, run))

@@ -1,8 +1,8 @@
 """Addresses that sent presence recently: a worker sends its presence and subscribes, in either order.
 
-Presence of strangers is not stored, because any address can send it. The latest are remembered for
-a while, as many as there is room for. When one of them subscribes, it is known to be available, and
-so are the other resources of its account.
+Presence of strangers is not stored, because any address can send it. The latest are remembered for a
+while, as many as there is room for. When one of them subscribes, it is known to be available, and so
+are the other resources of its account.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Newcomers:
     def __init__(self) -> None:
         self._of: dict[Jid, dict[Jid, None]] = {}
         self.byte_count = 0
-        """What all of them take, about."""
+        """The approximate total of bytes."""
 
     def came(self, jid: Jid) -> None:
         """Remember that the full JID is here."""
@@ -46,7 +46,7 @@ class Newcomers:
             self.left(next(iter(next(iter(self._of.values())))))
 
     def left(self, jid: Jid) -> None:
-        """Remember it no more."""
+        """Forget it."""
         account = account_of(jid)
         of = self._of.get(account, {})
         if jid not in of:
@@ -57,9 +57,9 @@ class Newcomers:
             del self._of[account]
 
     def of(self, account: Jid) -> tuple[Jid, ...]:
-        """Return the resources of the account that are remembered."""
+        """Return the remembered resources of the account."""
         return tuple(self._of.get(account, ()))
 
 
 def _weight(jid: Jid) -> int:
-    return 2 * len(jid) + BESIDE  # its account is kept as well
+    return 2 * len(jid) + BESIDE  # its account is stored as well

@@ -1,15 +1,15 @@
-"""The outbox: notices go by address to the face that can reach it, in commit order.
+"""The outbox: sends notices to the face that can reach their address, in commit order.
 
 A face that is down stops only its own deliveries: dispatch asks which holders can be reached.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.notices import ToEach
+from pubqueue.core.notices import Deliver, ToEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -21,27 +21,37 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+ANY_SIZE: Final = 1 << 62
+"""More bytes than any payload has."""
+
 
 class Outbox:
     """Knows the faces of this process, and which of them are up.
 
-    Of several faces that claim an address the first that was attached has it. `on_change` is called when
-    it may be that others can be reached than before, and `on_reach` with the address if it is only one.
+    If several faces claim an address, the first that was attached has it. `on_change` is called when other addresses
+    may be reachable than before, and `on_reach` with the address if it is only one.
     """
 
     def __init__(
         self, on_change: Callable[[], None], on_reach: Callable[[Jid], None] = lambda _address: None
     ) -> None:
-        self._faces: list[Face] = []
+        self.faces: list[Face] = []
         self._only: Face | None = None
         self._up: list[Face] = []
-        self._behind: dict[object, Container[NodeName]] = {}
+        self.behind: dict[object, Container[NodeName]] = {}
         self._on_change, self._on_reach = on_change, on_reach
+        self.own: Callable[[Sequence[Notice | ToEach]], Sequence[Notice | ToEach]] = _all
+        """Returns the notices for this process, and takes those for connections of other instances."""
+        self.ending = "/"
+        """The part of connections' addresses that follows the name of their account."""
+        self.least = ANY_SIZE
+        """The bytes of a payload that every face can send."""
 
     def attach(self, face: Face) -> None:
         """Register a face. It counts as down until `set_up(face, up=True)`."""
-        self._faces.append(face)
-        self._only = face if len(self._faces) == 1 else None
+        self.faces.append(face)
+        self.least = min(self.least, face.largest)
+        self._only = face if len(self.faces) == 1 else None
 
     def set_up(self, face: Face, *, up: bool) -> None:
         """Set whether the face can send. Repeating a call does no harm."""
@@ -50,12 +60,12 @@ class Outbox:
             self._on_change()
 
     def reach_changed(self, address: Jid) -> None:
-        """Take note that an address can be reached again, or for now no more: its face says which."""
+        """Note that an address has become reachable or unreachable; its face knows which."""
         self._on_reach(address)
 
     @property
     def is_open(self) -> bool:
-        """Whether anybody at all can be reached."""
+        """Whether any address can be reached."""
         return bool(self._up)
 
     def claims(self, address: Jid) -> bool:
@@ -63,7 +73,7 @@ class Outbox:
         return self._face_of(address) is not None
 
     def _face_of(self, address: Jid) -> Face | None:
-        return next((face for face in self._faces if face.claims(address)), None)
+        return next((face for face in self.faces if face.claims(address)), None)
 
     def reaches(self, address: Jid) -> bool:
         """Return whether a notice to this address can be sent now."""
@@ -72,9 +82,14 @@ class Outbox:
         face = self._face_of(address)
         return face is not None and face.reaches(address)
 
+    def largest_of(self, address: Jid) -> int:
+        """Return how many bytes of a payload can be sent to the address; any number if only another process has its face."""
+        face = self._only or self._face_of(address)
+        return ANY_SIZE if face is None else face.largest
+
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when each face has sent its notices of the node so far, or cannot send them."""
-        left = len(self._faces)
+        left = len(self.faces)
         if not left:
             call()
             return
@@ -85,26 +100,32 @@ class Outbox:
             if not left:
                 call()
 
-        for face in self._faces:
+        for face in self.faces:
             try:
                 face.when_sent(node, done)
-            except Exception:  # a face that fails here does not keep the others waiting
+            except Exception:  # a face that fails here does not delay the others
                 log.exception("face.failed", node=node)
                 done()
 
     def set_behind(self, who: object, nodes: Container[NodeName] | None) -> None:
         """Set the nodes of which too many notices wait in `who`, as a function; None: there is room again."""
         if nodes is None:
-            self._behind.pop(who, None)
+            self.behind.pop(who, None)
         else:
-            self._behind[who] = nodes
+            self.behind[who] = nodes
 
     def is_behind(self, node: NodeName) -> bool:
         """Return whether so many notices of the node wait that no more may be added."""
-        return bool(self._behind) and any(node in nodes for nodes in self._behind.values())
+        return bool(self.behind) and any(node in nodes for nodes in self.behind.values())
 
     def send(self, notices: Sequence[Notice | ToEach]) -> list[Notice]:
         """Send the notices, those of one face in order, and return those that could not be sent."""
+        for notice in notices:  # deliveries are for addresses of this process alone
+            if notice.__class__ is not Deliver and (
+                notice.__class__ is ToEach or self.ending in notice.to
+            ):
+                notices = self.own(notices)
+                break
         if self._only is not None:
             return _speak(self._only, notices)
         unsent: list[Notice] = []
@@ -113,7 +134,9 @@ class Outbox:
         for notice in notices:
             for face, part in self._parts(notice, known):
                 if face is None:
-                    unsent += () if isinstance(part, ToEach) else (part,)  # notices to none
+                    unsent += (
+                        () if isinstance(part, ToEach) else (part,)
+                    )  # notices without an address
                 else:
                     by_face.setdefault(id(face), (face, []))[1].append(part)
         for face, own in by_face.values():
@@ -143,6 +166,10 @@ class Outbox:
         return [(face, tuple(to)) for face, to in audiences.values()]
 
 
+def _all(notices: Sequence[Notice | ToEach]) -> Sequence[Notice | ToEach]:
+    return notices
+
+
 def _speak(face: Face, notices: Sequence[Notice | ToEach]) -> list[Notice]:
     """Let a face send its notices; if it raises, they are lost, as with a stream.
 
@@ -151,6 +178,6 @@ def _speak(face: Face, notices: Sequence[Notice | ToEach]) -> list[Notice]:
     """
     try:
         return list(face.speak(notices))
-    except Exception:  # the boundary between this face and all else
+    except Exception:  # the boundary between this face and all others
         log.exception("face.failed", notices=len(notices))
         return []

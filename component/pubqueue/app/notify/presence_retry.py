@@ -19,12 +19,15 @@ import structlog
 
 from pubqueue.app.batch_size import weight
 from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import AddSubscription, NoteResource, SetAvailable, SetWindow
+from pubqueue.core.changes import NoteResource
 from pubqueue.core.decision import Recovered
+from pubqueue.core.nodes.subscriptions.changes import AddSubscription, SetAvailable, SetWindow
 from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
 from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import FreeLeft, Leave
 from pubqueue.core.queue.clock_recovery import Recover
-from pubqueue.core.queue.expire import Arrive, Bounce, FreeLeft, Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Word = Arrive | Leave | FreeLeft | Bounce
-"""A report that is never repeated, and the work left to do for it."""
+"""A report that is never repeated, and the remaining work for it."""
 
 RETRY: Final = 1.0
 """Seconds until reports are retried, after the store could not accept them."""
@@ -115,7 +118,7 @@ class _Room:
         return given_up
 
     def take(self, address: Jid) -> list[Word]:
-        """Take out what is kept of the address."""
+        """Remove and return the reports of the address."""
         words = self.of.pop(address, [])
         self.count -= len(words)
         self._byte_count -= _weight(address, words)
@@ -154,11 +157,11 @@ class PresenceRetry:
         _merge(words, word)
         room = self._people if self._acquaintances.knows(address) else self._strangers
         if room.put(address, words) and not self._has_given_up:
-            self._has_given_up = True  # once: they may be thousands
+            self._has_given_up = True  # once: there may be thousands
             log.error("presence.given_up", strangers=room is self._strangers)
 
     def retry_later(self) -> None:
-        """Retry all of them in a while."""
+        """Retry all of them after a while."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(RETRY, self.retry_now)
 
@@ -186,7 +189,7 @@ class PresenceRetry:
         return found
 
     def before(self, requests: list[Taken]) -> list[Taken]:
-        """Return the requests, in front of each what is kept of its principal."""
+        """Return the requests, each preceded by the reports of its principal."""
         found: list[Taken] = []
         for taken in requests:
             address = _address_of(taken[0])
@@ -196,7 +199,7 @@ class PresenceRetry:
         return found
 
     def _words_of(self, address: Jid) -> list[Word]:
-        """Take out what is kept of the address; it may have been a stranger's and be so no more."""
+        """Remove and return the reports of the address; it may have been a stranger's before and is not any more."""
         return self._people.take(address) or self._strangers.take(address)
 
     def _take(self, address: Jid) -> list[Taken]:
@@ -208,7 +211,7 @@ def _weight(address: Jid, words: list[Word]) -> int:
 
 
 def _merge(words: list[Word], word: Word) -> None:
-    """Add a word. Of presence the last two suffice: that it left, and that it is here again, or the reverse."""
+    """Add a report. Of presence the last two suffice: that it left, and that it is here again, or the reverse."""
     if isinstance(word, Bounce | FreeLeft):
         if word not in words:
             words.append(word)

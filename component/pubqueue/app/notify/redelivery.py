@@ -1,10 +1,10 @@
 """Repeats deliveries that a crash after the commit, or a broken stream, may have lost.
 
-A stored lock token marks which deliveries have left: those of all older locks have. The mark is
-written now and then, with a batch that comes anyway, and covers what was sent some seconds before,
-so that the bytes have gone. When the process starts and an address can be reached, items locked
-under later tokens are sent again to their holders, under the same tokens. So are those sent in the
-last seconds before a stream broke, when there is another.
+A stored lock token marks which deliveries have been sent: those of all older locks. The mark is
+written now and then, with a batch that comes anyway, and covers deliveries sent some seconds
+before, so that the bytes have left. When the process starts and an address can be reached, items
+locked under later tokens are sent again to their holders, under the same tokens. So are those sent
+in the last seconds before a stream broke, when there is another.
 
 Each of several processes on a store has a mark of its own, for the deliveries of its own locks. If
 one dies, another process repeats its unsent deliveries, with all that was locked since: more than
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Reply
 
 RETRY: Final = 1.0
-"""Seconds until another try after the store has failed."""
+"""Seconds until a retry after the store has failed."""
 
 LAG: Final = seconds(5)
-"""The minimum time between two writes; what was sent before the last one has left by the next."""
+"""The minimum time between two writes; deliveries sent before the last one have left by the next."""
 
 
 class DeliveredMark:
-    """Notes which deliveries of a process have left."""
+    """Records which deliveries of a process have been sent."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
@@ -59,11 +59,11 @@ class DeliveredMark:
         return self._said if long_ago else self._sure, self._said
 
     def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
-        """Write the mark, if it is due. While notices are not `flowing`, nothing leaves."""
+        """Write the mark, if it is due. While notices are not `flowing`, nothing is sent."""
         if self._at is None:
             self._at = now
             if self._instance.number and not self._instance.died:
-                self.note_all(tx)  # the process that had the number before has left nothing
+                self.note_all(tx)  # the process that had the number before has left nothing behind
         elif flowing and abs(now - self._at) >= LAG:
             self._write(tx, self._left)
             self._at, self._sure, self._left = now, self._left, self._said
@@ -94,7 +94,7 @@ class Redelivery:
         self.done = asyncio.Event()
 
     def lose(self, span: tuple[int, int]) -> None:
-        """Take note that a stream broke: what was locked under these tokens is sent again when there is one."""
+        """Note that a stream broke: deliveries under these tokens are sent again when there is a stream."""
         if self._next is not None:
             self._failed = True
             if self._first.span is not None:
@@ -110,7 +110,7 @@ class Redelivery:
             self._submit(self._next, self._take)
 
     def fail(self) -> None:
-        """Take note that something could not be sent after all: when that is over, it is all sent again."""
+        """Note that a delivery could not be sent after all; when an address can be reached again, all are sent again."""
         self._failed = True
         if self._next is None:
             self._begin(self._first)

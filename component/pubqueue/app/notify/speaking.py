@@ -1,7 +1,6 @@
 """What is sent after a commit: the replies in the order of the requests, each before its notices, and the deliveries last.
 
-All of it is committed. So each message has a boundary of its own: if one cannot be sent, all others
-still are.
+All of it is committed. So each message has a boundary of its own: if one cannot be sent, all others still are.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import structlog
 from pubqueue.app.boundaries import answer_with, apart
 from pubqueue.core.addresses import connection
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Bounce
+from pubqueue.core.presence.bounce import Bounce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class Speaker:
-    """Answers and notifies. `on_unsent` is called when what is sent again could not be; `submit` has items go back.
+    """Sends answers and notices. `on_unsent` is called if a repeated delivery could not be sent; `submit` returns items to the queue.
 
     `service` is the address of the service itself: a connection of one of its accounts never comes back.
     """
@@ -48,11 +47,11 @@ class Speaker:
         submit: Callable[[Request, Callable[[Reply], None]], None],
         on_unsent: Callable[[], None],
     ) -> None:
-        self._outbox, self._fan_out, self._long_work = outbox, news, long_work
+        self.outbox, self._fan_out, self._long_work = outbox, news, long_work
         self._service, self._submit, self._on_unsent = service, submit, on_unsent
 
     def answer(self, taken: Sequence[Taken], decisions: Sequence[Decision], *, last: bool) -> None:
-        """Answer the requests. Work that has more slices goes on; at the `last`, it is found at the next start."""
+        """Answer the requests. Work that has more slices continues; after `last`, it continues at the next start."""
         for (_, answer), decision in zip(taken, decisions, strict=True):
             then = None if last else decision.then
             if then is None:
@@ -69,17 +68,17 @@ class Speaker:
         An item that its holder may have already stays locked, and is sent once more.
         """
         try:
-            for notice in self._outbox.send(self._fan_out.keep(notices)):
+            for notice in self.outbox.send(self._fan_out.keep(notices)):
                 if not isinstance(notice, Deliver):
                     continue
                 if not notice.again:
                     back = Bounce(notice.to, notice.item.seq, notice.item.token, gone=False)
                     self._submit(back, lambda _reply: None)
-                elif self._outbox.claims(notice.to) and not self._is_connection(notice.to):
+                elif self.outbox.claims(notice.to) and not self._is_connection(notice.to):
                     self._on_unsent()
         except Exception:  # the boundary between the notices of two requests
             log.exception("notices.failed")
 
     def _is_connection(self, address: Jid) -> bool:
-        """Return whether it is a connection of an account of the service: if that is gone, what it held is freed."""
+        """Return whether it is a connection of an account of the service: when that is gone, its items are released."""
         return connection(address, self._service) is not None

@@ -1,7 +1,7 @@
 """Repeats deliveries that this process, or one that died, has committed and may not have sent.
 
-The store has a mark of how far each process has come (`redelivery.DeliveredMark`); later deliveries
-are sent in slices.
+The store has a mark of each process's progress (`redelivery.DeliveredMark`); later deliveries are
+sent in slices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Undelivered:
-    """Keeps the notes of one process, and speaks for others that died. `flows` while anybody can be reached."""
+    """Keeps the marks of one process, and repeats deliveries of others that died. `flows` while an address can be reached."""
 
     def __init__(
         self, store: Store, instance: Instance, submit: Submit, clock: Callable[[], Millis]
@@ -38,23 +38,23 @@ class Undelivered:
         self.flows = False
 
     def serve_as(self, instance: Instance) -> None:
-        """Speak for this process among those on the store; before the work begins."""
+        """Set the number of this process among those on the store; called before the work begins."""
         self._instance = instance
         self._mark = DeliveredMark(instance)
         self._own = Redelivery(self._submit, instance.number)
 
     def go_on(self) -> None:
-        """Send what has to be repeated: an address can be reached."""
+        """Send the deliveries to repeat: an address can be reached."""
         for one in (self._own, *self._others, *self._lately()):
             one.go_on()
 
     def fail(self) -> None:
-        """Take note that something could not be sent again after all."""
+        """Note that a repeated delivery could not be sent."""
         for one in (self._own, *self._others):
             one.fail()
 
     def stream_broke(self) -> None:
-        """Take note that a stream of a face broke: what went into it in the last seconds is sent again with the next."""
+        """Note that a stream of a face broke: deliveries of its last seconds are sent again with the next stream."""
         self._own.lose(self._mark.unsure(self._clock()))
         for one in (*self._others, *self._lately()):
             one.fail()
@@ -64,11 +64,11 @@ class Undelivered:
         self._mark.said(next_token, self._clock())
 
     def note(self, tx: Transaction, now: Millis) -> None:
-        """Write how far this process has come, if it is time to, and nothing is to be sent again."""
+        """Record the progress of this process, if it is time to, and nothing is to be sent again."""
         self._mark.note(tx, now, flowing=self.flows and self._own.done.is_set())
 
     async def note_all_delivered(self) -> None:
-        """Note that all deliveries have left: the faces have closed their streams in order.
+        """Note that all deliveries have been sent: the faces have closed their streams in order.
 
         Not while something is still to be sent again: that is for the next start, or for another process.
         """

@@ -1,1 +1,1 @@
-"""What the shell asks of a store: the seam, its rows, and its listings."""
+"""The interface of a store for the shell: the seam, its rows, and its listings."""

@@ -1,4 +1,4 @@
-"""What a kind of row is, and dictionaries by kind: of keys, of rows, of writes.
+"""Kinds of rows, and dictionaries by kind: of keys, of rows, of writes.
 
 A row of a kind is found by its key alone. The kinds are listed in `rows.KINDS`.
 """
@@ -18,7 +18,7 @@ Row = TypeVar("Row", bound=Struct)
 
 
 class RowKind(Generic[K, Row]):
-    """A kind of row. Where there is no row of a key, None is known of it.
+    """A kind of row. A key without a row is None.
 
     `key` and `guard` are fields of the row: a write finds the stored row by the key and compares the guard. A row that is
     `kept` is remembered between batches. A row that is `always_written` is written even if the batch left it as it was:
@@ -61,13 +61,13 @@ class KeysByKind(dict[RowKind[Any, Any], set[Any]]):
         def __getitem__(self, kind: RowKind[K, Row]) -> set[K]: ...
 
     def __missing__(self, kind: RowKind[K, Row]) -> set[K]:
-        """Begin to ask for rows of a kind."""
+        """Begin to request rows of a kind."""
         keys = self[kind] = set()
         return keys
 
 
 class RowsByKind(dict[RowKind[Any, Any], "list[Any]"]):
-    """Rows that were found: kinds of which there are any."""
+    """Rows that were found: kinds with any rows."""
 
     if TYPE_CHECKING:
 
@@ -79,7 +79,7 @@ class RowsByKind(dict[RowKind[Any, Any], "list[Any]"]):
 
 
 class TablesByKind(dict[RowKind[Any, Any], "dict[Any, Any]"]):
-    """Tables of rows by key; None is a row that is known not to be there."""
+    """Tables of rows by key; None is a row that is known not to exist."""
 
     if TYPE_CHECKING:
 

@@ -9,26 +9,24 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from pubqueue.app.store.rows import AffiliationRow, Conflict
+from pubqueue.app.store.rows import AffiliationRow
+from pubqueue.core.forwarding.bundle import Forwarded
 from pubqueue.core.limits.quotas import Holding
 from pubqueue.core.model import (
     AccessModel,
     Affiliation,
-    Draft,
-    Item,
-    ItemId,
     Jid,
     Millis,
     Node,
     NodeName,
-    State,
     Subscription,
     SubscriptionState,
 )
-from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.core.pushing.model import Registration
+from pubqueue.core.qos.model import AccountMessages, KeptMessage
+from pubqueue.core.reading.pages import EventEntry, NodeEntry
 from pubqueue.core.reading.sampled import Sample
 from pubqueue.core.schedules.model import Schedule
-from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
 
 R = TypeVar("R")
 
@@ -46,7 +44,7 @@ class Total(Listing[int], frozen=True, gc=False):
 
 
 class Backward(Listing[R], frozen=True, gc=False):
-    """The rows of a listing in front of `after` (None: all), the nearest first; of those that people page through."""
+    """The rows of a listing before `after` (None: all), the nearest first; of listings that people page through."""
 
     of: Listing[R]
 
@@ -63,8 +61,22 @@ class Nodes(Listing[Node], frozen=True, gc=False):
     but: tuple[str, ...] = ()
 
 
+class NodesNamed(Listing[Node], frozen=True, gc=False):
+    """Every node whose name begins with `prefix` and is longer, or those with this access model, by name; `after` is a name.
+
+    A prefix ends with a character of ASCII.
+    """
+
+    prefix: str
+    access: AccessModel | None = None
+
+
+class NodesPushed(Listing[Node], frozen=True, gc=False):
+    """Every node with the label `labels.PUSHED`, by name; `after` is a name. A few others may be among them."""
+
+
 Place = int | str
-"""Where a look around has come to; only the store knows what it means."""
+"""The position of a look around; only the store knows its meaning."""
 
 
 class Look(Struct, frozen=True, gc=False):
@@ -112,6 +124,13 @@ class NodesOfAccount(Listing[tuple[Node, Affiliation]], frozen=True, gc=False):
     but: tuple[str, ...] = ()
 
 
+class NodesOfAccountNamed(Listing[tuple[Node, Affiliation]], frozen=True, gc=False):
+    """Every such node to which the account has an affiliation, by name; `after` is a name."""
+
+    account: Jid
+    prefix: str
+
+
 class SubscriptionsOfAccount(Listing[Subscription], frozen=True, gc=False):
     """Subscriptions of the account's JIDs, to any node or to one, by node and JID, of which `after` is a pair."""
 
@@ -126,7 +145,7 @@ class Subscribers(Listing[Jid], frozen=True, gc=False):
 
 
 class SubscriptionsOf(Listing[Subscription], frozen=True, gc=False):
-    """Subscriptions to the node that stand so, by JID; `after` is a JID."""
+    """Subscriptions to the node with this state, by JID; `after` is a JID."""
 
     node: NodeName
     state: SubscriptionState = SubscriptionState.SUBSCRIBED
@@ -140,7 +159,7 @@ class SeveralOf(Listing[Subscription], frozen=True, gc=False):
 
 
 class SubscriberRoles(Listing[tuple[Jid, Affiliation, SubscriptionState]], frozen=True, gc=False):
-    """All subscribers of the node, by JID, also those that wait: the account's affiliation, and the state of the subscription."""
+    """All subscribers of the node, by JID, including pending ones: the account's affiliation, and the state of the subscription."""
 
     node: NodeName
 
@@ -150,37 +169,27 @@ class Reviews(Listing[NodeName], frozen=True, gc=False):
 
 
 class NodeSums(Listing[tuple[int, Holding]], frozen=True, gc=False):
-    """What accounts have made, by account: with the number of the last node that counts in it.
+    """Totals of the nodes that accounts have created, by account: with the number of the last node that counts in it.
 
-    `after` is an account and such a number. The limit is that of nodes that are looked at, so the last account of a page may go on
-    in the next one.
+    `after` is an account and such a number. The limit is that of nodes that are looked at, so the last account of a page may
+    continue in the next one.
     """
-
-
-class GroupTurns(Listing[int], frozen=True, gc=False):
-    """How many turns of each of these groups are under way, in their order."""
-
-    groups: tuple[tuple[NodeName, str], ...]
-
-
-class GroupLines(Listing[Item], frozen=True, gc=False):
-    """The first items in line of each of these groups, `limit` of each at most, in the order of their publish."""
-
-    groups: tuple[tuple[NodeName, str], ...]
-
-
-class WaitingGroups(Listing[str], frozen=True, gc=False):
-    """Groups of a node with items in line, by name; `after` is a name."""
-
-    node: NodeName
 
 
 class Trims(Listing[NodeName], frozen=True, gc=False):
     """Nodes that are to be trimmed, by name; `after` is a name."""
 
 
+class Seeks(Listing[NodeName], frozen=True, gc=False):
+    """Queues that are led to a moment, by name; `after` is a name."""
+
+
+class Keeping(Listing[NodeName], frozen=True, gc=False):
+    """Queues in which something is done and kept, by name; `after` is a name."""
+
+
 class MovedTo(Listing[str], frozen=True, gc=False):
-    """At most one row: the URI of what has taken the place of the deleted node."""
+    """At most one row: the URI of the deleted node's replacement."""
 
     node: NodeName
 
@@ -199,60 +208,6 @@ class UnnotifiedNodes(Listing[tuple[int, NodeName]], frozen=True, gc=False):
     """Deleted nodes that still have subscribers to notify, the first one first; `after` is a number."""
 
 
-class ItemIds(Listing[ItemId], frozen=True, gc=False):
-    """The ids of a node's items, oldest first; `after` is a sequence number."""
-
-    node: NodeName
-
-
-class Places(Listing[tuple[int, int]], frozen=True, gc=False):
-    """The items of a plain node as (place, number), by place; `after` is one.
-
-    In the order of their modification the place is the number; in that of their creation, the number of the first item of
-    that id, whatever has overwritten it since. `backward`: in front of `after`, the nearest first.
-    """
-
-    node: NodeName
-    created: bool
-    backward: bool = False
-
-
-class PlaceOf(Listing[int], frozen=True, gc=False):
-    """One row: the place of the item of this number among the created ones."""
-
-    number: int
-
-
-class Items(Listing[tuple[Item, bytes]], frozen=True, gc=False):
-    """A node's items with payloads, oldest first; `after` is a sequence number.
-
-    `holders`: only items that are locked to one of these. `numbers`: only the items of these
-    numbers, in their order. `newest`: the last n, still oldest first, and `after` is the number
-    that they are before. The payloads are limited to `room` bytes, at which the page ends, but it
-    has at least one item.
-    """
-
-    node: NodeName
-    holders: tuple[Jid, ...] | None = None
-    newest: bool = False
-    numbers: tuple[int, ...] | None = None
-    room: int = UNBOUNDED
-
-
-class DeadItems(Listing[Item], frozen=True, gc=False):
-    """Items that died here or came here dead, and are not locked, oldest first; `after` is a number."""
-
-    node: NodeName
-
-
-class LocksFromLast(Listing[Item], frozen=True, gc=False):
-    """All locked items, the last to end first; `after` is the deadline and the number of one."""
-
-
-class Locks(Listing[Item], frozen=True, gc=False):
-    """Every locked item, by deadline and then number; `after` is such a pair."""
-
-
 class ConnectionsOf(Listing[tuple[int, Jid]], frozen=True, gc=False):
     """Subscriptions of addresses that look like connections of an instance to a service; `after` is a number.
 
@@ -263,64 +218,20 @@ class ConnectionsOf(Listing[tuple[int, Jid]], frozen=True, gc=False):
     instance: int
 
 
-class HeldBy(Listing[Item], frozen=True, gc=False):
-    """Items locked to exactly this JID, in any node or in one, oldest first; `after` is a number."""
-
-    holder: Jid
-    node: NodeName | None = None
-
-
-class ItemEntries(Listing[ItemEntry], frozen=True, gc=False):
-    """A node's items numbered up to `until`; `after` is a number.
-
-    The numbers are those of the items, or with the state DEAD those of their dead letters, and the order is theirs.
-    Of the payloads no more than `room` bytes are returned, then the page ends, but one item at least is.
-    """
-
-    node: NodeName
-    until: int
-    state: State | None
-    payloads: bool
-    room: int
-
-
-class Stride(Listing[int], frozen=True, gc=False):
-    """At most one row: the number of the item `limit` places after `after` in the node; none if there are fewer."""
-
-    node: NodeName
-
-
-class NewestItem(Listing[int], frozen=True, gc=False):
-    """One row: the highest number of an item of the node, or of a dead letter; 0 if there is none."""
-
-    node: NodeName
-    dead: bool
-
-
 class NodeEntries(Listing[NodeEntry], frozen=True, gc=False):
-    """One row for each of the nodes that is there: its items by state. That walks an index.
+    """One row for each existing node: its items by state. That walks an index.
 
-    `counted` are the numbers of those that are queued and that are dead, if they are known: then that is not walked.
+    `counted` are the numbers of queued and of dead items, if they are known: then they are not counted.
     """
 
     nodes: tuple[NodeName, ...]
     counted: tuple[int, int] | None = None
 
 
-class Counted(Listing[tuple[int, Any]], frozen=True, gc=False):
-    """One row: how many of a node's items in this state, queued or dead, are at the next `limit` places of their order.
-
-    And the last of these places, None if there are none after it; `after` is such a place.
-    """
-
-    node: NodeName
-    state: State
-
-
 class Events(Listing[EventEntry], frozen=True, gc=False):
-    """Events of these nodes (None: of all that are there) numbered up to `until`; `after` is a number.
+    """Events of these nodes (None: of all existing ones) numbered up to `until`; `after` is a number.
 
-    `account` and `roles`: only of nodes to which the account is one of these things.
+    `account` and `roles`: only of nodes with which the account has one of these affiliations.
     """
 
     nodes: tuple[NodeName, ...] | None
@@ -346,111 +257,50 @@ class AgedEvents(Listing[int], frozen=True, gc=False):
     before: Millis
 
 
-class Records(Listing[Record], frozen=True, gc=False):
-    """Open versions, or committed ones, by the record's id; `after` is an id."""
-
-    waiting: bool
-    app: str | None = None
-    owner: Jid | None = None
-
-
-class RecordOf(Listing[Record], frozen=True, gc=False):
-    """At most one row: the record of a committed version."""
-
-    app: str
-    version: int
-
-
-class Sweepable(Listing[bool], frozen=True, gc=False):
-    """One row: whether a sweep would find anything."""
-
-    before: Millis
-
-
 class Forgettable(Listing[int], frozen=True, gc=False):
     """One row: how many ids of finished work no longer count at that moment; no more than `limit` are counted."""
 
     now: Millis
 
 
-class AttemptsOf(Listing[Attempt], frozen=True, gc=False):
-    """What each attempt of an open version has staged."""
+class RegistrationsOf(Listing[Registration], frozen=True, gc=False):
+    """Registrations of an account, or of all, for a node, or for all nodes, by name; `after` is a name."""
 
-    app: str
-    version: int
-
-
-class WinnerRows(Listing[WinnerRow], frozen=True, gc=False):
-    """What these attempts at a version have staged, by part and then as it came; `after` is a part and a row.
-
-    Without `parts` the version is committed, and these are what is still to be moved. Of the payloads no more than
-    `room` bytes are returned, then the page ends, but one row at least is.
-    """
-
-    app: str
-    version: int
-    parts: tuple[tuple[int, int], ...] | None
-    room: int
+    account: Jid | None = None
+    node: NodeName | None = None
 
 
-class Unmoved(Listing[tuple[str, int]], frozen=True, gc=False):
-    """Committed versions of which something is still to be moved, the oldest commit first: app and version."""
+class ForwardedTo(Listing[Forwarded], frozen=True, gc=False):
+    """The bundles of notices whose marks have this prefix, in the order of their marks; there is no `after`."""
+
+    beginning: str
 
 
-# --- the winners of one version: `Winners` begins, the others are about its winners ---------------
+class MessageBytes(Listing[bytes], frozen=True, gc=False):
+    """The bytes of the message that is held under this mark; one row, or none."""
+
+    mark: str
 
 
-class NodeWinners(Struct, frozen=True, gc=False):
-    """The winners of one node: their rows, and their ids."""
+class MessagesOver(Listing[KeptMessage], frozen=True, gc=False):
+    """Messages that are held, and answers that are remembered, whose time is over at `now`, the longest overdue first."""
 
-    node: NodeName
-    rows: int
-    ids: int
+    now: Millis
 
 
-class Winners(Listing[NodeWinners], frozen=True, gc=False):
-    """Begin a commit of these (part, attempt): of each node its winners."""
+class MessagesOf(Listing[KeptMessage], frozen=True, gc=False):
+    """Messages that are held of the account, or answers that are remembered, the first to end first."""
 
-    app: str
-    version: int
-    parts: tuple[tuple[int, int], ...]
-
-
-class Conflicts(Listing[Conflict], frozen=True, gc=False):
-    """Winners of a node that are not yet compared with the items that have their ids; no `after`.
-
-    With `absorbing`, finished work that still absorbs at that moment is included.
-    """
-
-    node: NodeName
-    absorbing: Millis | None
+    account: Jid
+    held: bool
 
 
-class WinnerClass(Struct, frozen=True, gc=False):
-    """How many winners met an item in this state (or `finished` work), with their payload or another."""
-
-    state: str
-    same: bool
-    count: int
-    first: ItemId
+class MessageAccounts(Listing[AccountMessages], frozen=True, gc=False):
+    """Accounts of which messages are held, by name; `after` is a name."""
 
 
-class WinnerClasses(Listing[WinnerClass], frozen=True, gc=False):
-    """What the winners of a node have met."""
-
-    node: NodeName
-
-
-class TakenWinners(Listing[TakenId], frozen=True, gc=False):
-    """Winners of a node whose ids belong to locked or dead items with other payloads, by id."""
-
-    node: NodeName
-
-
-class WinningDrafts(Listing[Draft], frozen=True, gc=False):
-    """The winners of a node, in their order, superseded ones left out."""
-
-    node: NodeName
+class Unfed(Listing[str], frozen=True, gc=False):
+    """The marks of publishes that feed their queues in slices and are not done, the oldest first; they are not read behind one."""
 
 
 class Schedules(Listing[Schedule], frozen=True, gc=False):
@@ -458,6 +308,6 @@ class Schedules(Listing[Schedule], frozen=True, gc=False):
 
 
 class DueSchedules(Listing[str], frozen=True, gc=False):
-    """The names of schedules that have something to do at `now`, the longest overdue first."""
+    """The names of schedules that are due at `now`, the longest overdue first."""
 
     now: Millis

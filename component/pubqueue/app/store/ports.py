@@ -1,6 +1,6 @@
 """The seam of the shell: what a store promises.
 
-The store's seam speaks of rows and not of questions (`rows`, `listings`). Inside a batch everything is
+The store's seam has rows and no questions (`rows`, `listings`). Inside a batch everything is
 synchronous, and a batch is one transaction. A store never ranks, prefers or judges.
 """
 
@@ -23,7 +23,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 FAR: Final = Reach()
-"""From the beginning, and as far as it goes."""
+"""From the beginning to the end."""
 
 
 class StoreError(Exception):
@@ -31,9 +31,9 @@ class StoreError(Exception):
 
 
 class StaleError(StoreError):
-    """A write found something else than its batch believed; nothing of the batch has happened.
+    """A write found another row than its batch assumed; nothing of the batch has happened.
 
-    Facts: `kind` is the kind of row, or the statement that has found it, and `key` its key, as far as that is known.
+    Facts: `kind` is the kind of row, or the statement that has found it, and `key` its key, if it is known.
     """
 
     def __init__(self, kind: str, key: object = None) -> None:
@@ -43,7 +43,7 @@ class StaleError(StoreError):
 
 
 class FencedError(StoreError):
-    """The process serves no more: its number is another's, or its store has become another one.
+    """The process may no longer serve: another process has its number, or its store has been replaced.
 
     Nothing of the batch has happened. The process has to enter again, as one that has just started.
     """
@@ -54,7 +54,7 @@ class UnfitError(StoreError):
 
 
 class ForeignStoreError(StoreError):
-    """What is at the store's address is not a store of ours, or cannot be used."""
+    """The database at the store's address is not ours, or cannot be used."""
 
 
 class UnreachableStoreError(ForeignStoreError):
@@ -62,7 +62,7 @@ class UnreachableStoreError(ForeignStoreError):
 
 
 class Transaction(Protocol):
-    """One transaction: rows as they are now, and what is written to them.
+    """One transaction: current rows, and writes to them.
 
     Every error in it is a StoreError. A transaction in which an error has occurred does nothing
     more and is never committed, even if the caller has caught the error.
@@ -73,24 +73,24 @@ class Transaction(Protocol):
         """Whether another process has written since the last transaction that this store began."""
 
     def load(self, needs: Needs) -> Rows:
-        """Return the rows that are there, in a handful of statements whatever their number."""
+        """Return the existing rows, in a handful of statements whatever their number."""
 
     def ready(
         self, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach = FAR
     ) -> Ready:
         """Return queued items of each node, as many as `rooms` has for it, the first by priority and then by age.
 
-        Of a group these are the items that have its turn, by the number of the turn instead of
-        their own. Items that are put aside come in addition, up to as many again, in the same
-        order. Expired items are left out; the number of those that are skipped is bounded by
-        `reach`, in all nodes together. The result ends when the payloads have `byte_count` bytes.
+        Of a group these are the items that have its turn, by the number of the turn instead of their own. Items
+        that are put aside come in addition, up to as many again, in the same order. Expired items are left out;
+        the number of those that are skipped is bounded by `reach`, in all nodes together. The result ends when
+        the payloads have `byte_count` bytes.
         """
 
     def due(self, now: Millis, limit: int) -> Due:
         """Return the rows that have expired, up to `limit` of each kind."""
 
     def next_due(self) -> Millis | None:
-        """Return when the next lock, pause, life or wait for a commit ends, or a schedule is due; the past if there is litter."""
+        """Return when the next lock, pause, lifetime or staged version ends, or a schedule is due; the past if there are rows to sweep."""
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
         """Return up to `limit` rows of a listing after `after` (None: from its beginning)."""
@@ -102,17 +102,17 @@ class Transaction(Protocol):
         """
 
     def write(self, writes: Writes) -> None:
-        """Make these writes, each guarded by what the row was.
+        """Make these writes, each guarded by the state of the row before.
 
         Raises:
-            StaleError: a row was not what was believed.
-            UnfitError: a value cannot be kept.
+            StaleError: a row was not in the assumed state.
+            UnfitError: a value cannot be stored.
 
         """
 
 
 class Instance(Struct, frozen=True):
-    """A process among those that serve from one store; `died`: the one that had this number before did not leave."""
+    """A process among those that serve from one store; `died`: the previous one with this number did not leave."""
 
     number: int
     died: bool = False
@@ -130,10 +130,11 @@ class Instances(Protocol):
         """
 
     async def renew(self) -> None:
-        """Report that this process lives; to be called about once a second.
+        """Report that this process is alive; to be called about once a second.
 
         Raises:
-            FencedError: another process has its number: batches have no effect, and it has to enter again.
+            FencedError: another process has its number: batches have no effect, and it has to enter
+                again.
             StoreError: it could not be reported.
 
         """
@@ -155,11 +156,11 @@ class Instances(Protocol):
         """
 
     async def leave(self, number: int) -> None:
-        """Give a number back: nothing is left undone under it. To close the store does not."""
+        """Give a number back: no work is left under it. Closing the store does not do this."""
 
 
 class Store(Protocol):
-    """A place that keeps what it has confirmed, whatever happens to the process or the machine."""
+    """A place that keeps confirmed data, whatever happens to the process or the machine."""
 
     @property
     def instances(self) -> Instances:
@@ -175,16 +176,16 @@ class Store(Protocol):
         """
 
     async def close(self) -> None:
-        """Let go of everything; closing twice does no harm."""
+        """Release everything; closing twice does no harm."""
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is safely on disk.
 
-        What the job itself raises is raised, and nothing is kept.
+        An exception of the job itself is raised, and nothing is stored.
 
         Raises:
-            StoreError: an operation of the transaction has failed, whatever the job made of that, or the transaction
-                could not be made durable; nothing of it has happened.
+            StoreError: an operation of the transaction has failed, whatever the job did about it, or the
+                transaction could not be made durable; nothing of it has happened.
 
         """
 

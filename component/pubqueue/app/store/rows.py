@@ -1,7 +1,7 @@
-"""What a batch asks of its store, and what it writes there: rows, by kind.
+"""What a batch requests from its store, and what it writes there: rows, by kind.
 
 A store keeps rows and judges nothing. It is asked for many rows of many kinds at once, and is given, for
-each row that the batch has changed, what it was and what it is.
+each row that the batch has changed, the state before and the state after.
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from msgspec import Struct, field
 
 from pubqueue.app.store.kinds import K, KeysByKind, Row, RowKind, RowsByKind
+from pubqueue.core.deliveries.answered import Answered
+from pubqueue.core.forwarding.bundle import Forwarded
 from pubqueue.core.limits.quotas import Holding
+from pubqueue.core.presence.ping_answer import PingAnswer
+from pubqueue.core.publishing.keys import KeyTotal, UsedKey
+from pubqueue.core.publishing.marked import FedMessage, Feeding
+from pubqueue.core.publishing.service_secret import ServiceSecret
+from pubqueue.core.pushing.model import Registration
+from pubqueue.core.qos.model import KeptMessage, MessageTotal
+from pubqueue.core.queue.retention.mark import SeekMark
+from pubqueue.core.queue.settling.memory import Settled
 from pubqueue.core.schedules.model import Schedule
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
@@ -19,11 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.core.changes import (
-        BeginReview,
         BeginTrim,
         DropFormer,
-        EndReview,
-        EndSubscriptions,
         EndTrim,
         Forget,
         ForgetEvents,
@@ -41,6 +48,7 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
+    from pubqueue.core.nodes.subscriptions.changes import BeginReview, EndReview, EndSubscriptions
     from pubqueue.core.queue.expire import Key
     from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, StagedItem, Sweep
 
@@ -51,7 +59,7 @@ HELD: Final = 50
 
 
 class AffiliationRow(Struct, frozen=True, gc=False):
-    """What the account is to the node; there is no row for NONE."""
+    """The affiliation of the account with the node; there is no row for NONE."""
 
     node: NodeName
     account: Jid
@@ -68,7 +76,7 @@ class Finished(Struct, frozen=True, gc=False):
 
 
 class StagedKey(Struct, frozen=True, gc=False):
-    """Where an item is staged: by which attempt at which part of which version, in which node."""
+    """The place of a staged item: its attempt, part, version and node."""
 
     app: str
     version: int
@@ -88,7 +96,7 @@ class NotedKey(Struct, frozen=True, gc=False):
 
 
 class StagedSize(Struct, frozen=True, gc=False):
-    """The size of what is staged there."""
+    """The size of the item that is staged there."""
 
     key: StagedKey
     size: int
@@ -114,6 +122,18 @@ KINDS: Final[tuple[RowKind[Any, Any], ...]] = (
         "affiliations", "affiliation", AffiliationRow, key=["node", "account"], guard=["affiliation"], kept=True),
     FINISHED := RowKind[tuple["NodeName", "ItemId"], Finished](
         "finished", "finished", Finished, key=["node", "id"], guard=["digest", "until"]),
+    SEEKS := RowKind["NodeName", SeekMark](
+        "seeks", "seek", SeekMark, key=["node"], guard=["at"]),
+    SETTLED := RowKind[int, Settled](
+        "settled", "settled", Settled, key=["token"], guard=["until"]),
+    USED_KEYS := RowKind[str, UsedKey](
+        "used_keys", "used_key", UsedKey, key=["mark"], guard=["until"]),
+    PING_ANSWERS := RowKind["Jid", PingAnswer](
+        "ping_answers", "ping_answer", PingAnswer, key=["jid"], guard=["at"]),
+    ANSWERED := RowKind[int, Answered](
+        "answered_deliveries", "answered", Answered, key=["token"], guard=["arrived"]),
+    KEY_TOTALS := RowKind["Jid", KeyTotal](
+        "key_totals", "key_total", KeyTotal, key=["account"], guard=["bytes"]),
     APPS := RowKind[str, App](
         "apps", "app", App, key=["name"], guard=["owner", "version"], always_written=True),
     VERSIONS := RowKind[tuple[str, int], Version](
@@ -124,7 +144,21 @@ KINDS: Final[tuple[RowKind[Any, Any], ...]] = (
         "waiting", "waiting", StagedTotals, key=["account"], always_written=True),
     SCHEDULES := RowKind[str, Schedule](
         "schedules", "schedule", Schedule, key=["name"], guard=["revision"]),
-    # what is only loaded
+    REGISTRATIONS := RowKind[str, Registration](
+        "registrations", "registration", Registration, key=["name"], guard=["revision"]),
+    SECRETS := RowKind[str, ServiceSecret](
+        "secrets", "secret", ServiceSecret, key=["name"], guard=["value"]),
+    FORWARDED := RowKind[str, Forwarded](
+        "forwarded_bundles", "forwarded", Forwarded, key=["mark"]),
+    KEPT_MESSAGES := RowKind[str, KeptMessage](
+        "kept_messages", "kept_message", KeptMessage, key=["mark"], guard=["digest", "held", "until"]),
+    MESSAGE_TOTALS := RowKind[str, MessageTotal](
+        "message_totals", "message_total", MessageTotal, key=["account"], guard=["messages", "byte_count", "remembered"]),
+    FEEDINGS := RowKind[str, Feeding](
+        "feedings", "feeding", Feeding, key=["mark"], guard=["place"]),
+    FED_MESSAGES := RowKind[str, FedMessage](
+        "fed_messages", "fed_message", FedMessage, key=["name"]),
+    # only loaded
     STAGED := RowKind[StagedKey, StagedSize]("staged", "", StagedSize, key=["key"]),
     NOTED := RowKind[NotedKey, NotedRow]("noted", "", NotedRow, key=["key"]),
     PEOPLE := RowKind["Jid", KnownJid]("people", "", KnownJid, key=["jid"]),
@@ -137,8 +171,12 @@ Nodes, subscriptions, full JIDs and items are not among them: they are loaded in
 """
 
 
+KIND_OF: Final = {kind.row: kind for kind in KINDS}
+"""The kind of each class of rows."""
+
+
 class Needs(Struct):
-    """Keys of the rows that are asked for, by kind. A row that is not there is not in the answer."""
+    """Keys of the requested rows, by kind. A row that does not exist is not in the answer."""
 
     of: KeysByKind = field(default_factory=KeysByKind)
     """Of the kinds in `KINDS`."""
@@ -159,9 +197,9 @@ class Needs(Struct):
     held: set[Jid] = field(default_factory=set)
     """Items locked to exactly this JID, in any node: `HELD` of them, whichever, and one more if there are more."""
     payloads: set[int] = field(default_factory=set)
-    """By the sequence number of an item that is there."""
+    """By the sequence number of an existing item."""
     receipts: set[int] = field(default_factory=set)
-    """All who held the item of this sequence number, which is there, and lost it."""
+    """All former holders of the existing item with this sequence number."""
 
 
 class Rows(Struct):
@@ -175,6 +213,8 @@ class Rows(Struct):
     resources: list[Jid] = field(default_factory=list)
     heard: dict[Jid, int] = field(default_factory=dict)
     """For each JID the lock token before which it was last active; JIDs for which that is not known are missing."""
+    able: dict[Jid, bool] = field(default_factory=dict)
+    """For each JID whether its client has `urn:xmpp:qos`; JIDs of which that is not known are missing."""
     items: list[Item] = field(default_factory=list)
     """Of all three kinds of need, each row once."""
     payloads: list[tuple[int, bytes]] = field(default_factory=list)
@@ -182,7 +222,7 @@ class Rows(Struct):
 
 
 class Write(Struct, Generic[R], frozen=True, gc=False):
-    """What a row was when the batch first met it, and what it is: None where there is no row."""
+    """A row as it was when the batch first met it, and as it is: None if there is no row."""
 
     before: R | None
     after: R | None
@@ -202,7 +242,7 @@ class WritesByKind(dict[RowKind[Any, Any], list[Write[Any]]]):
 
 
 class StagedRow(Struct, frozen=True, gc=False):
-    """An item that is staged, at the end of its attempt, or in the place of its forerunner."""
+    """A staged item, at the end of its attempt, or in the place of its predecessor."""
 
     key: StagedKey
     row: StagedItem
@@ -228,12 +268,12 @@ if TYPE_CHECKING:
     BulkOfItems = PurgeNode | BeginTrim | EndTrim | SetAside | Commit | Moved | Abort | Sweep
     BulkChange = BulkOfPeople | BulkOfItems | Forget | ForgetEvents | NoteSamples
     Bulk = BulkChange | Judged
-    """A change of many rows at once, which a store makes where they are."""
+    """A change of many rows at once, which the store makes by itself."""
 
 
 MAX_MOVED: Final = 10_000
 MOVED_FOR: Final = 366 * 86_400_000
-"""Deleted nodes of which is kept where they are, the last ones, and for how many milliseconds: it goes when the next is noted."""
+"""How many deleted nodes, the last ones, keep their new addresses, and for how many milliseconds; a new one drops the older."""
 
 
 class Writes(Struct):
@@ -249,20 +289,22 @@ class Writes(Struct):
     announce: list[NodeName] = field(default_factory=list)
     """The deleted nodes whose subscribers must be notified before their subscriptions are deleted."""
     moved: dict[NodeName, str] = field(default_factory=dict)
-    """Of the nodes that go, the URIs of what takes their place; a node that is made has not moved any more."""
+    """For deleted nodes, the URIs of their replacements; a node that is created has not moved any more."""
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)
     heard: list[tuple[Jid, int]] = field(default_factory=list)
-    """Of full JIDs that are here: all locks were given before they showed themselves whose tokens are lower. No row is guarded."""
+    """For full JIDs that are here: all locks with lower tokens were given before they showed activity. No row is guarded."""
+    able: list[tuple[Jid, bool]] = field(default_factory=list)
+    """Of full JIDs that are here: whether their clients have `urn:xmpp:qos`. No row is guarded."""
     items: list[Write[Item]] = field(default_factory=list)
     overwritten: list[tuple[NodeName, int, int]] = field(default_factory=list)
     """By node: an item whose place among the created ones another, of the second number, takes."""
     placeless: list[int] = field(default_factory=list)
-    """Items of plain nodes that are gone; behind `overwritten`."""
+    """Removed items of plain nodes; after `overwritten`."""
     payloads: dict[int, bytes] = field(default_factory=dict)
     """By sequence number: of items that are new, or have another payload than before."""
     anew: list[int] = field(default_factory=list)
-    """Items whose receipts go; before `receipts` are added."""
+    """Items whose receipts are dropped; before `receipts` are added."""
     receipts: list[tuple[int, Jid]] = field(default_factory=list)
     staged: list[StagedRow] = field(default_factory=list)
     events: list[LogEntry] = field(default_factory=list)
@@ -271,10 +313,10 @@ class Writes(Struct):
 
 
 Rank = tuple[int, int]
-"""The place of an item among those that are ready: its priority, negated, and its number, or that of its turn."""
+"""The place of an item among the ready items: its priority, negated, and its number, or that of its turn."""
 
 BEGINNING: Final[Rank] = (-(1 << 62), 0)
-"""In front of all."""
+"""Before all."""
 
 
 def rank(item: Item) -> Rank:
@@ -283,23 +325,27 @@ def rank(item: Item) -> Rank:
 
 
 def up_to(first: Item) -> Rank:
-    """Return the last place in front of an item."""
+    """Return the last place before an item."""
     priority, place = rank(first)
     return priority, place - 1
 
 
 class Passed(Struct, frozen=True, gc=False):
-    """Where a look at what is ready in a queue has come to, in the order of what is queued and of what is put aside."""
+    """The position of a look at the ready items of a queue, in the orders of queued items and of those put aside."""
 
     queued: Rank = BEGINNING
     aside: Rank = BEGINNING
 
 
 class Reach(Struct, frozen=True, gc=False):
-    """How far to look for what is ready: `behind` these places, and past so many items whose life is over."""
+    """How far to look for ready items: after these places, and past this many unwanted items.
+
+    These are expired items, and in nodes of `sizes` those whose payload has more bytes than that.
+    """
 
     behind: Mapping[NodeName, Passed] = {}
     places: int = 1 << 40
+    sizes: Mapping[NodeName, int] = {}
 
 
 class Ready(Struct):

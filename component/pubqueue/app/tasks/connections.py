@@ -1,8 +1,8 @@
-"""Connections of an instance that is gone: what they held is released, and their subscriptions end.
+"""Connections of an instance that is gone: their items are released, and their subscriptions end.
 
-A connection of an account of the service has an address with the number of its instance (`core.addresses`). When the
-instance has died, or has just begun under a number that another process had before, none of them is there any more.
-JIDs are not meant: these are connected to their servers, whatever becomes of an instance.
+A connection of an account of the service has an address with the number of its instance (`core.addresses`). If the
+instance has died, or has just begun under a number that another process had before, none of them exists any more.
+JIDs are not affected: these are connected to their servers, whatever happens to an instance.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from pubqueue.app.store.item_listings import HoldersOf
 from pubqueue.app.store.listings import ConnectionsOf
 from pubqueue.core.addresses import connection
-from pubqueue.core.queue.expire import Departure, Leave
+from pubqueue.core.presence.leave import Departure, Leave
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.core.model import Jid
@@ -25,35 +28,47 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 PAGE: Final = 500
-"""Subscriptions of connections that are ended together."""
+"""Connections that are freed together."""
 
 
 async def free_connections(broker: Broker, store: Store, instance: int) -> None:
-    """End the subscriptions of all connections of the instance, and release what they held.
+    """End the subscriptions of all connections of the instance, release their items, and drop their stored notices.
+
+    Some hold items without a subscription: they have ended it before settling all items.
 
     Raises:
         StoreError: the store could not be read.
 
     """
+    await broker.forwarding.drop_all(instance)
     freed = after = 0
     while rows := await store.read(partial(_page, broker.service, instance, after)):
         after = rows[-1][0]
-        gone = [
-            jid for jid in dict.fromkeys(jid for _, jid in rows) if _is_of(broker, jid, instance)
-        ]
-        await asyncio.gather(
-            *(broker.handle(Leave(jid, how=Departure.INSTANCE_DIED)) for jid in gone)
-        )
-        freed += len(gone)
+        freed += await _free(broker, instance, (jid for _, jid in rows))
+    last = None
+    while holders := await store.read(partial(_holders, broker.service, instance, last)):
+        last = holders[-1]
+        freed += await _free(broker, instance, holders)
     if freed:
         log.info("connections.freed", instance=instance, connections=freed)
+
+
+async def _free(broker: Broker, instance: int, jids: Iterable[Jid]) -> int:
+    """Submit a leave for each address that is a connection of the instance, and return how many there are."""
+    gone = [jid for jid in dict.fromkeys(jids) if _is_of(broker, jid, instance)]
+    await asyncio.gather(*(broker.handle(Leave(jid, how=Departure.INSTANCE_DIED)) for jid in gone))
+    return len(gone)
 
 
 def _page(service: Jid, instance: int, after: int, tx: Transaction) -> list[tuple[int, Jid]]:
     return tx.page(ConnectionsOf(service, instance), after, PAGE)
 
 
+def _holders(service: Jid, instance: int, after: Jid | None, tx: Transaction) -> list[Jid]:
+    return tx.page(HoldersOf(service, instance), after, PAGE)
+
+
 def _is_of(broker: Broker, jid: Jid, instance: int) -> bool:
-    """Say whether it is one: the store has looked for it by a pattern, which may find others too."""
+    """Return whether the address is a connection of the instance: the store's pattern may match others too."""
     found = connection(jid, broker.service)
     return found is not None and found.instance == instance

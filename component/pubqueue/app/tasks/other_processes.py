@@ -18,6 +18,7 @@ import structlog
 from pubqueue.app.store.ports import FencedError, StoreError
 from pubqueue.app.task import Again, Task, stop_all
 from pubqueue.app.tasks.connections import free_connections
+from pubqueue.core.queue.retention.seek import ResumeSeeks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 PERIOD: Final = 1.0
-"""Seconds between two looks, at most."""
+"""The maximum seconds between two looks."""
 
 LATE_AFTER: Final = 60.0
 """Seconds after which one of the two tasks is late."""
 
 LOOK: Final = "other processes"
 LEASE: Final = "lease"
-"""How they are called where they are shown."""
+"""The names of the tasks in reports."""
 
 GAP: Final = 0.2
-"""Seconds from one look to the next, at least: others may write all the time."""
+"""The minimum seconds from one look to the next: others may write all the time."""
 
 
 class OtherProcesses:
@@ -46,36 +47,36 @@ class OtherProcesses:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._tasks: list[Task] = []
+        self.tasks: list[Task] = []
         self._dead: list[int] = []
         self._looked: Callable[[], None] = lambda: None
 
     def start(self, broker: Broker) -> list[asyncio.Task[None]]:
-        """Begin to watch, and return the tasks that do; FencedError ends them. Starting twice does no harm."""
-        if not self._tasks:
+        """Start the tasks, and return them; FencedError ends them. Starting twice does no harm."""
+        if not self.tasks:
             lives = broker.upkeep.begins(LEASE, LATE_AFTER)
             self._looked = broker.upkeep.begins(LOOK, LATE_AFTER)
             again = Again(
-                "other_processes.failed", PERIOD, but=(FencedError,), then=broker.look_around
+                "other_processes.failed", PERIOD, but=(FencedError,), then=broker.others_wrote
             )
-            self._tasks = [
+            self.tasks = [
                 Task(LOOK, partial(self._watch, broker), again),
                 Task(LEASE, partial(self._live, lives)),
             ]
-            for task in self._tasks:
+            for task in self.tasks:
                 task.start()
-        return [task.running for task in self._tasks]
+        return [task.running for task in self.tasks]
 
     async def stop(self) -> None:
         """Stop watching. Stopping twice does no harm.
 
-        Raises the fault that has ended the work before, if there was one.
+        Raises the fault that ended the work before the stop, if there was one.
         """
-        tasks, self._tasks = self._tasks, []
+        tasks, self.tasks = self.tasks, []
         await stop_all(tasks)
 
     async def _live(self, lives: Callable[[], None]) -> None:
-        """Renew the number of this process again and again, whatever the look at others waits for."""
+        """Renew the number of this process at intervals, whatever the look at others waits for."""
         said = False
         while True:
             try:
@@ -98,9 +99,9 @@ class OtherProcesses:
             except FencedError:
                 raise
             except StoreError:
-                wrote = True  # the broker's own look reports what is wrong with the store
+                wrote = True  # the broker's own look reports problems of the store
             if wrote:
-                broker.look_around()
+                broker.others_wrote()
             if broker.undelivered.flows:
                 await self._speak_for_the_dead(broker)
             self._looked()
@@ -112,6 +113,7 @@ class OtherProcesses:
             while self._dead:
                 await free_connections(broker, self._store, self._dead[0])
                 await broker.undelivered.speak_for(self._dead[0])
+                broker.submit(ResumeSeeks(), lambda _reply: None)
                 log.info("instance.taken_over", number=self._dead.pop(0))
         except FencedError:
             raise

@@ -1,4 +1,4 @@
-"""The reaper: wakes when the next lock, pause or life ends or a schedule is due, and asks the broker to see to it."""
+"""The reaper: wakes when the next lock, delay or lifetime ends or a schedule is due, and submits that to the broker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ import structlog
 from pubqueue.app.task import Again, Task
 from pubqueue.app.tasks.schedule_runner import fire
 from pubqueue.app.tasks.setting_aside import SettingAside
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import NO_TIME, seconds
+from pubqueue.core.decision import LookedThrough, Refusal, Refused
+from pubqueue.core.model import NO_TIME, NodeName, seconds
 from pubqueue.core.nodes.subscriptions.review import ResumeReviews
+from pubqueue.core.nodes.subscriptions.unused import DeleteUnused
 from pubqueue.core.nodes.trimming import ResumeTrims
+from pubqueue.core.publishing.in_slices import ResumeFeeding
 from pubqueue.core.queue.clock_recovery import Recover
+from pubqueue.core.queue.retention.kept import DropDone
+from pubqueue.core.queue.retention.seek import ResumeSeeks
 from pubqueue.core.reading.pages import Trimmed
 from pubqueue.core.reading.trim import Trim
 from pubqueue.core.transactions.moving import ResumeMoves
@@ -34,23 +38,23 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 MAX_SLEEP: Final = 30.0
-"""Seconds of sleep at most: a clock that was set, forward or back, is noticed within this time."""
+"""The maximum seconds of sleep: a clock that was set, forward or back, is noticed within this time."""
 
 USUAL: Final = Trim(kept_for=seconds(7 * 86_400), kept=1_000_000)
 """Default age and size up to which the event log is kept."""
 
 LATE_AFTER: Final = 3 * MAX_SLEEP
-"""Seconds after which the reaper is late: it sleeps a part of that, and what has run out together takes its time."""
+"""Seconds after which the reaper is late: it sleeps for a part of that, and many rows that expire together take time."""
 
 TASK: Final = "reaper"
-"""How it is called where it is shown."""
+"""The name of the task in reports."""
 
 RETRY: Final = 1.0
-"""Seconds until another try after the store has failed."""
+"""Seconds until a retry after the store has failed."""
 
 
 class Reaper:
-    """Sleeps until the moment the broker last named; a nearer one wakes it."""
+    """Sleeps until the time that the broker last set; an earlier one wakes it."""
 
     def __init__(
         self,
@@ -62,27 +66,30 @@ class Reaper:
         self._clock = clock
         self._trim = trim
         self._trimmed = NO_TIME
-        self._expired = NO_TIME
+        self.expired = NO_TIME
+        """When it last looked for expired rows."""
         self._moving = False
+        self._looked_at = NodeName("")
+        self._dropped_in = NodeName("")
         self._beside = beside
         self._aside = SettingAside(clock)
         self._next: Millis | None = None
         self._changed = asyncio.Event()
-        self._task: Task | None = None
+        self.task: Task | None = None
         self._round_is_over: Callable[[], None] = lambda: None
 
     def start(self, broker: Broker) -> None:
         """Begin to watch the clock. Starting twice does no harm."""
-        if self._task is None:
+        if self.task is None:
             self._round_is_over = broker.upkeep.begins(TASK, LATE_AFTER)
             broker.upkeep.aside = lambda: len(self._aside)
             again = Again("reaper.failed")  # no other task ends locks
-            self._task = Task(TASK, partial(self._watch, broker), again)
-            self._task.start()
+            self.task = Task(TASK, partial(self._watch, broker), again)
+            self.task.start()
 
     async def stop(self) -> None:
         """Stop watching. Stopping twice does no harm."""
-        task, self._task = self._task, None
+        task, self.task = self.task, None
         if task is not None:
             await task.stop()
 
@@ -91,7 +98,7 @@ class Reaper:
         self._trim = trim
 
     def on_moment(self, moment: Millis | None) -> None:
-        """Take note of the moment at which something ends next."""
+        """Note the next time at which something ends."""
         if moment != self._next:
             self._next = moment
             self._changed.set()
@@ -107,7 +114,7 @@ class Reaper:
             self._changed.clear()
             reported = False
             with contextlib.suppress(TimeoutError):
-                # not wait_for: what has happened when it is cancelled makes it forget the cancel
+                # not wait_for: it loses the cancellation if the event has happened by then
                 async with asyncio.timeout(self._pause()):
                     await self._changed.wait()
                 reported = True
@@ -115,7 +122,7 @@ class Reaper:
             if seen < before:
                 log.warning("clock.set_back", seconds=round((before - seen) / 1000, 1))
                 await _do(Recover(), broker)
-            # Ids of finished work are forgotten in passing: whatever news there is, that is not put off for longer.
+            # Ids of finished work are dropped at the same time, so that other events do not put that off for longer.
             if not reported:
                 self._resume_moves(broker)
             if not reported or self._is_due():
@@ -125,28 +132,40 @@ class Reaper:
             self._round_is_over()
 
     def _is_due(self) -> bool:
-        """Return whether something ends now, or nothing was ended for long."""
+        """Return whether something ends now, or nothing was ended for a long time."""
         now = self._clock()
-        return (self._next is not None and self._next <= now) or self._is_long_ago(self._expired)
+        return (self._next is not None and self._next <= now) or self._is_long_ago(self.expired)
 
     def _is_long_ago(self, moment: Millis) -> bool:
         return abs(self._clock() - moment) >= MAX_SLEEP * 1000
 
     async def _expire(self, broker: Broker) -> None:
-        self._expired = self._clock()
+        self.expired = self._clock()
         due = await self._aside.end(partial(_try, broker=broker))
         await fire(due, partial(_do, broker=broker), self._beside)
 
     def _resume_moves(self, broker: Broker) -> None:
-        """Continue commits, reviews and trims that were begun before this process, or failed in the store.
+        """Continue commits, reviews, trims and seeks that were begun before this process, or failed in the store.
 
         No requester waits for them.
         """
         if not self._moving:
             self._moving = True
             broker.submit(ResumeMoves(), self._moved)
+            broker.submit(ResumeFeeding(), lambda _reply: None)
             broker.submit(ResumeReviews(), lambda _reply: None)
             broker.submit(ResumeTrims(), lambda _reply: None)
+            broker.submit(ResumeSeeks(), lambda _reply: None)
+            broker.submit(DeleteUnused(self._looked_at), self._looked_through)
+            broker.submit(DropDone(self._dropped_in), self._dropped)
+
+    def _looked_through(self, reply: Reply) -> None:
+        """Continue after these nodes in the next round: a slice of them in each, however many there are."""
+        self._looked_at = reply.up_to if isinstance(reply, LookedThrough) else NodeName("")
+
+    def _dropped(self, reply: Reply) -> None:
+        """Likewise of the queues that keep what is done."""
+        self._dropped_in = reply.up_to if isinstance(reply, LookedThrough) else NodeName("")
 
     def _moved(self, _reply: Reply) -> None:
         self._moving = False
@@ -162,14 +181,16 @@ class Reaper:
     def _pause(self) -> float:
         if self._next is None:
             return MAX_SLEEP
-        soonest = RETRY if self._aside else 0.0  # what is set aside is overdue: not in a hot loop
+        soonest = (
+            RETRY if self._aside else 0.0
+        )  # rows that are set aside are overdue: not in a hot loop
         return min(MAX_SLEEP, max(soonest, (self._next - self._clock()) / 1000))
 
 
 async def _do(request: Recover | FireSchedule, broker: Broker) -> Reply:
-    """Have it done, and return the reply.
+    """Have the request done, and return the reply.
 
-    What has met a fault of ours stands back for all else that time demands; its own turn comes again.
+    A request that met a fault of ours yields to everything else that is due; its own turn comes again.
     """
     reply = await _try(request, broker)
     if isinstance(reply, Refused):
@@ -178,7 +199,7 @@ async def _do(request: Recover | FireSchedule, broker: Broker) -> Reply:
 
 
 async def _try(request: Recover | FireSchedule | Expire | ListOverdue, broker: Broker) -> Reply:
-    """Have it done, and return the reply. While the store is in trouble it is tried again, not in a hot loop."""
+    """Have the request done, and return the reply. While the store fails, it is retried, not in a hot loop."""
     while isinstance(reply := await broker.handle(request), Refused):
         if reply.refusal is Refusal.INTERNAL_FAULT:
             break

@@ -1,4 +1,4 @@
-"""The faces of a process at work: each enters and serves for itself, so one that waits holds up no other."""
+"""The running faces of a process: each enters and serves by itself, so one that waits does not delay the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 
 class RunningFaces:
-    """Has faces enter and serve. `on_waiting` is called if the only one waits while another process has its place."""
+    """Lets faces enter and serve. `on_waiting` is called if the only face waits because another process has its place."""
 
     def __init__(self, faces: Sequence[Face], on_waiting: Callable[[], None]) -> None:
         self.faces = tuple(faces)
@@ -26,9 +26,9 @@ class RunningFaces:
         self._entering: dict[Face, asyncio.Task[None]] = {}
 
     async def entered(self) -> None:
-        """Return when one of them has its place; the others wait for theirs further on.
+        """Return when one of them has its place; the others continue to wait for theirs.
 
-        Raises what the entering of one of them raises before.
+        Also raises the first exception of a face's `enter`.
         """
         for face in self.faces:
             if face not in self._entering:
@@ -39,7 +39,7 @@ class RunningFaces:
             task.result()
 
     async def serve(self, face: Face) -> None:
-        """Serve as soon as the face has its place. One that loses it, beside others that serve, waits for it again.
+        """Serve as soon as the face has its place. If it loses the place while others serve, it waits for it again.
 
         Raises:
             PlaceTakenError: the only face has lost its place.
@@ -56,7 +56,7 @@ class RunningFaces:
                 await face.enter(self._on_waiting)
 
     async def stop(self) -> None:
-        """Have all of them stop. Stopping twice does no harm."""
+        """Stop all faces. Stopping twice does no harm."""
         for task in self._entering.values():
             task.cancel()
         await asyncio.gather(*self._entering.values(), return_exceptions=True)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TURNS: Final = 3
-"""How often the times of a schedule are worked out in one turn, if others change it meanwhile."""
+"""How often the times of a schedule are computed in one turn, if others change it meanwhile."""
 
 TIMEOUT: Final = 5.0
-"""Seconds that the times of one schedule may take; it is milliseconds, for each walk is bounded."""
+"""Seconds that computing the times of one schedule may take; it takes milliseconds, because each walk is bounded."""
 
 FAULT: Final = "its times could not be computed"
 """The error text of a schedule whose calendar has failed; the log has the fault."""
@@ -48,7 +48,7 @@ async def fire(
 async def turn(
     name: str, do: Callable[[FireSchedule], Awaitable[Reply]], beside: Beside = asyncio.to_thread
 ) -> Reply:
-    """Give a schedule its turn: work out the times that it asks for, as often as others change it meanwhile."""
+    """Give a schedule its turn: compute the times that it asks for, as often as others change it meanwhile."""
     reply = await do(FireSchedule(name))
     for _ in range(TURNS):
         if not isinstance(reply, TimesWanted):
@@ -61,7 +61,9 @@ async def _times(wanted: TimesWanted, beside: Beside) -> Times:
     try:
         async with asyncio.timeout(TIMEOUT):
             return await beside(worked_out, wanted)
-    except Exception:  # the boundary of a calendar: the schedule is put off, and all else goes on
+    except (
+        Exception
+    ):  # the boundary of a calendar: the schedule is postponed, and all others continue
         log.exception("schedule.calendar_failed", schedule=wanted.name)
         return Times(wanted.revision, fault=FAULT)
 

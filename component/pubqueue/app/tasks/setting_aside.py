@@ -1,7 +1,7 @@
-"""Ends what has run out, and sets aside a row that cannot be ended: it keeps no other lock from ending.
+"""Ends expired rows, and sets aside a row that cannot be ended, so that it does not keep other locks from ending.
 
-What fails is halved, as a stale batch is, down to the row that fails alone. A row that cannot even be read the store names
-itself. Either is logged, and tried again much later.
+A set of rows that fails is halved, like a stale batch, down to the row that fails alone. The store itself names a row that
+cannot even be read. Either is logged, and retried much later.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AGAIN: Final = seconds(3600)
-"""Until a row that was set aside is tried again."""
+"""The time until a row that was set aside is retried."""
 
 MAX_ROWS: Final = 1000
-"""Rows that are set aside at most; of more the first are tried again sooner."""
+"""The maximum number of rows set aside; with more, the first are retried sooner."""
 
 NO_ROWS: Final = Expire(only=frozenset())
-"""Asks for the schedules alone: a row that cannot be ended keeps none of them from its turn."""
+"""Asks for the schedules alone: a row that cannot be ended does not prevent their turns."""
 
 
 class SettingAside:
-    """The rows that are set aside, each since a moment."""
+    """The rows that are set aside, each with the time since when."""
 
     def __init__(self, clock: Callable[[], Millis]) -> None:
         self._clock = clock
         self._since: dict[Key, Millis] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there are any: then something is overdue for as long as they are."""
+        """Return whether there are any: while there are, something is overdue."""
         return bool(self._since)
 
     def __len__(self) -> int:
@@ -51,9 +51,9 @@ class SettingAside:
         return len(self._since)
 
     async def end(self, do: Do) -> tuple[str, ...]:
-        """End what has run out, and return the names of the schedules that are due.
+        """End expired rows, and return the names of the schedules that are due.
 
-        `do` has a request done, and returns a refusal only for a fault of ours.
+        `do` submits a request, and returns a refusal only for a fault of ours.
         """
         now = self._clock()
         self._since = {key: at for key, at in self._since.items() if abs(now - at) < AGAIN}

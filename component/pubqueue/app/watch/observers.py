@@ -18,10 +18,10 @@ log = structlog.get_logger(__name__)
 
 
 class Observer:
-    """Is called on the event loop with what happens; it must be quick. One that does not need something ignores it."""
+    """Is called on the event loop with each event; it must be quick. One that does not need an event ignores it."""
 
     fault = "watch.failed"
-    """The log event of a fault that it meets."""
+    """The log event of a fault in it."""
 
     def committed(
         self,
@@ -36,7 +36,7 @@ class Observer:
         """
 
     def answered(self, reply: Reply) -> None:
-        """Take note of the answer to a request that only reads."""
+        """Note the answer to a request that only reads."""
 
 
 One = TypeVar("One", bound=Observer)

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.watch.observers import Observer
-from pubqueue.core.changes import (
+from pubqueue.core.changes import GiveUp, HearOf, NoteResource, Release
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.manage import Configure, SetAffiliations
+from pubqueue.core.nodes.replies import Subscribed
+from pubqueue.core.nodes.subscriptions.changes import (
     AddSubscription,
     EndSubscription,
     EndSubscriptions,
-    GiveUp,
-    HearOf,
-    NoteResource,
-    Release,
 )
-from pubqueue.core.decision import Subscribed
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, SetAffiliations
 from pubqueue.core.nodes.subscriptions.pending import Answer
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, Unsubscribe
 from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
-from pubqueue.core.queue.expire import Arrive, Bounce, Expire, FreeLeft, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import FreeLeft, Leave
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.force_unlock import Dismiss, FreeLocks
 from pubqueue.core.queue.settle import Settle
 
@@ -53,7 +53,7 @@ LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
 """Requests that may be logged; all others are skipped unread."""
 
 ONE_BY_ONE: Final = 5
-"""The number of deaths of one kind that are logged one by one; of more only the sum is."""
+"""The number of deaths of one kind that are logged one by one; beyond it only the sum is."""
 
 _CLOSED: Final = "the node was closed to it"
 
@@ -82,12 +82,12 @@ class OperatorLog(Observer):
         deliveries: Sequence[Notice],  # noqa: ARG002  # an item of them may be handed out thousands of times
         took: Took,  # noqa: ARG002
     ) -> None:
-        """Log what has been done to people and dead items."""
+        """Log operators' actions on people and dead items."""
         log_decisions(requests, decisions)
 
 
 def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
-    """Log what these decisions have done; they are committed."""
+    """Log the effects of these decisions; they are committed."""
     deaths: list[GiveUp] = []
     for request, decision in zip(requests, decisions, strict=True):
         if type(request) is FreeLeft and decision.then is None:
@@ -102,21 +102,26 @@ def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) ->
         _log_deaths(deaths)
 
 
-def _log_people(request: Request, decision: Decision) -> None:
+def _log_request(request: Request, decision: Decision) -> None:
     match request:
-        case FreeLeft():
-            return
         case Arrive():
             log.info("worker.arrived", jid=request.jid)
         case Leave():
-            more = {} if decision.then is None else {"more": True}  # logged when they are free
-            log.info("worker.left", jid=request.jid, locks=_freed(decision), **more)
+            log.info("worker.left", jid=request.jid, **_of_leave(request, decision))
+        case Bounce(bounced=True):
+            log.info("delivery.bounced", to=request.to, gone=request.gone)
         case FreeLocks():
             log.info(
                 "locks.ended", node=request.node, locks=len(request.ids), by=request.by.account
             )
         case _:
             pass
+
+
+def _log_people(request: Request, decision: Decision) -> None:
+    if isinstance(request, FreeLeft):
+        return
+    _log_request(request, decision)
     for change in decision.changes:
         if isinstance(change, EndSubscription):
             why = _WHY.get(type(request), "it asked for it")
@@ -129,6 +134,13 @@ def _log_people(request: Request, decision: Decision) -> None:
             log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
         elif isinstance(change, NoteResource) and not isinstance(request, Arrive):
             log.info("worker.arrived", jid=change.jid)
+
+
+def _of_leave(request: Leave, decision: Decision) -> dict[str, int]:
+    """Return how many locks ended, whether more will, which is logged then, and whether pings were left unanswered."""
+    more = {} if decision.then is None else {"more": True}
+    silent = {} if request.unanswered is None else {"silent": True}
+    return {"locks": _freed(decision)} | more | silent
 
 
 def _freed(decision: Decision) -> int:

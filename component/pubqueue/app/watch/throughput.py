@@ -1,7 +1,7 @@
-"""How many items of each node were done recently, and how many failed: only what this process has committed, kept in memory.
+"""How many items of each node were done recently, and how many failed: only the commits of this process, kept in memory.
 
-The event log is not counted for it, because few nodes keep one and it may be long. So another
-process on the same store does not know these figures, and after a start they begin at 0.
+The event log is not counted for it, because few nodes keep one and it may be long. So another process on the same store does
+not know these figures, and after a start they begin at 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.watch.observers import Observer
 from pubqueue.core.changes import GiveUp, Release, RemoveItem
 from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.settle import Outcome, Settle, Verb, holds
+from pubqueue.core.queue.settle import Outcome, Settle, Verb, finishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ SLOTS: Final = 30
 """The number of slots that are added up: five minutes."""
 
 MAX_NODES: Final = 10_000
-"""Nodes of which anything is kept: those in which work was done last."""
+"""Up to how many nodes are counted: those in which work was done last."""
 
 MINUTE: Final = 60_000
 
@@ -39,7 +39,7 @@ Slots = deque[list[int]]
 
 
 class RatesObserver(Observer):
-    """Counts what is committed, by this clock."""
+    """Counts commits, by this clock."""
 
     fault = "rates.failed"
 
@@ -53,12 +53,12 @@ class RatesObserver(Observer):
         deliveries: Sequence[Notice],  # noqa: ARG002  # only what was done counts
         took: Took,  # noqa: ARG002
     ) -> None:
-        """Count what has been done."""
+        """Count finished work."""
         self._rates.note(self._clock(), requests, decisions)
 
 
 class Rates:
-    """Counts items that their holders have retracted, and locks that ended badly."""
+    """Counts items that their holders have retracted, and locks that ended in a failure."""
 
     def __init__(self) -> None:
         self._done: OrderedDict[NodeName, Slots] = OrderedDict()
@@ -74,7 +74,7 @@ class Rates:
         for request, decision in zip(requests, decisions, strict=True):
             if type(request) is Settle and request.verb is Verb.RETRACT:
                 for change in decision.changes:
-                    if type(change) is RemoveItem and holds(request.by, change.item):
+                    if type(change) is RemoveItem and finishes(request, change.item):
                         done[change.item.node] += 1
             elif type(request) is Expire or (
                 type(request) is Settle and request.outcome is not Outcome.RELEASE
@@ -90,7 +90,7 @@ class Rates:
         return self._of_late(self._done, node, now)
 
     def failed_per_minute(self, node: NodeName, now: Millis) -> float:
-        """Return how many locks of the node ended badly in a minute, over the same time."""
+        """Return how many locks of the node ended in a failure in a minute, over the same time."""
         return self._of_late(self._failed, node, now)
 
     def _of_late(self, counts: OrderedDict[NodeName, Slots], node: NodeName, now: Millis) -> float:
@@ -103,7 +103,7 @@ class Rates:
 
 
 def _of_failures(decision: Decision) -> Iterator[NodeName]:
-    """Return the node of each lock that has ended badly."""
+    """Return the node of each lock that has ended in a failure."""
     for change in decision.changes:
         if isinstance(change, GiveUp | Release) and change.failed > change.item.failed:
             yield change.item.node

@@ -1,1 +1,1 @@
-"""The working set of a batch: rows as the requests before have changed them, and what has to be written."""
+"""The working set of a batch: rows with the changes of earlier requests, and the pending writes."""

@@ -1,6 +1,6 @@
-"""What a batch has gathered: rows as they are by now, what they were, counters, the entries of logs.
+"""The changes of a batch: rows before and after, counters, the entries of event logs.
 
-It is written before anything is read that has to show it, and at the end of the batch.
+They are written before a read that has to show them, and at the end of the batch.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
+from pubqueue.app.store.item_listings import HeldOf
 from pubqueue.app.store.listings import FreeSubscriptions
 from pubqueue.app.store.rows import HOLDINGS
 from pubqueue.app.working_set.counters import Counters
 from pubqueue.app.working_set.crowd_windows import CROWD, CrowdWindows
 from pubqueue.app.working_set.free_windows import FreeWindows
 from pubqueue.app.working_set.held_back import HeldBack
+from pubqueue.app.working_set.open_windows import OpenWindows
 from pubqueue.app.working_set.pending_writes import PendingWrites
 from pubqueue.app.working_set.rate_waits import RateWaits
 from pubqueue.app.working_set.sequences import Numbers
 from pubqueue.core.addresses import account_of
+from pubqueue.core.decision import Refusal
 from pubqueue.core.event_log import EVENTS
 from pubqueue.core.limits.quotas import Holding
 from pubqueue.core.model import Millis
@@ -28,32 +31,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.app.store.rows import Bulk
+    from pubqueue.app.working_set.open_windows import Takers
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
+    from pubqueue.core.queue.dispatch import TakeWindow
 
     Group = tuple[NodeName, str]
 
 NEVER: Final = Millis(1 << 62)
 
+ENOUGH: Final = 1000
+"""Room up to which the windows of takes are counted: no batch delivers more."""
+
 
 class BatchChanges:
-    """The rows that a batch has changed; `touched` are the nodes to hand out items of."""
+    """The rows that a batch has changed; `touched` are the nodes to deliver items of."""
 
-    def __init__(self, rows: WorkingSet, reaches: Callable[[Jid], bool]) -> None:
+    def __init__(
+        self, rows: WorkingSet, reaches: Callable[[Jid], bool], takers: Takers = frozenset()
+    ) -> None:
         self._rows = rows
         self._reaches = reaches
         self._cache = rows.cache
-        rows.flush, rows.is_unwritten = self.flush, self.is_unwritten
-        rows.next_token = self.next_token
         self._tokens = Numbers("token")
         self._numbers = Numbers("item")
         self.now = Millis(0)
         self.touched: dict[NodeName, None] = {}
         self.soonest = NEVER
-        """When something ends next, of what this batch has changed."""
+        """The next time at which something that this batch has changed ends."""
         self.unsure = True
-        """Something may end sooner than this process knows of."""
+        """Whether something may end sooner than this process knows."""
         self._forgot = False
         self._pending = PendingWrites()
         self._counters = Counters()
@@ -61,6 +69,13 @@ class BatchChanges:
         """Groups whose turn may have come."""
         self.waits = RateWaits()
         self.held_back = HeldBack()
+        self.takes = OpenWindows(takers)
+        self._serve(rows)
+
+    def _serve(self, rows: WorkingSet) -> None:
+        """Have the rows written before a read that has to show these changes."""
+        rows.flush, rows.is_unwritten = self.flush, self.is_unwritten
+        rows.next_token = self.next_token
 
     def begin(self, now: Millis, *, foreign: bool) -> None:
         """Begin a batch."""
@@ -68,6 +83,7 @@ class BatchChanges:
         self.touched = {}
         self.groups = {}
         self.waits.begin()
+        self.takes.begin()
         self.soonest = NEVER
         self.unsure = foreign or self._forgot
         self._forgot = False
@@ -76,64 +92,80 @@ class BatchChanges:
             self._numbers.forget()
 
     def forget(self) -> None:
-        """Know nothing any more: the transaction has come to nothing, and with it what was reserved."""
+        """Forget everything: the transaction was rolled back, and with it the reserved numbers."""
         self._cache.forget()
         self._forgot = True
         self.waits.undo()
         self.held_back.undo()
+        self.takes.undo()
         self._pending = PendingWrites()
         self._counters = Counters()
         self._tokens.forget()
         self._numbers.forget()
 
     def has_changed(self, seq: int) -> bool:
-        """Say whether this batch has changed the item and not written it yet."""
+        """Return whether this batch has changed the item and not written it yet."""
         return seq in self._pending.items
 
     def changed_items(self) -> Iterable[tuple[Item | None, Item | None]]:
-        """Return what items were that this batch has changed and not written yet, and what they are."""
+        """Return the items that this batch has changed and not written yet, each before and after."""
         numbered = self._cache.numbered
         return ((before, numbered.get(seq)) for seq, before in self._pending.items.items())
 
+    @property
+    def sequences(self) -> tuple[Numbers, Numbers]:
+        """The sequences of lock tokens and of item numbers."""
+        return self._tokens, self._numbers
+
     def next_number(self) -> int:
-        """Return a number that no item has and no turn, higher than all that were given."""
+        """Return a number that no item and no turn has, higher than all that were given before."""
         return self._numbers.take(self._rows.tx)
 
     def soonest_or_none(self) -> Millis | None:
-        """Return when something ends next, of what this batch has changed."""
+        """Return the next time at which something that this batch has changed ends; None if nothing does."""
         return None if self.soonest == NEVER else self.soonest
 
     def tokens(self, count: int) -> int:
-        """Return the first of so many lock tokens; those that are used are taken by their locks."""
+        """Return the first of `count` consecutive lock tokens; a lock takes each that is used."""
         return self._tokens.first(self._rows.tx, count)
 
     def next_token(self) -> int:
-        """Return the token of the next lock, 0 if that is not known."""
+        """Return the token of the next lock, 0 if it is not known."""
         return self._tokens.next
 
     # --- rows that others depend on ---
 
     def _count(self, node: NodeName, by: int, size: int) -> None:
-        """Count items of a node, and their bytes; at once where a bound is to be held, else with the others of the batch."""
+        """Count items of a node, and their bytes: at once if the node has a bound, otherwise together with the rest of the batch."""
         row = self._cache.nodes.get(node)
         if row is None:
             self._counters.unpaid(node, by, size)
         else:
             self._hold(row.creator, 0, by, size)
-        if row is not None and row.config.max_items is not None:
+        # `is_bounded` is written out, because each item comes here twice
+        if row is not None and (row.config.max_items or row.config.max_bytes):
             now = replace(row, items=row.items + by, bytes=row.bytes + size)
             self._put_node(node, now)
         else:
             self._counters.item(node, by, size)
 
+    def _count_done(self, node: NodeName, by: int, size: int) -> None:
+        """Count what is done in a node: its account pays for the bytes."""
+        row = self._cache.nodes.get(node)
+        if row is None:
+            self._counters.unpaid(node, 0, size)
+        else:
+            self._hold(row.creator, 0, 0, size)
+        self._counters.done(node, by, size)
+
     def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
-        """Keep what an account has here in step, if that is known: the store adds it up from the nodes."""
+        """Update the account's total, if it is loaded: the store sums it up from the nodes."""
         holdings = self._cache.of[HOLDINGS]
         if account in holdings:
             holdings[account] = (holdings[account] or Holding(account)).more(nodes, items, size)
 
     def resolve(self) -> None:
-        """Put what is counted into its rows, loading those that are not known."""
+        """Add the counts to their rows, loading those that are not known."""
         counters, cache = self._counters, self._cache
         if not counters:
             return
@@ -183,7 +215,7 @@ class BatchChanges:
             cache.audiences.pop(node, None)
 
     def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:
-        """Return the free windows of the node's subscribers, None if these have to be loaded first."""
+        """Return the free windows of the node's subscribers, None if the subscribers have to be loaded first."""
         found = self._cache.windows.get(node)
         if found is not None:
             return found
@@ -197,13 +229,39 @@ class BatchChanges:
             found = self._cache.windows[node] = CrowdWindows(page, reaches)
         return found
 
+    def room_of_takes(self, node: Node) -> int:
+        """Return how many items could go to waiting takes, counted up to `ENOUGH`."""
+        return self.takes.room(node, self._cache.held_of, ENOUGH)
+
+    def take_line(self, node: Node, count: int) -> list[TakeWindow]:
+        """Return the windows of waiting takes. `load_takers` has to be called before."""
+        return self.takes.line(node, self._cache.held_of, count, self._rows.affiliation)
+
+    def load_takers(self, names: Iterable[NodeName]) -> None:
+        """Load affiliations and held items of accounts with takes on these nodes; end takes that may no longer wait."""
+        names, rows = tuple(names), self._rows
+        held_of = self._cache.held_of
+        unknown = tuple(key for key in self.takes.keys(names) if key not in held_of)
+        if unknown:
+            for node, account in unknown:
+                rows.affiliation(node, account)
+            if rows.lacking:
+                rows.load()
+            counts = rows.page_now(HeldOf(unknown), None, len(unknown))
+            held_of.update(zip(unknown, counts, strict=True))
+        for name in names:
+            row = rows.node(name)
+            if row is None or not row.config.queueing:
+                gone = Refusal.NODE_NOT_FOUND if row is None else Refusal.NOT_A_QUEUE
+                self.takes.end_all(name, gone)
+
     def _may_have(self, node: NodeName, jid: Jid) -> bool:
         return not self.held_back.holds(node, jid) and self._reaches(jid)
 
     def _hold_back(self, node: NodeName, jid: Jid, until: Millis) -> None:
-        """Hand nothing to the subscriber until then."""
+        """Deliver nothing to the subscriber until then."""
         self.held_back.set(node, jid, until)
-        self._cache.windows.pop(node, None)  # its room is counted in there
+        self._cache.windows.pop(node, None)  # they count its room
         self.soonest = min(self.soonest, until)
 
     def _hold_back_no_more(self, node: NodeName, jid: Jid) -> None:
@@ -212,7 +270,7 @@ class BatchChanges:
             self.touched[node] = None
 
     def no_longer_held_back(self) -> Iterable[NodeName]:
-        """Return the nodes of those that may be handed something again, for their time is over."""
+        """Return the nodes of subscribers whose time is over: they can get deliveries again."""
         nodes = self.held_back.over(self.now)
         for node in nodes:
             self._cache.windows.pop(node, None)
@@ -229,7 +287,7 @@ class BatchChanges:
         return row is not None and row.config.event_log
 
     def _note_event(self, asked: object, change: Change) -> None:
-        """Keep what the change means for the logs of the nodes it is about."""
+        """Add the entries of the change to the event logs of its nodes."""
         for entry in EVENTS[type(change)](asked, change, self.now):
             if self._logs(entry.node):
                 self._pending.events.append(entry)
@@ -237,11 +295,11 @@ class BatchChanges:
     # --- writing ---
 
     def is_unwritten(self) -> bool:
-        """Say whether the batch has done anything that is not written yet."""
+        """Return whether the batch has changes that are not written yet."""
         return bool(self._counters) or not self._pending.is_empty()
 
     def flush(self) -> None:
-        """Write what has gathered, so that what is read next shows it."""
+        """Write the changes, so that the next reads show them."""
         self.resolve()
         if not self._pending.is_empty():
             self._write()

@@ -1,8 +1,8 @@
-"""Makes changes in the working set, and gathers what the store has to write: before -> after, by kind of row.
+"""Makes changes in the working set, and collects what the store has to write: before -> after, by kind of row.
 
-What a change makes of its row says `core.after`; everything else follows from the two: counters, receipts, the
-groups a row is in, the queues to look at, the next moment at which something ends. A change of many rows at once
-(a purge, a commit) is made by the store, after all that came before it is written.
+`core.after` defines the row after a change. Everything else follows from before and after: counters, receipts, the
+groups a row is in, the queues to look at, the next time at which something ends. The store itself makes changes of
+many rows (a purge, a commit), after all earlier changes are written.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from msgspec.structs import replace
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import (
     AFFILIATIONS,
+    ANSWERED,
     APPS,
     ATTEMPTS,
     FINISHED,
     HOLDINGS,
+    KEY_TOTALS,
+    KIND_OF,
     NOTED,
-    SCHEDULES,
+    PING_ANSWERS,
+    SETTLED,
     STAGED,
+    USED_KEYS,
     VERSIONS,
     WAITING,
     AffiliationRow,
@@ -41,7 +46,8 @@ from pubqueue.core.after import (
     subscription_after,
 )
 from pubqueue.core.model import Affiliation
-from pubqueue.core.schedules import model as s
+from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.core.schedules.model import Schedule
 from pubqueue.core.transactions import model as t
 
 if TYPE_CHECKING:
@@ -49,30 +55,34 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.kinds import K, Row, RowKind
     from pubqueue.app.store.rows import BulkChange
-    from pubqueue.core.changes import Change, SubscriptionChange
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Node
+    from pubqueue.core.nodes.subscriptions.changes import SubscriptionChange
 
 
-_OF_PEOPLE = c.DropFormer | c.BeginReview | c.EndReview
+_OF_PEOPLE = c.DropFormer | s.BeginReview | s.EndReview
 _UNKNOWN = c.ForgetEvents | c.NoteSamples | _OF_PEOPLE | c.BeginTrim | c.EndTrim | t.Moved
 """Bulk changes of rows that are not kept between batches."""
 
 
 class ChangeApplier(ItemChanges):
-    """What a process does to its working set."""
+    """Makes all changes of the working set."""
 
     def make(self, asked: object, changes: Iterable[Change]) -> None:
         """Make the changes that the request `asked` makes (None: a dispatch), in order.
 
         Raises:
-            StaleError: a change believes something else than is known.
+            StaleError: a change was decided on other facts than the working set has.
 
         """
         for change in changes:
-            self._MAKE[type(change)](self, asked, change)
+            self.MAKE[type(change)](self, asked, change)
 
     def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
         name = change.node.name if isinstance(change, c.CreateNode) else change.node
+        if self.touched and name not in self._cache.nodes:  # another was deleted before it
+            self._rows.needs.nodes.add(name)
+            self._rows.load()
         before = self._cache.nodes.get(name)
         if (before is None) != isinstance(change, c.CreateNode):
             raise StaleError("node", name)
@@ -90,10 +100,10 @@ class ChangeApplier(ItemChanges):
                 self._pending.moved[name] = change.uri
             self._write()
             self._cache.forget()
-            self.unsure = True  # what was in it is to be swept
+            self.unsure = True  # its contents have to be swept
 
     def _pay(self, before: Node | None, now: Node | None) -> None:
-        """Note whose a new node is; where one is another account's since, the store has to add up anew."""
+        """Note the account of a new node; if a node changes its account, the store has to sum up again."""
         if before is None and now is not None:
             self._hold(now.creator, 1, 0, 0)
         elif before is not None and now is not None and before.creator != now.creator:
@@ -107,7 +117,7 @@ class ChangeApplier(ItemChanges):
         self._cache.rights.clear()
 
     def put(self, kind: RowKind[K, Row], key: K, now: Row | None) -> None:
-        """Put a row in the place of that of the key, which is loaded if it is not known; None if there is to be none."""
+        """Replace the row of the key, which is loaded if it is not known; None removes it."""
         rows = self._cache.of[kind]
         if key not in rows:
             self._rows.needs.of[kind].add(key)
@@ -116,9 +126,9 @@ class ChangeApplier(ItemChanges):
         rows[key] = now
 
     def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
-        added = change.subscription if isinstance(change, c.AddSubscription) else None
-        node = change.subscription.node if isinstance(change, c.AddSubscription) else change.node
-        jid = change.subscription.jid if isinstance(change, c.AddSubscription) else change.jid
+        added = change.subscription if isinstance(change, s.AddSubscription) else None
+        node = change.subscription.node if isinstance(change, s.AddSubscription) else change.node
+        jid = change.subscription.jid if isinstance(change, s.AddSubscription) else change.jid
         before = self._cache.subscription(node, jid)
         if before is ABSENT:
             self._rows.needs.subscriptions.add((node, account_of(jid)))
@@ -128,7 +138,7 @@ class ChangeApplier(ItemChanges):
             raise StaleError("subscription", (node, jid))
         now = subscription_after(change, before)
         self._put_subscription(before, now)
-        if isinstance(change, c.NoteUnanswered) and change.until is not None:
+        if isinstance(change, s.NoteUnanswered) and change.until is not None:
             self._hold_back(node, jid, change.until)
         elif now is None or not now.unanswered:
             self._hold_back_no_more(node, jid)
@@ -137,7 +147,7 @@ class ChangeApplier(ItemChanges):
         if now is None or has_room(now):
             self.touched[node] = None
         if (before is None) != (now is None):
-            # what is counted so far is not about a later subscription of this JID, which knows what it holds
+            # the counts so far do not apply to a later subscription of this JID, which counts its own locks
             self._counters.forget_locks(node, jid)
             if (row := self._cache.nodes.get(node)) is not None:
                 by = 1 if before is None else -1
@@ -146,14 +156,27 @@ class ChangeApplier(ItemChanges):
     def _call_groups(self, _asked: object, change: c.CallGroups) -> None:
         self.groups.update(dict.fromkeys((change.node, group) for group in change.groups))
 
-    def _recount(self, _asked: object, change: c.Recount) -> None:
+    def _recount(self, _asked: object, change: s.Recount) -> None:
         if (windows := self._cache.windows.get(change.node)) is not None:
             windows.recount(change.jid)
+        self.touched[change.node] = None
+
+    def _open_window(self, _asked: object, change: c.OpenWindow) -> None:
+        self.takes.open(change)
         self.touched[change.node] = None
 
     def _spend(self, _asked: object, change: c.SpendRate) -> None:
         if (row := self._cache.nodes.get(change.node)) is not None:
             self._put_node(change.node, replace(row, spent=change.spent))
+
+    def _put_row(self, _asked: object, change: c.PutRow) -> None:
+        row, kind = change.row, KIND_OF[type(change.row)]
+        self.put(kind, kind.key_of(row), row)
+        if isinstance(row, Schedule) and row.due is not None:
+            self.soonest = min(self.soonest, row.due)
+
+    def _drop_row(self, _asked: object, change: c.DropRow) -> None:
+        self.put(KIND_OF[change.kind], change.key, None)
 
     def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
         group = self._cache.resources.get(account_of(change.jid), {})
@@ -162,22 +185,21 @@ class ChangeApplier(ItemChanges):
             group.setdefault(change.jid, 0)
         else:
             group.pop(change.jid, None)
+            self._cache.able.pop(change.jid, None)
             self._pending.heard.pop(change.jid, None)
+            self._pending.able.pop(change.jid, None)
+
+    def _able(self, _asked: object, change: c.NoteAble) -> None:
+        if change.jid in self._cache.resources.get(account_of(change.jid), {}):
+            self._cache.able[change.jid] = self._pending.able[change.jid] = change.able
 
     def _heard(self, _asked: object, change: c.HearOf) -> None:
-        """Note behind which locks the JID has shown itself; where none was given since, that is known already."""
+        """Note the lock token after which the JID sent something; if no lock was given since then, that is known already."""
         group = self._cache.resources.get(account_of(change.jid), {})
         since = self._tokens.first(self._rows.tx, 1)
         if group.get(change.jid, since) < since:
             group[change.jid] = since
             self._pending.heard[change.jid] = since
-
-    def _schedule(self, _asked: object, change: s.PutSchedule | s.DropSchedule) -> None:
-        now = change.schedule if isinstance(change, s.PutSchedule) else None
-        name = change.name if isinstance(change, s.DropSchedule) else change.schedule.name
-        self.put(SCHEDULES, name, now)
-        if now is not None and now.due is not None:
-            self.soonest = min(self.soonest, now.due)
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
         mark, cache, pending = change.mark, self._cache, self._pending
@@ -210,18 +232,25 @@ class ChangeApplier(ItemChanges):
         self.unsure = True
         if isinstance(change, c.Forget):
             self._cache.of[FINISHED].clear()
-        elif isinstance(
-            change, t.Sweep
-        ):  # nobody sees what it removes, but for apps that nobody uses
+            self._cache.of[SETTLED].clear()
+            self._cache.of[USED_KEYS].clear()
+            self._cache.of[PING_ANSWERS].clear()
+            self._cache.of[ANSWERED].clear()
+            self._cache.of[KEY_TOTALS].clear()
+        elif isinstance(change, t.Sweep):  # it removes only unused apps, which no request reads
             self._cache.of[APPS].clear()
         elif not isinstance(change, _UNKNOWN):
             self._cache.forget()
+        if isinstance(change, c.PurgeNode) and change.leaves is not None:
+            self._rows.node(change.node)  # it was forgotten
+            self._rows.load()
+            self._add(asked, change.leaves)
         if isinstance(change, t.Commit):
-            self._numbers.forget()  # its items are numbered behind the block
+            self._numbers.forget()  # its items have numbers after the block
             self.touched.update(dict.fromkeys(committed.node for committed in change.nodes))
 
-    def _end_many(self, asked: object, change: c.EndSubscriptions) -> None:
-        """End subscriptions where they are: of a crowd hardly any is known here."""
+    def _end_many(self, asked: object, change: s.EndSubscriptions) -> None:
+        """End subscriptions in the store: of a crowd hardly any is loaded."""
         self.flush()
         row = self._cache.nodes.get(change.node)
         if row is None:
@@ -236,37 +265,41 @@ class ChangeApplier(ItemChanges):
 
     # fmt: off
     _BULK: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = dict.fromkeys((
-        c.PurgeNode, c.DropFormer, c.BeginReview, c.EndReview, c.BeginTrim, c.EndTrim, c.Forget,
+        c.PurgeNode, c.DropFormer, s.BeginReview, s.EndReview, c.BeginTrim, c.EndTrim, c.Forget,
         c.ForgetEvents, c.NoteSamples, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
     ), _bulk)
 
-    _MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
+    MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
         c.CreateNode:      _node,
         c.ConfigureNode:   _node,
         c.DeleteNode:      _node,
-        c.EndSubscriptions: _end_many,
+        s.EndSubscriptions: _end_many,
         c.SetAffiliation:  _affiliation,
-        c.AddSubscription: _subscription,
-        c.AddAnother:      _subscription,
-        c.SetWindow:       _subscription,
-        c.SetTerms:        _subscription,
-        c.Approve:         _subscription,
-        c.SetAvailable:    _subscription,
-        c.EndSubscription: _subscription,
-        c.NoteUnanswered:  _subscription,
+        s.AddSubscription: _subscription,
+        s.AddAnother:      _subscription,
+        s.SetWindow:       _subscription,
+        s.SetLockTimeout:  _subscription,
+        s.SetLevel:        _subscription,
+        s.SetTerms:        _subscription,
+        s.Approve:         _subscription,
+        s.SetAvailable:    _subscription,
+        s.EndSubscription: _subscription,
+        s.NoteUnanswered:  _subscription,
         c.NoteResource:    _resource,
         c.HearOf:          _heard,
+        c.NoteAble:        _able,
         c.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,
         **_BULK,
         c.CallGroups:      _call_groups,
         c.SpendRate:       _spend,
-        c.Recount:         _recount,
-        s.PutSchedule:     _schedule,
-        s.DropSchedule:    _schedule,
+        c.PutRow:          _put_row,
+        c.DropRow:         _drop_row,
+        s.Recount:         _recount,
+        c.OpenWindow:      _open_window,
         t.Stage:           _stage,
     }
     # fmt: on
 
-    AT_ONCE: ClassVar = frozenset({*_BULK, c.DeleteNode, c.EndSubscriptions})
-    """Changes that are written at once, behind all that was done before them."""
+    AT_ONCE: ClassVar = frozenset({*_BULK, c.DeleteNode, s.EndSubscriptions})
+    """Changes that are written at once, after all earlier ones."""

@@ -1,7 +1,7 @@
-"""What a batch counts of rows that need not be known yet: items of a node, locks of a holder.
+"""Counts of a batch for rows that need not be loaded yet: items of a node, locks of a holder.
 
-Differences gather while requests are decided, for nobody but dispatch looks at them; they are put into their rows
-at once for the whole batch. A node with a bound on its items is not counted here: its publishers see each count.
+Only dispatch reads these counts, so differences are collected while requests are decided and added to the rows once
+for the whole batch. A node with a bound on its items is not counted here, because each publish has to see its count.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
 
 class Inside(Struct, gc=False):
-    """So many items more in a node, and bytes that they count for."""
+    """The change of a node's number of items, and of the bytes that they count for; likewise of what is done."""
 
     items: int = 0
     bytes: int = 0
+    done: int = 0
+    done_bytes: int = 0
 
 
 class Locks(Struct, gc=False):
-    """So many locks more of one holder, the highest token among them, and whether one of them was retracted."""
+    """The change of a holder's number of locks, the highest token among them, and whether one of them was retracted."""
 
     more: int = 0
     token: int = 0
@@ -49,7 +51,7 @@ class Counters:
         self._locks: dict[Holder, Locks] = {}
 
     def __bool__(self) -> bool:
-        """Say whether anything is counted."""
+        """Return whether anything is counted."""
         return bool(self._items or self._locks)
 
     def item(self, node: NodeName, by: int, size: int) -> None:
@@ -58,8 +60,14 @@ class Counters:
         inside.items += by
         inside.bytes += size
 
+    def done(self, node: NodeName, by: int, size: int) -> None:
+        """Count what is done in a node, and its bytes."""
+        inside = self._items[node]
+        inside.done += by
+        inside.done_bytes += size
+
     def unpaid(self, node: NodeName, by: int, size: int) -> None:
-        """Count the same for the account that has made the node, which is not known yet."""
+        """Count the same for the account that created the node, whose row is not loaded yet."""
         inside = self._unpaid[node]
         inside.items += by
         inside.bytes += size
@@ -67,7 +75,7 @@ class Counters:
     def lock(
         self, node: NodeName, jid: Jid, by: int, *, token: int = 0, reached: bool = False
     ) -> None:
-        """Count locks of a holder; `reached` is that what it was handed was retracted."""
+        """Count locks of a holder; `reached`: an item that it got was retracted."""
         key = node, jid
         if key not in self._locks:
             self._locks[key] = Locks()
@@ -77,11 +85,11 @@ class Counters:
         sums.reached |= reached
 
     def forget_locks(self, node: NodeName, jid: Jid) -> None:
-        """Drop what is counted of a holder: its subscription is another one from here on."""
+        """Drop the counts of a holder: from here on it has another subscription."""
         self._locks.pop((node, jid), None)
 
     def needs(self, cache: RowCache) -> Needs | None:
-        """Return what has to be loaded before anything is taken, None if that is nothing."""
+        """Return the rows to load before counts are taken, None if there are none."""
         needs = Needs()
         needs.nodes.update(node for node in self._items if node not in cache.nodes)
         for node, jid in self._locks:
@@ -90,23 +98,37 @@ class Counters:
         return needs if needs.nodes or needs.subscriptions else None
 
     def take_nodes(self, cache: RowCache) -> Iterator[tuple[Node, Node]]:
-        """Return each node that is there, before and after; nothing of it is counted here any more."""
+        """Return each existing node with counts, before and after, and reset its counts."""
         counts, self._items = self._items, defaultdict(Inside)
         for name, more in counts.items():
-            if (row := cache.nodes.get(name)) is not None and (more.items or more.bytes):
+            row = cache.nodes.get(name)
+            if row is None:
+                continue
+            if more.done or more.done_bytes:
+                sums = {
+                    "done": row.done + more.done,
+                    "done_bytes": row.done_bytes + more.done_bytes,
+                }
+                yield (
+                    row,
+                    replace(
+                        row, items=row.items + more.items, bytes=row.bytes + more.bytes, **sums
+                    ),
+                )
+            elif more.items or more.bytes:
                 yield row, replace(row, items=row.items + more.items, bytes=row.bytes + more.bytes)
 
     def take_unpaid(self, cache: RowCache) -> Iterator[tuple[Jid, int, int]]:
-        """Return who pays for what was not known to be theirs: items and bytes; nothing of it is counted here any more."""
+        """Return the accounts with counts from `unpaid`, each with items and bytes, and reset these."""
         unpaid, self._unpaid = self._unpaid, defaultdict(Inside)
         for name, more in unpaid.items():
             if (row := cache.nodes.get(name)) is not None:
                 yield row.creator, more.items, more.bytes
 
     def take_subscriptions(self, cache: RowCache) -> Iterator[tuple[Subscription, Subscription]]:
-        """Return each subscription that is there, before and after; a retract shows that deliveries arrive.
+        """Return each existing subscription with counts, before and after. A retract shows that deliveries arrive.
 
-        Not to one that was silenced: whether it lives its own requests tell.
+        That does not hold for a silenced one: only its own requests show that it lives.
         """
         locks, self._locks = self._locks, {}
         for (node, jid), sums in locks.items():

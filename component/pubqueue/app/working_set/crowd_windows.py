@@ -1,8 +1,8 @@
-"""Who is next in a queue with very many subscribers, of whom only those are loaded whose turn may come.
+"""Finds the next subscribers of a queue with very many of them. Only those whose turn may come are loaded.
 
-They come from the store in pages, in the order of their turns. Who is not loaded stands behind the end of the last
-page, and stays there: whoever changes is known from then on. So before anybody behind that end is handed anything,
-the next page is loaded. An idle crowd of 10,000 costs a page for each thousand items that go out.
+The store returns them in pages, in the order of their turns. A subscriber that is not loaded comes after the end of
+the last page and stays there, because one that changes is loaded. So the next page is loaded before a subscriber after
+that end gets a delivery. An idle crowd of 10,000 costs a page for each thousand delivered items.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pubqueue.core.queue.dispatch import Place
 
 CROWD: Final = 1000
-"""Subscribers from which on a node's are not loaded all at once."""
+"""The number of subscribers from which a node's are loaded in pages."""
 
 PAGE: Final = 1000
-"""Subscribers that are loaded together: no fewer than the items that a batch hands out."""
+"""Subscribers in a page: no fewer than the items that a batch delivers."""
 
 
 class CrowdWindows:
-    """As `FreeWindows`, of what is loaded by now. `page` returns so many with room behind a place, in their order."""
+    """As `FreeWindows`, for loaded subscribers. `page` returns up to that many with room after a place, in their order."""
 
     def __init__(
         self,
@@ -45,24 +45,24 @@ class CrowdWindows:
 
     @property
     def room(self) -> int:
-        """How many items could go out to them: exactly if it is less than a page, else at least so many."""
+        """How many items could be delivered: exact if less than a page, else a lower bound."""
         while self._has_more and self._room < PAGE:
             self._load()
         return self._room
 
     def move(self, before: Subscription | None, after: Subscription | None) -> None:
-        """Take note of what became of a subscription."""
+        """Note a changed subscription."""
         row = after if after is not None else before
         assert row is not None
         self._put(row.jid, after)
 
     def recount(self, jid: Jid) -> None:
-        """Take note that it may have changed whether the address can be reached."""
+        """Note that the reachability of the address may have changed."""
         if jid in self._known:
             self._put(jid, self._known[jid])
 
     def first(self, count: int) -> list[Subscription]:
-        """Return so many of those with room, the next first."""
+        """Return up to `count` subscriptions with room, the next first."""
         found: dict[Jid, Place] = {}
         while len(found) < count and (self._heap or self._has_more):
             if self._has_more and (not self._heap or self._heap[0] > (self._end or ())):
@@ -77,7 +77,7 @@ class CrowdWindows:
         return [row for jid in found if (row := self._known[jid]) is not None]
 
     def _load(self) -> None:
-        """Load the next page; what is known of a subscription stays."""
+        """Load the next page; subscriptions that are already known stay as they are."""
         rows = self._page(self._end, PAGE)
         self._has_more = len(rows) == PAGE
         if rows:

@@ -1,6 +1,6 @@
-"""Who is next in a queue: the subscribers with room, the least loaded first, found without looking at all.
+"""Finds the next subscribers of a queue: those with room, the least loaded first, without looking at all of them.
 
-A heap with entries that may be out of date: each is compared with the subscription when it comes out.
+It is a heap whose entries may be out of date. Each is compared with the subscription when it is taken out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FreeWindows:
-    """The subscribers of one node that can be reached; `room` is how many items could go out to them."""
+    """The subscribers of one node that can be reached; `room` is how many items could be delivered to them."""
 
     def __init__(
         self, subscriptions: Mapping[Jid, Subscription], reaches: Callable[[Jid], bool]
@@ -28,7 +28,7 @@ class FreeWindows:
         self._reaches = reaches
         self.room = 0
         self._rooms: dict[Jid, int] = {}
-        """What `room` is the sum of: an address may have become unreachable since it was counted."""
+        """The summands of `room`: an address may have become unreachable since it was counted."""
         self._heap: list[Place] = []
         self._renew()
 
@@ -41,7 +41,7 @@ class FreeWindows:
         heapq.heapify(self._heap)
 
     def _room_of(self, subscription: Subscription | None) -> int:
-        """Return how many items the subscriber can be handed."""
+        """Return how many items the subscriber can get."""
         if subscription is None or not has_room(subscription):
             return 0
         if not self._reaches(subscription.jid):
@@ -49,7 +49,7 @@ class FreeWindows:
         return subscription.queue_requests - subscription.in_flight
 
     def move(self, before: Subscription | None, after: Subscription | None) -> None:
-        """Take note of what became of a subscription; the mapping shows it already."""
+        """Note a changed subscription; the mapping already has it."""
         if after is None:
             if before is not None:
                 self.room -= self._rooms.pop(before.jid, 0)
@@ -64,12 +64,12 @@ class FreeWindows:
                 self._renew()
 
     def recount(self, jid: Jid) -> None:
-        """Take note that it may have changed whether the address can be reached."""
+        """Note that the reachability of the address may have changed."""
         known = self._subscriptions.get(jid)
         self.move(known, known)
 
     def first(self, count: int) -> list[Subscription]:
-        """Return so many of those with room, the next first."""
+        """Return up to `count` subscriptions with room, the next first."""
         found: dict[Jid, Place] = {}
         while self._heap and len(found) < count:
             place = heapq.heappop(self._heap)

@@ -1,4 +1,4 @@
-"""Changes of items in the working set: the rows, the groups they are in, and what depends on them."""
+"""Changes of items in the working set: their rows, the groups they are in, and what depends on them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import FINISHED, Finished
 from pubqueue.app.working_set.batch_changes import BatchChanges
 from pubqueue.core import changes as c
+from pubqueue.core.addresses import account_of
 from pubqueue.core.after import (
     after,
     begins_anew,
+    in_queue,
     is_ready,
     lost_by,
 )
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.core.changes import ItemChange
-    from pubqueue.core.model import Item
+    from pubqueue.core.model import Item, Jid, NodeName
 
     MovingChange = (
         c.ReplacePayload
@@ -44,7 +46,8 @@ class ItemChanges(BatchChanges):
     """Makes changes of single items."""
 
     def _add(self, asked: object, change: c.AddItem) -> None:
-        change = replace(change, seq=self._numbers.take(self._rows.tx))
+        if not change.seq:
+            change = replace(change, seq=self._numbers.take(self._rows.tx))
         self._cache.payloads[change.seq] = change.draft.payload
         if change.instead:
             chain = self._pending.overwritten
@@ -63,7 +66,11 @@ class ItemChanges(BatchChanges):
         self._item(asked, change)
 
     def _give_up(self, asked: object, change: c.GiveUp) -> None:
-        self._item(asked, replace(change, number=self._tokens.take(self._rows.tx)))
+        if not change.number:
+            change = replace(change, number=self._tokens.take(self._rows.tx))
+        self._item(asked, change)
+        for copy in change.copies:
+            self._add(asked, copy)
 
     def _remove(self, asked: object, change: c.RemoveItem) -> None:
         if change.absorb_until is not None:
@@ -71,7 +78,7 @@ class ItemChanges(BatchChanges):
             finished = self._cache.of[FINISHED]
             self._pending.of[FINISHED].setdefault(key, finished.get(key))
             finished[key] = Finished(*key, change.digest, change.absorb_until)
-        if not change.item.acquired:  # what was handed out is no plain node's
+        if not change.item.acquired:  # an item that was delivered is not of a plain node
             node = self._cache.nodes.get(change.item.node)
             if node is not None and not node.config.queueing:
                 self._pending.placeless.append(change.item.seq)
@@ -95,6 +102,11 @@ class ItemChanges(BatchChanges):
         if row.seq not in self._pending.items:
             self._pending.items[row.seq] = before
         self._cache.numbered[row.seq] = now
+        if (now is not None and now.state is State.DONE) or (
+            before is not None and before.state is State.DONE
+        ):
+            self._move_done(before, now)
+            before, now = in_queue(before), in_queue(now)
         moves = before is None or now is None or before.node != now.node
         if before is not None:
             self._take_out(before, now, gone=moves)
@@ -105,8 +117,15 @@ class ItemChanges(BatchChanges):
         if before is not None and now is not None and before.acquired:
             self._note_receipts(before, now)
 
+    def _move_done(self, before: Item | None, now: Item | None) -> None:
+        """Count an item that is done, or is no longer."""
+        for item, by in ((before, -1), (now, 1)):
+            if item is not None and item.state is State.DONE:
+                self._count_done(item.node, by, by * item.size)
+                self._cache.passing[item.node, item.id, item.seq] = None
+
     def _call_group(self, before: Item | None, now: Item | None) -> None:
-        """Note a group that an item has left whose turn it was, and one that an item is in line of since."""
+        """Note a group whose item with the turn has left it, and a group that an item now waits in."""
         if before is not None and before.turn and (now is None or not now.turn):
             self.groups[before.node, before.group] = None
         if now is not None and in_line(now):
@@ -128,6 +147,8 @@ class ItemChanges(BatchChanges):
             if now is None or now.holder != held:
                 self.touched[node] = None
                 self._counters.lock(node, held, -1, reached=now is None)
+                if cache.held_of:
+                    self._count_held(node, held, -1)
 
     def _put_in(self, before: Item | None, now: Item, *, new: bool) -> None:
         """Put an item into the groups that it is in."""
@@ -145,7 +166,15 @@ class ItemChanges(BatchChanges):
                 cache.held[holds][seq] = now
             if before is None or before.holder != holds:
                 self._counters.lock(node, holds, 1, token=now.token)
+                if cache.held_of:
+                    self._count_held(node, holds, 1)
         self._note_moment(now)
+
+    def _count_held(self, node: NodeName, holder: Jid, by: int) -> None:
+        """Update how many items an account with takes holds."""
+        key, held_of = (node, account_of(holder)), self._cache.held_of
+        if key in held_of:
+            held_of[key] += by
 
     def _note_moment(self, now: Item) -> None:
         moment = now.deadline if now.state is State.LOCKED else now.expires
@@ -157,8 +186,7 @@ class ItemChanges(BatchChanges):
     def _note_receipts(self, before: Item, now: Item) -> None:
         if (loser := lost_by(before, now)) is not None:
             self._pending.receipts[before.seq, loser] = None
-            if (group := self._cache.receipts.get(before.seq)) is not None:
-                group[loser] = None
+            self._cache.lost[before.seq, loser] = None
         elif begins_anew(before, now):
             self._forget_receipts(before.seq)
 
@@ -166,6 +194,9 @@ class ItemChanges(BatchChanges):
         pending = self._pending
         pending.anew[seq] = None
         self._cache.receipts[seq] = {}
+        if self._cache.lost:
+            for key in [key for key in self._cache.lost if key[0] == seq]:
+                del self._cache.lost[key]
         pending.receipts = {key: None for key in pending.receipts if key[0] != seq}
 
     # fmt: off

@@ -1,6 +1,6 @@
-"""What a batch has changed and not yet written: of each row what it was when the batch first met it.
+"""The changes of a batch that are not written yet: each row as it was before the batch changed it.
 
-What it is stands in the row cache. A row that is again what it was needs no write, nor one that came and went.
+The row as it is now is in the row cache. A row that is again as it was needs no write, nor does one that came and went.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ if TYPE_CHECKING:
 
 
 class PendingWrites:
-    """Tables of befores, by kind of row."""
+    """Tables of the rows before, by kind of row."""
 
     def __init__(self) -> None:
         self.of = TablesByKind()
-        """Of the kinds in `rows.KINDS`."""
+        """Tables of the kinds in `rows.KINDS`."""
         self.nodes: dict[NodeName, Node | None] = {}
         self.announce: list[NodeName] = []
         self.moved: dict[NodeName, str] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
         self.heard: dict[Jid, int] = {}
+        self.able: dict[Jid, bool] = {}
         self.items: dict[int, Item | None] = {}
         self.replaced: dict[int, None] = {}
-        """Items that have another payload than before."""
+        """Items whose payload has changed."""
         self.overwritten: dict[int, tuple[NodeName, int]] = {}
-        """By the number of an item that overwrites another: the node, and the number of the first of a chain."""
+        """By the number of an item that overwrites another: its node, and the number of the first item of the chain."""
         self.placeless: list[int] = []
         self.anew: dict[int, None] = {}
         self.receipts: dict[tuple[int, Jid], None] = {}
@@ -43,7 +44,7 @@ class PendingWrites:
         self.events: list[LogEntry] = []
 
     def is_empty(self) -> bool:
-        """Say whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not (
             self.items
             or self.nodes
@@ -51,11 +52,12 @@ class PendingWrites:
             or self.of
             or self.resources
             or self.heard
+            or self.able
             or self.events
         )
 
     def writes(self, cache: RowCache, at: Millis) -> Writes:
-        """Return what is to be written, and take note that it is."""
+        """Return the writes, and forget them here: the caller makes them."""
         writes = Writes(at)
         writes.nodes = _changed(self.nodes, cache.nodes)
         writes.announce = self.announce
@@ -73,6 +75,7 @@ class PendingWrites:
         if self.resources:
             writes.resources = self._resource_writes(cache)
         writes.heard = list(self.heard.items())
+        writes.able = list(self.able.items())
         for kind, befores in self.of.items():
             writes.of[kind] = _changed(befores, cache.of[kind], always=kind.always_written)
         writes.staged = self.staged

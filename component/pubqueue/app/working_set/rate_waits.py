@@ -1,4 +1,4 @@
-"""When queues are to be looked at again of which nothing more may be handed out at present, for their rate is used up."""
+"""Queues that may not deliver now because their rate is used up, each with the time to look at it again."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class RateWaits:
-    """Moments by node. Each process keeps its own: whoever can hand out a queue's items looks at it when its time comes."""
+    """Times by node. Each process keeps its own: any process that can deliver a queue's items looks at it at that time."""
 
     def __init__(self) -> None:
         self._moments: dict[NodeName, Millis] = {}
         self._before: dict[NodeName, Millis] = {}
 
     def begin(self) -> None:
-        """Begin a batch, which may come to nothing."""
+        """Begin a batch, which may be rolled back."""
         self._before = dict(self._moments)
 
     def undo(self) -> None:
-        """Have every node looked at that was noted before the batch, or in it: what was done came to nothing."""
+        """Have every node looked at that was noted before or in the batch, which was rolled back."""
         self._moments = dict.fromkeys((*self._before, *self._moments), NO_TIME)
 
     def set(self, node: NodeName, moment: Millis) -> None:
-        """Have the node looked at then."""
+        """Have the node looked at at that time."""
         self._moments[node] = moment
 
     def end(self, nodes: Iterable[NodeName]) -> None:
-        """Have these looked at only when something happens there."""
+        """Forget these nodes: they are looked at when something happens there."""
         if self._moments:
             for node in nodes:
                 self._moments.pop(node, None)
@@ -42,5 +42,5 @@ class RateWaits:
         return [node for node, moment in self._moments.items() if moment <= now]
 
     def next(self) -> Millis | None:
-        """Return when the next one is to be looked at."""
+        """Return when the next node is to be looked at."""
         return min(self._moments.values(), default=None)

@@ -1,7 +1,7 @@
 """The rows that a process keeps between batches: as loaded, and as the batch has changed them so far.
 
-Every table is a dictionary. A key with None is a row that is known not to be there; a key that is missing is not
-known. Groups (all subscriptions of a node, all that a JID holds) are whole where their key is there, and are kept so.
+Every table is a dictionary. A key with None is a row that is known not to exist; for a missing key nothing is known.
+A group (all subscriptions of a node, all items that a JID holds) is complete if its key exists, and is kept complete.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.app.store.rows import Needs, Rows
     from pubqueue.app.working_set.crowd_windows import CrowdWindows
     from pubqueue.app.working_set.free_windows import FreeWindows
+    from pubqueue.app.working_set.tentative.first_items import FirstItems
     from pubqueue.core.model import (
         Affiliation,
         Item,
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
     from pubqueue.core.notices import Several
 
 ABSENT: Final[Any] = object()
-"""Where there was no key."""
+"""The value for a key of which nothing is known."""
 
 MAX_ITEMS: Final = 100_000
 MAX_ROWS: Final = 400_000
-"""Rows that are kept between batches at most: locked items, and of all other kinds together."""
+"""The maximum number of locked items kept between batches, and of rows of all other kinds together."""
 
 MAX_BYTES: Final = 32 << 20
-"""Bytes of names and addresses that were looked up and are remembered at most, found or not: each may be 3 KB, and anybody names
-what is not there."""
+"""The maximum bytes of looked-up names and addresses that are kept, found or not. Each may be 3 KB, and any client can ask for
+names that do not exist."""
 
 BATCHES: Final = 64
-"""After so many batches it is looked whether there are more."""
+"""The number of batches after which the bounds are checked."""
 
 
 class RowCache:
@@ -51,42 +52,54 @@ class RowCache:
 
     def __init__(self) -> None:
         self.of = TablesByKind()
-        """Of the kinds in `rows.KINDS`."""
+        """Tables of the kinds in `rows.KINDS`."""
         self.nodes: dict[NodeName, Node | None] = {}
         self.rights: dict[tuple[NodeName, Jid], tuple[Affiliation, bool]] = {}
-        """What accounts are to nodes, and whether they subscribe: worked out once for all requests of a batch."""
+        """Affiliations of accounts with nodes, and whether they subscribe: computed once for all requests of a batch."""
         self.in_node: dict[NodeName, dict[Jid, Subscription]] = {}
         self.of_account: dict[tuple[NodeName, Jid], dict[Jid, Subscription]] = {}
         self.everywhere: dict[Jid, dict[tuple[NodeName, Jid], Subscription]] = {}
         self.of_jid: dict[Jid, dict[NodeName, Subscription]] = {}
         self.audiences: dict[NodeName, tuple[Jid, ...] | Several] = {}
-        """Who of `in_node` can be told something, as a value that can be handed on."""
+        """The addresses of `in_node` that can be notified, as an immutable value."""
         self.windows: dict[NodeName, FreeWindows | CrowdWindows] = {}
         self.silent: dict[tuple[NodeName, Jid], None] = {}
-        """Subscriptions with unanswered deliveries, of those that are known: whoever of them asks is alive."""
+        """Loaded subscriptions with unanswered deliveries: a request from one of them shows that it is alive."""
         self.resources: dict[Jid, dict[Jid, int]] = {}
+        self.able: dict[Jid, bool] = {}
+        """Of those in `resources`, whether their clients have `urn:xmpp:qos`, as far as that is known."""
         self.passers_by: list[tuple[Jid, NodeName | None]] = []
-        """Who sent presence in this batch, or a bounce about a node: what says that there is nothing of them is not kept."""
+        """Senders of presence in this batch, or of a bounce about a node: that nothing of them exists is not remembered."""
         self.items: dict[tuple[NodeName, ItemId], Item | None] = {}
         self.numbered: dict[int, Item | None] = {}
         self.held: dict[Jid, dict[int, Item]] = {}
+        self.held_of: dict[tuple[NodeName, Jid], int] = {}
+        """How many items of a node all addresses of an account hold, for accounts with takes."""
         self.hoarders: set[Jid] = set()
-        """Those of them that hold more than was loaded; good for one batch."""
+        """Addresses that hold more items than were loaded; valid for one batch."""
         self.payloads: dict[int, bytes] = {}
         self.receipts: dict[int, dict[Jid, None]] = {}
+        self.lost: dict[tuple[int, Jid], None] = {}
+        """Addresses that lost items in this batch, with the items' numbers, whether earlier receipts are loaded or not."""
         self.ready: defaultdict[NodeName, dict[int, Item]] = defaultdict(dict)
-        """Items that can be handed out and are not written yet."""
+        """Items that can be delivered and are not written yet."""
         self.idle: set[NodeName] = set()
-        """Nodes of which nothing that is written can be handed out."""
+        """Nodes of which no written item can be delivered."""
         self.passed: dict[NodeName, tuple[Millis, Passed]] = {}
-        """Of queues places up to which nothing that is written lives, as of a moment."""
+        """By queue, the place up to which no written item can be delivered, and the time for which that holds."""
         self.doubted: set[NodeName] = set()
-        """Of these somebody else may have written in front of the place since: the look under way is the last from there."""
+        """Queues where another process may have written before that place: the look under way is the last one from there."""
+        self.sizes: dict[NodeName, int] = {}
+        """By queue with items that some subscribers cannot get, the payload bytes up to which `idle` and `passed` hold."""
+        self.with_large: set[NodeName] = set()
+        """Queues that have items larger than they allow now."""
         self.passing: dict[tuple[NodeName, ItemId, int], None] = {}
-        """Items met in this batch, which are kept only if they are locked at its end."""
+        """Items loaded in this batch, which are kept only if they are locked at its end."""
+        self.in_order: FirstItems | None = None
+        """The first items of plain nodes, while parts of one request are decided (`TentativeRows`)."""
         self.batches = 0
         self.byte_count = 0
-        """Of the names and addresses that were asked for since everything was forgotten."""
+        """Bytes of the names and addresses that were looked up since the cache was cleared."""
 
     def subscription(self, node: NodeName, jid: Jid) -> Any:  # noqa: ANN401  # a row, None, or ABSENT
         """Return the subscription of exactly this JID, ABSENT if it is not known."""
@@ -99,7 +112,7 @@ class RowCache:
         return ABSENT if mine is None else mine.get(node)
 
     def forget_subscribers(self, node: NodeName, jids: Iterable[Jid]) -> None:
-        """Know of these no more whether they subscribe to the node."""
+        """Forget whether these subscribe to the node."""
         self.rights.clear()
         for table in (self.in_node, self.audiences, self.windows):
             table.pop(node, None)
@@ -113,7 +126,7 @@ class RowCache:
     # --- filling ---
 
     def fill(self, asked: Needs, found: Rows) -> None:
-        """Take in the answer to a question."""
+        """Add the rows that were found for these needs."""
         self.rights.clear()
         self._fill_absent(asked)
         for node in found.nodes:
@@ -125,6 +138,7 @@ class RowCache:
             self._fill_subscription(subscription)
         for jid in found.resources:
             self.resources[account_of(jid)][jid] = found.heard.get(jid, 0)
+        self.able.update(found.able)
         for item in found.items:
             self._fill_item(item)
         for seq, payload in found.payloads:
@@ -134,7 +148,7 @@ class RowCache:
         self.hoarders.update(jid for jid in asked.held if len(self.held[jid]) > HELD)
 
     def _fill_absent(self, asked: Needs) -> None:
-        """Let everything that was asked for be known not to be there, until it is found."""
+        """Note everything that was asked for as not existing; `fill` then adds what was found."""
         self.byte_count += _byte_count(asked)
         for name in asked.subscribers:
             self.audiences.pop(name, None)
@@ -180,7 +194,7 @@ class RowCache:
             group[item.seq] = item
 
     def note_ready(self, item: Item) -> None:
-        """Note that there is an item, now written, that can be handed out."""
+        """Note that an item that is now written can be delivered."""
         node = item.node
         self.idle.discard(node)
         if (known := self.passed.get(node)) is not None:
@@ -192,9 +206,11 @@ class RowCache:
     # --- between two batches ---
 
     def shrink(self) -> None:
-        """Keep what the next batches are likely to need: nodes and those around them, locked items."""
+        """Keep the rows that the next batches are likely to need: nodes with their accounts, locked items."""
         for table in (self.payloads, self.receipts, self.ready, self.rights):
             table.clear()
+        if self.lost:
+            self.lost.clear()
         for kind, rows in self.of.items():
             if not kind.kept:
                 rows.clear()
@@ -210,11 +226,11 @@ class RowCache:
         self.batches += 1
         if self.byte_count > MAX_BYTES:
             self.forget()
-        elif self.batches % BATCHES == 0:  # counting takes longer the more nodes are known
+        elif self.batches % BATCHES == 0:  # counting takes longer with more nodes
             self._bound()
 
     def _let_pass(self) -> None:
-        """Keep nothing of who is a stranger: anybody can send presence, under addresses of any length."""
+        """Forget strangers: anyone can send presence, from addresses of any length."""
         for jid in self.hoarders:
             del self.held[jid]
         self.hoarders.clear()
@@ -228,26 +244,31 @@ class RowCache:
         self.passers_by.clear()
 
     def _bound(self) -> None:
-        """Forget everything if it is too much."""
+        """Clear the cache if it exceeds its bounds."""
         rows = len(self.nodes) + len(self.of_account) + len(self.everywhere) + len(self.of_jid)
-        rows += len(self.resources) + len(self.held) + sum(map(len, self.in_node.values()))
+        rows += (
+            len(self.resources)
+            + len(self.held)
+            + len(self.held_of)
+            + sum(map(len, self.in_node.values()))
+        )
         rows += sum(len(table) for kind, table in self.of.items() if kind.kept)
         if rows > MAX_ROWS or len(self.numbered) > MAX_ITEMS:
             self.forget()
 
     def forget_foreign(self) -> None:
-        """Know nothing any more but how far the looks have come that are under way: they would never come to an end."""
-        passed = self.passed
+        """Forget everything except the positions of looks under way; without these they would never reach their end."""
+        passed, sizes = self.passed, self.sizes
         self.forget()
-        self.passed, self.doubted = passed, set(passed)
+        self.passed, self.doubted, self.sizes = passed, set(passed), sizes
 
     def forget(self) -> None:
-        """Know nothing any more."""
+        """Forget everything."""
         self.__init__()  # type: ignore[misc]  # the tables are all there is
 
 
 def _byte_count(asked: Needs) -> int:
-    """Return the bytes, about, of the names and addresses under which is kept what was found, and what was not."""
+    """Return the approximate bytes of the names and addresses that were asked for, found or not."""
     one_by_one = (asked.nodes, asked.subscribers, asked.accounts, asked.jids, asked.resources)
     size = sum(len(name) for names in (*one_by_one, asked.held) for name in names)
     kept = [keys for kind, keys in asked.of.items() if kind.kept]

@@ -1,38 +1,29 @@
-"""The working set: what the rules see of the store, as the requests before them have changed it.
+"""The working set: the store as the rules see it, with the changes of the requests before them.
 
-A fact that is not known is noted in `needs` and answered as if there were nothing; whoever asked is asked again
-when it is loaded. So the needs of a whole batch come together before a statement is run. What a batch did to a
-row is gathered, and written once. Between batches rows stay, as long as nobody else writes to the store.
+If a row is missing, the need is noted in `needs` and an empty value is returned. Once the row is loaded, the facts
+function runs again. So the needs of a whole batch are collected before a statement is run. The changes of a row are
+collected and written once. Rows stay between batches, as long as no other process writes to the store.
 
-Whoever asks for facts writes nothing. A page has to show what the batch has done so far: while that is not written, the
-page is lacking as well, and `load`, which is a step of the batch and of nobody's request, writes it first.
+A facts function writes nothing. A page has to show the batch's changes so far. While these are not written, the page
+counts as missing, and `load`, which is a step of the batch and not of a request, writes them first.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from msgspec import Struct
-
-from pubqueue.app.store.listings import HeldBy, Total
+from pubqueue.app.store.item_listings import HeldBy, HeldOf
+from pubqueue.app.store.listings import Total
 from pubqueue.app.store.rows import (
     AFFILIATIONS,
-    APPS,
-    ATTEMPTS,
     FINISHED,
     HELD,
     HOLDINGS,
-    NOTED,
     PEOPLE,
-    SCHEDULES,
-    STAGED,
-    VERSIONS,
-    WAITING,
     Due,
     Needs,
-    NotedKey,
-    StagedKey,
 )
+from pubqueue.app.working_set.of_one_request import OfOneRequest
 from pubqueue.app.working_set.row_cache import ABSENT, RowCache
 from pubqueue.core.addresses import account_of
 from pubqueue.core.limits.quotas import Holding
@@ -40,25 +31,20 @@ from pubqueue.core.model import Affiliation, Jid, SubscriptionState
 from pubqueue.core.multi_subscription import subids_of
 from pubqueue.core.nodes.names import standing
 from pubqueue.core.notices import Several
-from pubqueue.core.transactions.model import NotedItem, OpenVersion, StagedTotals, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from pubqueue.app.store.kinds import K, Row, RowKind
-    from pubqueue.app.store.listings import Conflicts, Listing, NodeWinners, Winners
+    from pubqueue.app.store.listings import Listing
     from pubqueue.app.store.ports import Transaction
     from pubqueue.app.store.rows import Conflict, Writes
+    from pubqueue.app.store.version_listings import Conflicts, NodeWinners, Winners
     from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
-    from pubqueue.core.schedules.model import Schedule
-    from pubqueue.core.transactions.model import App, Mark
 
 R = TypeVar("R")
 
 ALL: Final = 1 << 30
-
-COMPARED: Final = 500
-"""Payloads that are compared by meaning at a time."""
 
 NOTHING_DUE: Final = Due([], [], [], [], [])
 
@@ -70,18 +56,18 @@ class WorkingSet:
         self.cache = RowCache()
         self.needs = Needs()
         self.lacking = False
-        """Something was asked for that is not known."""
+        """Whether a row was missing."""
         self.gathering = False
-        """Needs are being gathered: pages, which are read in their turn, are empty meanwhile."""
+        """Whether needs are being collected. Meanwhile pages are empty; they are read in the turn of their request."""
         self._tx: Transaction | None = None
         self.flush: Callable[[], None] = _nothing
-        """Writes what the batch has done so far."""
+        """Writes the changes of the batch so far."""
         self.is_unwritten: Callable[[], bool] = _never
-        """Says whether there is anything of that."""
+        """Returns whether there are unwritten changes."""
         self.next_token: Callable[[], int] = _none_known
-        """Says below which token all locks are that were given, 0 if the store has to be asked."""
+        """Returns a token higher than that of every lock so far, 0 if the store has to be asked."""
         self._to_write = False
-        self._of_one = _OfOneRequest()
+        self._of_one = OfOneRequest()
 
     @property
     def tx(self) -> Transaction:
@@ -90,27 +76,27 @@ class WorkingSet:
         return self._tx
 
     def begin(self, tx: Transaction) -> None:
-        """Begin a batch; what is known is forgotten if somebody else has written."""
+        """Begin a batch; forget all rows if another process has written."""
         self._tx = tx
         if tx.foreign:
             self.cache.forget_foreign()
 
     def begin_request(self) -> None:
         """Begin to ask for the facts of another request."""
-        self._of_one = _OfOneRequest()
+        self._of_one = OfOneRequest()
 
     def load(self) -> None:
-        """Load what has been asked for in vain: a step of the batch, for all whose needs are noted by now."""
+        """Load all missing rows: a step of the batch, for every request whose needs are noted."""
         asked, self.needs, self.lacking = self.needs, Needs(), False
         whole = asked.subscriptions or asked.subscribers or asked.accounts or asked.jids
         if self._to_write or whole or asked.held or HOLDINGS in asked.of:
             self._to_write = False
-            self.flush()  # whole groups and sums, as they are by now
+            self.flush()  # so that groups and sums are current
         self.cache.fill(asked, self.tx.load(asked))
         self._of_one.load(self.tx)
 
     def _waits_for_writes(self) -> bool:
-        """Say whether what is asked for cannot be read yet: what the batch has done is to be written first."""
+        """Return whether the batch's changes have to be written before the read."""
         if self.is_unwritten():
             self._to_write = self.lacking = True
         return self._to_write
@@ -136,19 +122,19 @@ class WorkingSet:
         return None
 
     def holding(self, account: Jid) -> Holding:
-        """Return what is in the nodes that the account has made, as the requests before this one have left it."""
-        holdings = self.cache.of[HOLDINGS]  # looked at here, for each publish asks
+        """Return the sums over the nodes that the account has created, with the changes of the requests before this one."""
+        holdings = self.cache.of[HOLDINGS]  # read here, because each publish needs it
         found = holdings[account] if account in holdings else self.row(HOLDINGS, account)
         return found or Holding(account)
 
     def counted(self, name: NodeName) -> Node | None:
-        """Return the node, its counts as the requests before this one have left them."""
+        """Return the node with its counts, including the changes of the requests before this one."""
         if not self.gathering:
             self._waits_for_writes()
         return self.node(name)
 
     def rights(self, node: NodeName, account: Jid) -> tuple[Affiliation, bool]:
-        """Return what the bare JID is to the node, and whether any JID of the account subscribes to it."""
+        """Return the affiliation of the bare JID with the node, and whether any JID of the account subscribes to it."""
         key, known = (node, account), self.cache.rights
         if key in known:
             return known[key]
@@ -158,7 +144,7 @@ class WorkingSet:
         return found
 
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
-        """Return what the bare JID is to the node: what is stored, and what the node's name says."""
+        """Return the affiliation of the bare JID with the node: the stored one, or that from the node's name."""
         row = self.row(AFFILIATIONS, (node, account))
         return standing(node, account, Affiliation.NONE if row is None else row.affiliation)
 
@@ -178,7 +164,7 @@ class WorkingSet:
         return self._of_account(node, account_of(jid)).get(jid)
 
     def subscribed(self, node: NodeName, account: Jid) -> bool:
-        """Say whether any JID of the account subscribes to the node; while it is pending it does not."""
+        """Return whether any JID of the account subscribes to the node; a pending subscription does not count."""
         mine = self._of_account(node, account)
         return any(one.state is SubscriptionState.SUBSCRIBED for one in mine.values())
 
@@ -196,7 +182,7 @@ class WorkingSet:
         return list(group.values())
 
     def audience(self, node: NodeName) -> tuple[Jid, ...] | Several:
-        """Return whom of the node's subscribers something can be told: the same value as long as they stay the same."""
+        """Return the node's subscribers that can be notified: the same object as long as they do not change."""
         found = self.cache.audiences.get(node)
         if found is None:
             group = self.cache.in_node.get(node)
@@ -228,7 +214,7 @@ class WorkingSet:
         return group.values()
 
     def resources(self, account: Jid) -> Collection[Jid]:
-        """Return the full JIDs of the account that are known to be here, as they are now."""
+        """Return the full JIDs of the account that are known to be available."""
         group = self.cache.resources.get(account)
         if group is None:
             self.needs.resources.add(account)
@@ -237,16 +223,20 @@ class WorkingSet:
         return group.keys()
 
     def heard_of(self, jid: Jid) -> int:
-        """Return before which lock token the JID was heard of last; for an account, any of its resources. 0: that is not known."""
+        """Return the lock token before which the JID (or any resource of an account) last sent something; 0: not known."""
         account = account_of(jid)
         here = self.resources(account)
         since = self.cache.resources.get(account, {})
         return max((since[one] for one in here if jid in {one, account}), default=0)
 
-    def is_somebody(self, jid: Jid) -> bool:
-        """Say whether the account is something to a node or subscribes, or an item is locked to exactly this JID.
+    def is_able(self, jid: Jid) -> bool | None:
+        """Return whether the client of a full JID that is here has `urn:xmpp:qos`; None: it is not known."""
+        return self.cache.able.get(jid) if jid in self.resources(account_of(jid)) else None
 
-        As it was when this batch asked first.
+    def is_somebody(self, jid: Jid) -> bool:
+        """Return whether the account has an affiliation or a subscription, or exactly this JID holds an item.
+
+        It is as of the first call in this batch.
         """
         return self.row(PEOPLE, jid) is not None
 
@@ -287,7 +277,8 @@ class WorkingSet:
             self.needs.receipts.add(item.seq)
             self.lacking = True
             return []
-        return [jid for jid in jids if jid in group]
+        lost = self.cache.lost
+        return [jid for jid in jids if jid in group or (item.seq, jid) in lost]
 
     def finished(self, node: NodeName, item: ItemId, now: Millis) -> bytes | None:
         """Return the digest of finished work whose id still absorbs a re-publish."""
@@ -295,7 +286,7 @@ class WorkingSet:
         return row.digest if row is not None and row.until > now else None
 
     def held_by(self, jid: Jid) -> tuple[list[Item], bool]:
-        """Return items locked to exactly this JID, in any node, `HELD` of them at most, and whether there may be more."""
+        """Return up to `HELD` items locked to exactly this JID, in any node, and whether there may be more."""
         group = self.cache.held.get(jid)
         if group is None:
             self.needs.held.add(jid)
@@ -310,61 +301,37 @@ class WorkingSet:
             return sum(self.page(Total(HeldBy(jid, node))))
         return sum(item.node == node for item in self.cache.held.get(jid, {}).values())
 
+    def held_of(self, node: NodeName, account: Jid) -> int:
+        """Return how many items of the node all addresses of the account hold, with the changes of earlier requests."""
+        known, key = self.cache.held_of, (node, account)
+        if key not in known:
+            counted = self.page(HeldOf((key,)))
+            if not counted:  # the facts function runs again
+                return 0
+            known[key] = counted[0]
+        return known[key]
+
     def unused_token(self) -> int:
-        """Return a token that no lock has yet, lower than those of all locks to come."""
+        """Return a token higher than that of every lock so far, and lower than those of all later locks."""
         return self.next_token() or self.next_number("token")
-
-    # --- what waits for a commit ---
-
-    def standing(self, name: str, version: int) -> tuple[App | None, OpenVersion | None]:
-        """Return the app, and its version of this number if that is open."""
-        app, there = self.row(APPS, name), self.row(VERSIONS, (name, version))
-        return app, None if there is None else OpenVersion(
-            there.immediate, there.items, there.bytes
-        )
-
-    def usage(self, account: Jid) -> Usage:
-        """Return what waits for commits, of the account and in all."""
-        mine = self.row(WAITING, account) or StagedTotals(account)
-        everybody = self.row(WAITING, "") or StagedTotals("")
-        return Usage(mine.items, mine.bytes, everybody.items, everybody.bytes)
-
-    def staged_size(self, mark: Mark, node: NodeName, item: ItemId) -> int | None:
-        """Return the size of what this very attempt has staged under the id."""
-        attempt = mark.app, mark.version, mark.part, mark.attempt
-        if self.row(ATTEMPTS, attempt) is None:  # not known, or it has staged nothing
-            return None
-        found = self.row(STAGED, StagedKey(*attempt, node, item))
-        return None if found is None else found.size
-
-    def noted(self, mark: Mark, node: NodeName, item: ItemId) -> NotedItem | None:
-        """Return what any attempt of the open version has noted of the id."""
-        row = self.row(NOTED, NotedKey(mark.app, mark.version, node, item))
-        return None if row is None else NotedItem(row.payload, row.known)
-
-    # --- schedules ---
-
-    def schedule(self, name: str) -> Schedule | None:
-        """Return the schedule."""
-        return self.row(SCHEDULES, name)
 
     # --- what is read in its turn ---
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
-        """Return rows of a listing, as the requests before this one have left them."""
+        """Return rows of a listing, including the changes of the requests before this one."""
         if (
             self.gathering or self.lacking or self._waits_for_writes()
-        ):  # whoever asks is asked again
+        ):  # the facts function runs again
             return []
         return self.tx.page(which, after, limit)
 
     def page_now(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
-        """Return rows of a listing, for a step of the batch: what it has done is written before."""
+        """Return rows of a listing, for a step of the batch; write its changes first."""
         self.flush()
         return self.tx.page(which, after, limit)
 
     def due(self, now: Millis, limit: int) -> Due:
-        """Return what has run out, of each kind so many at most."""
+        """Return expired rows, up to `limit` of each kind."""
         if self.gathering or self.lacking or self._waits_for_writes():
             return NOTHING_DUE
         return self.tx.due(now, limit)
@@ -379,7 +346,7 @@ class WorkingSet:
         return found
 
     def winners(self, which: Winners) -> list[NodeWinners]:
-        """Return the winners of a version by node. They are chosen once, so that they stay compared."""
+        """Return the winners of a version by node. They are chosen once, so that comparisons stay valid."""
         if self._of_one.winners is None:
             found = self.page(which, None, ALL)
             if self.gathering or self.lacking:
@@ -388,9 +355,9 @@ class WorkingSet:
         return self._of_one.winners
 
     def compare(self, which: Conflicts, judge: Callable[[list[Conflict]], Writes]) -> None:
-        """Have what the winners of a node have met compared before anything is read of it; not while gathering.
+        """Have the conflicts of a node's winners compared before they are read; do nothing while needs are collected.
 
-        What `judge` raises is raised when it is asked for again: it is the fault of whoever asks.
+        An exception of `judge` is raised at the next call, within the request that asked.
         """
         if self._of_one.fault is not None:
             raise self._of_one.fault
@@ -399,40 +366,8 @@ class WorkingSet:
             self.lacking = True
 
 
-class _OfOneRequest(Struct):
-    """What one request has asked for that no other may see."""
-
-    numbers: dict[str, int] = {}
-    numbers_wanted: set[str] = set()
-    winners: list[NodeWinners] | None = None
-    compared: set[Conflicts] = set()
-    to_compare: dict[Conflicts, Callable[[list[Conflict]], Writes]] = {}
-    fault: Exception | None = None
-
-    def load(self, tx: Transaction) -> None:
-        """Load the numbers that are wanted, and have compared what is to be compared."""
-        for sequence in self.numbers_wanted:
-            self.numbers[sequence] = tx.number(sequence, 0)
-        self.numbers_wanted.clear()
-        for which, judge in self.to_compare.items():
-            while self.fault is None and (conflicts := tx.page(which, None, COMPARED)):
-                self._judge(tx, conflicts, judge)
-            self.compared.add(which)
-        self.to_compare.clear()
-
-    def _judge(
-        self, tx: Transaction, conflicts: list[Conflict], judge: Callable[[list[Conflict]], Writes]
-    ) -> None:
-        try:
-            writes = judge(conflicts)
-        except Exception as problem:  # raised where it is asked for
-            self.fault = problem
-        else:
-            tx.write(writes)
-
-
 def _nothing() -> None:
-    """Do nothing: a working set that only reads has nothing to write."""
+    """Do nothing: a working set for reading has nothing to write."""
 
 
 def _never() -> bool:

@@ -1,4 +1,4 @@
-"""`pubqueue pause`, `resume`, `purge`, `cancel`, `redrive`, `discard`, `release`, `end-subscription`: commands that change something."""
+"""`pubqueue pause`, `resume`, `purge`, `cancel`, `redrive`, `discard`, `release`, `end-subscription`, `end-connection`: commands that change something."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pubqueue.app.management.clients.connections import END_CONNECTION
 from pubqueue.app.management.deaths import DISCARD, REDRIVE
 from pubqueue.app.management.given import Given
 from pubqueue.app.management.items import CANCEL, PURGE, RELEASE
@@ -243,3 +244,15 @@ def end_subscription(
     """
     given = words(node=node, worker=worker, release=not keep_locks)
     do(url, END_SUBSCRIPTION, given, for_programs=as_json)
+
+
+@click.command("end-connection")
+@click.argument("connection")
+@answering
+def end_connection(url: str | None, connection: str, *, as_json: bool) -> None:
+    """End the connection of a client.
+
+    Name it as `pubqueue connections` does. The items that it holds are released, and no failure is counted. The client may
+    connect again, unless you remove its user. Only administrators may use this command.
+    """
+    do(url, END_CONNECTION, words(connection=connection), for_programs=as_json)

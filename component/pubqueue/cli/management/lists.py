@@ -1,4 +1,4 @@
-"""`pubqueue queues`, `items`, `dead`, `workers`, `peek` and `service`: commands that only read."""
+"""`pubqueue queues`, `items`, `dead`, `workers`, `connections`, `peek` and `service`: commands that only read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from pubqueue.app.management.clients.connections import CONNECTIONS
 from pubqueue.app.management.deaths import DEAD, REASONS
 from pubqueue.app.management.items import CHOICES, ITEMS, PEEK
 from pubqueue.app.management.nodes import QUEUES
@@ -168,6 +169,30 @@ def workers(
 ) -> None:
     """List the workers of a queue and their items."""
     write_list(url, WORKERS, words(node=node, after=after), most=most, for_programs=as_json)
+
+
+@click.command()
+@click.option("--account", metavar="JID", help="Only connections of this account.")
+@click.option("--node", type=NODE, help="Only connections subscribed to this node.")
+@paging
+@answering
+def connections(
+    url: str | None,
+    account: str | None,
+    node: str | None,
+    after: str | None,
+    most: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    """List the clients connected to the service.
+
+    Shows for each who it is, from where and since when it is connected, its nodes, and how many items it holds. Each
+    stream of gRPC is a line of its own. XMPP clients are connected to their servers, so they are not listed. With several instances, the one that answers lists its own.
+    Only administrators may use this command.
+    """
+    given = words(account=account, subscribed=node, after=after)
+    write_list(url, CONNECTIONS, given, most=most, for_programs=as_json)
 
 
 @click.command()

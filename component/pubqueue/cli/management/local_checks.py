@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
+from pubqueue.app.management.words import count
 from pubqueue.cli.management.report import bad, good, look
+from pubqueue.config.grpc.places import grpc_places, json_addresses
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError
+from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.stores import shown_address
 from pubqueue.stores.unreadable import in_the_way
 
@@ -38,11 +41,15 @@ def findings(config: Path) -> Iterator[Finding]:
     except ConfigError as problem:
         yield bad("configuration", str(problem))
         return
-    yield good("configuration", f"{config} can be read, {len(settings.node)} declared nodes")
+    yield good(
+        "configuration", f"{config} can be read, {count(len(settings.node), 'declared node')}"
+    )
     yield from _declared(settings)
+    yield from _users(settings)
     if settings.server:
         yield from _secret(settings)
         yield from _port(settings)
+    yield from _grpc(settings)
     address = urlsplit(settings.store)
     if address.scheme == "sqlite":
         yield from _file(Path(unquote(address.path).replace("//", "/", 1)))
@@ -60,22 +67,45 @@ def _secret(settings: Settings) -> Iterator[Finding]:
 
 
 def _declared(settings: Settings) -> Iterator[Finding]:
-    """Yield declared queues whose dead-letter node the file does not declare; it may have been created otherwise."""
+    """Yield declared queues that name a node which the file does not declare; it may have been created otherwise."""
     names = {node.name for node in settings.node}
     for node in settings.node:
         target = node.options.get("x-queueing#dead_letter_node")
         if target and target not in names:
             says = f"dead items of {node.name} go to {target}, which the file does not declare"
             yield look("configuration", says)
+        source = node.options.get("x-queueing#source")
+        if source and source not in names:
+            says = f"{node.name} is fed by {source}, which the file does not declare"
+            yield look("configuration", says)
+
+
+def _users(settings: Settings) -> Iterator[Finding]:
+    """Yield how many users the file has, and those without a way to log in."""
+    if users := users_of(settings):
+        yield good("users", summary(users))
+        for sentence in locked_out(users):
+            yield look("users", sentence)
 
 
 def _port(settings: Settings) -> Iterator[Finding]:
+    yield _reached("component port", settings.server, settings.address())
+
+
+def _grpc(settings: Settings) -> Iterator[Finding]:
+    """Check the places where gRPC, and the same in JSON, is to be served; a place of the system's choice is not known."""
+    for about, places in (("gRPC", grpc_places(settings)), ("JSON", json_addresses(settings))):
+        for place in places:
+            if place.port:
+                yield _reached(about, place.shown, (place.host or "localhost", place.port))
+
+
+def _reached(about: str, shown: str, address: tuple[str, int]) -> Finding:
     try:
-        with closing(socket.create_connection(settings.address(), 5)):
-            yield good("component port", f"{settings.server} can be reached")
+        with closing(socket.create_connection(address, 5)):
+            return good(about, f"{shown} can be reached")
     except OSError as problem:
-        why = problem.strerror or str(problem)
-        yield bad("component port", f"{settings.server} cannot be reached: {why}")
+        return bad(about, f"{shown} cannot be reached: {problem.strerror or problem}")
 
 
 def _file(path: Path) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pubqueue.app.management.cells import MOMENTS, Cell, stamp
+from pubqueue.app.management.cells import Cell, json_of
 from pubqueue.app.management.words import cell_text
 from pubqueue.cli.management.table_width import fitted
 
@@ -49,10 +49,7 @@ def plain(text: str) -> str:
 def as_json(row: Mapping[str, Value], columns: Sequence[Column]) -> dict[str, Any]:
     """Return a row for JSON."""
     kinds = {column.name: column.cell for column in columns}
-    return {
-        name: stamp(value) if kinds[name] in MOMENTS and isinstance(value, int) else value
-        for name, value in row.items()
-    }
+    return {name: json_of(kinds[name], value) for name, value in row.items()}
 
 
 def write_json(value: object) -> None:

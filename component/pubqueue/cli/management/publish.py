@@ -23,6 +23,7 @@ from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
 from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.wire.published import NewItem, Published
+from pubqueue_xeps.xep_qos.levels import Level, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -32,6 +33,14 @@ T = TypeVar("T")
 AT_ONCE: Final = 500
 """Lines that are published before the next are read. This bounds the memory, and how many more items may be stored than are
 reported."""
+
+WHERE: Final = {
+    None: "is in",
+    Level.ASSURED: "is in",
+    Level.ACKNOWLEDGED: "was received for",
+    Level.UNACKNOWLEDGED: "was sent to",
+}
+"""What is known of an item when its publish has returned, by the level of the publish."""
 
 INTERRUPTED: Final = 130
 
@@ -113,6 +122,11 @@ def headers_of(lines: Iterable[str]) -> dict[str, str] | None:
     metavar="TYPE",
     help="The content type, such as image/png: the payload is sent as it is, whatever it contains.",
 )
+@click.option(
+    "--level",
+    metavar="LEVEL",
+    help="Publish by message (urn:xmpp:qos): unacknowledged, acknowledged or assured.",
+)
 @answering
 def publish(
     url: str | None,
@@ -128,6 +142,7 @@ def publish(
     headers: tuple[str, ...],
     group: str | None,
     type_: str | None,
+    level: str | None,
     as_json: bool,
 ) -> None:
     """Publish to a node.
@@ -135,7 +150,7 @@ def publish(
     The payload is an argument, the contents of a @FILE, or standard input (-). It is JSON or an XML element, or with
     --type any text or bytes. The command
     ends once the service has it on disk. With --lines and --id-prefix you can publish a file again after any
-    error: existing items stay as they are.
+    error: existing items stay as they are. With --level unacknowledged it ends once the item is sent.
     """
     if lines and name is not None:
         stop(ASKED_WRONGLY, "--id names one item; with --lines, use --id-prefix")
@@ -144,6 +159,7 @@ def publish(
     if id_prefix is not None and not lines:
         stop(ASKED_WRONGLY, "--id-prefix needs --lines; for one item, use --id")
     try:
+        wanted = None if level is None else level_of(level)
         beside = headers_of(headers)
     except ValueError as problem:
         stop(ASKED_WRONGLY, problem)
@@ -165,17 +181,17 @@ def publish(
         return item(text, None if id_prefix is None else f"{id_prefix}{number}")
 
     if type_ is not None and not lines:
-        _publish_one(url, node, item(_bytes(payload), name), as_json=as_json)
+        _publish_one(url, node, item(_bytes(payload), name), wanted, as_json=as_json)
         return
     with _source(payload) as source:
         if lines:
-            _publish_all(url, node, source, item_of_line, as_json=as_json)
+            _publish_all(url, node, source, item_of_line, wanted, as_json=as_json)
         else:
             try:
                 new = item("".join(source), name)
             except BadPayloadError as problem:
                 stop(ASKED_WRONGLY, f"the payload is {problem}")
-            _publish_one(url, node, new, as_json=as_json)
+            _publish_one(url, node, new, wanted, as_json=as_json)
 
 
 @contextmanager
@@ -214,11 +230,13 @@ def _bytes(payload: str) -> bytes:
     return body
 
 
-def _publish_one(url: str | None, node: str, new: NewItem, *, as_json: bool) -> None:
+def _publish_one(
+    url: str | None, node: str, new: NewItem, level: Level | None, *, as_json: bool
+) -> None:
     tally = Tally(node)
 
     async def work() -> list[Published]:
-        async with Publisher(url=url) as publisher:
+        async with Publisher(url=url, level=level) as publisher:
             return await publisher.publish_many(node, [new])
 
     try:
@@ -230,8 +248,8 @@ def _publish_one(url: str | None, node: str, new: NewItem, *, as_json: bool) -> 
         known = {"node": one.node, "id": one.id, "duplicate": one.duplicate}
         output.write_json({"done": "publish", **known})
     else:
-        where = f"was already in {one.node}" if one.duplicate else f"is in {one.node}"
-        click.echo(output.plain(f"{one.id} {where}."))
+        where = "was already in" if one.duplicate else WHERE[level]
+        click.echo(output.plain(f"{one.id} {where} {one.node}."))
 
 
 class Tally:
@@ -258,6 +276,7 @@ def _publish_all(
     node: str,
     source: Iterable[str],
     item: Callable[[int, str], NewItem],
+    level: Level | None,
     *,
     as_json: bool,
 ) -> None:
@@ -265,7 +284,7 @@ def _publish_all(
     lines = ((number, line) for number, line in enumerate(source, 1) if line.strip())
 
     async def work() -> None:
-        async with Publisher(url=url) as publisher:
+        async with Publisher(url=url, level=level) as publisher:
             while some := list(itertools.islice(lines, AT_ONCE)):
                 await _publish_some(publisher, some, item, tally)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from slixmpp.exceptions import IqError
 
 from pubqueue.app.management.cells import moment, stamp
+from pubqueue.app.management.clients.connections import CONNECTIONS
+from pubqueue.app.management.clients.registrations import DISABLED, REGISTRATIONS
 from pubqueue.app.management.items import EVENTS
 from pubqueue.app.management.nodes import NO_QUEUE, PAUSED, QUEUES
 from pubqueue.app.management.service import SERVICE
@@ -51,6 +53,9 @@ STALLED: Final = "made no progress in time; the log of the service names what th
 NAMED: Final = 5
 """Queues that are named in one sentence."""
 
+MAX_REGISTRATIONS: Final = 500
+"""Registrations of pushes that are looked at."""
+
 MAX_NODES: Final = 10_000
 """Nodes that are looked at."""
 
@@ -58,7 +63,7 @@ MAX_NODES: Final = 10_000
 async def findings(link: Link) -> AsyncIterator[Finding]:
     """Check everything, and yield each finding as it comes."""
     yield _tls(link)
-    async for finding in _service(link):
+    async for finding in service(link):
         yield finding
     yield await _clock(link, link.about.service, "service clock")
     yield await _clock(link, link.client.boundjid.domain, "server clock")
@@ -82,7 +87,8 @@ def _tls(link: Link) -> Finding:
     return good("TLS", f"{secured.version()}, {name} with {bits} bits")
 
 
-async def _service(link: Link) -> AsyncIterator[Finding]:
+async def service(link: Link) -> AsyncIterator[Finding]:
+    """Yield what the service reports about itself: its tasks, its clock, its limits."""
     try:
         page = await link.perform(SERVICE, {})
     except RefusedError as problem:
@@ -101,6 +107,37 @@ async def _service(link: Link) -> AsyncIterator[Finding]:
     for sentence in limits if isinstance(limits, tuple) else ():
         yield good("limits", sentence)
     yield kept(row)
+    if (clients := await _connections(link)) is not None:
+        yield clients
+    if (pushes := await _registrations(link)) is not None:
+        yield pushes
+
+
+async def _connections(link: Link) -> Finding | None:
+    """Return how many clients are connected to the service itself; an older service does not report it."""
+    try:
+        page = await link.perform(CONNECTIONS, {"max": ("1",)})
+    except RefusedError:
+        return None
+    return good("clients", page.note.partition(".")[0])
+
+
+async def _registrations(link: Link) -> Finding | None:
+    """Return how pushes go to the first registrations; None if there are none, or an older service does not report them."""
+    try:
+        page = await link.perform(REGISTRATIONS, {"max": (f"{MAX_REGISTRATIONS}",)})
+    except RefusedError:
+        return None
+    if not page.rows:
+        return None
+    failing = [
+        f"{row['registration']} of {row['node']}"
+        for row in page.rows
+        if row.get("state") == DISABLED or row.get("failures")
+    ]
+    if failing:
+        return look("pushes", f"these registrations fail or are disabled: {_named(failing)}")
+    return good("pushes", f"{page.note.rstrip('.')}; none fails")
 
 
 def _alive(late: Value) -> Finding | None:
@@ -190,6 +227,12 @@ async def _queues(link: Link) -> AsyncIterator[Finding]:
         "every queue with waiting items has a worker",
         "items wait in queues without workers",
     )
+    too_large = [row for row in queues if row.get("too_large")]
+    if too_large:
+        yield _about(
+            *("items too large", too_large, "too_large", ""),
+            "items wait that the protocol of no connected worker can carry",
+        )
     if paused := [str(row["node"]) for row in queues if row["state"] != "running"]:
         yield look(PAUSED, f"paused or closed to publishers: {_named(paused)}")
 

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubqueue import logs, wiring
+from pubqueue import logs
+from pubqueue.app.management.words import count
 from pubqueue.app.store.ports import StoreError
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service.settings import refused, run, settings_options, with_settings
+from pubqueue.config.http import http_tls
 from pubqueue.config.settings import ConfigError
+from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.faces.xmpp.stream.component import RefusedByServerError
+from pubqueue.wiring import checking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -54,19 +58,19 @@ def check(
 
 def _prepared(settings: Settings, again: Callable[[], Settings]) -> None:
     try:
-        run(wiring.prepare(settings))
+        run(checking.prepare(settings))
     except StoreError as problem:
         stop(FAILED, f"the store cannot be used: {problem}")
     _online(settings, again)
 
 
 def _offline(settings: Settings, _again: Callable[[], Settings]) -> None:
-    _say(settings, wiring.check_offline(settings))
+    _say(settings, checking.check_offline(settings))
 
 
 def _online(settings: Settings, _again: Callable[[], Settings]) -> None:
     try:
-        _say(settings, wiring.check(settings))
+        _say(settings, checking.check(settings))
     except StoreError as problem:
         stop(FAILED, f"the store cannot be used: {problem}")
     except RefusedByServerError as problem:
@@ -78,10 +82,16 @@ def _online(settings: Settings, _again: Callable[[], Settings]) -> None:
 def _say(settings: Settings, lines: Coroutine[Any, Any, list[str]]) -> None:
     """Print the findings line by line."""
     logs.configure("error")
-    click.echo(f"configuration: good, {len(settings.node)} declared nodes")
+    click.echo(f"configuration: good, {count(len(settings.node), 'declared node')}")
+    if users := users_of(settings):
+        click.echo(f"users: {summary(users)}")
+        for sentence in locked_out(users):
+            click.echo(f"users: {sentence}")
     try:
         for line in run(lines):
             click.echo(line)
+        if (tls := http_tls(settings)) is not None:
+            click.echo(f"http: certificate {tls.summary}")
     except ConfigError as problem:
         stop(ASKED_WRONGLY, problem)
 

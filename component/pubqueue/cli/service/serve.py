@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import structlog
 
-from pubqueue import logs, wiring
+from pubqueue import logs
 from pubqueue.app.store.ports import StoreError
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service.settings import refused, run, settings_options, with_settings
@@ -18,6 +18,7 @@ from pubqueue.config.reloading import Reloader
 from pubqueue.config.settings import ConfigError
 from pubqueue.faces.xmpp.stream.component import RefusedByServerError
 from pubqueue.stores import shown_address
+from pubqueue.wiring import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +62,8 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
     def ready() -> None:
         if not said.is_set():
             said.set()
-            click.echo(
-                f"ready: {settings.jid} on {settings.server}, items in {shown_address(settings.store)}"
-            )
+            where = f" on {settings.server}" if settings.server else ""
+            click.echo(f"ready: {settings.jid}{where}, items in {shown_address(settings.store)}")
 
     def waiting() -> None:
         said.clear()
@@ -71,7 +71,7 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
             f"waiting: another instance is {settings.jid} on {settings.server}; this one takes over when it disconnects"
         )
 
-    await wiring.serve(
+    await serving.serve(
         settings,
         stop=ending,
         on_ready=ready,

@@ -46,6 +46,11 @@ from pubqueue_xeps.worker.worker import REQUESTS, Worker
     help="Seconds for the current items to finish on exit.",
 )
 @click.option(
+    "--level",
+    metavar="LEVEL",
+    help="How deliveries are sent (urn:xmpp:qos): unacknowledged, acknowledged or assured.",
+)
+@click.option(
     "--reload", is_flag=True, help="Restart when a Python file of this directory changes."
 )
 @click.option("--quiet", is_flag=True, help="Print only warnings.")
@@ -57,6 +62,7 @@ def worker(
     requests: int,
     processes: int,
     grace: float,
+    level: str | None,
     reload: bool,
     quiet: bool,
 ) -> None:
@@ -74,7 +80,9 @@ def worker(
     # its warnings say what the worker says better; a program's own logging still has them
     logging.getLogger("slixmpp").addHandler(logging.NullHandler())
     try:
-        made = Worker(url=url or None, node=node or None, requests=requests, grace=grace)
+        made = Worker(
+            url=url or None, node=node or None, requests=requests, grace=grace, level=level
+        )
         if not reload and processes == 1:
             return asyncio.run(made.run(load(target)))
         _check_processes(processes, url or os.environ[URL])
@@ -82,7 +90,7 @@ def worker(
         stop(ASKED_WRONGLY, _uncapitalized(problem))
     except PubqueueError as problem:
         stop(FAILED, _uncapitalized(problem))
-    given = {"url": url, "requests": requests, "grace": grace}
+    given = {"url": url, "requests": requests, "grace": grace, "level": level}
     flags = [f"--{name}={value}" for name, value in given.items() if value is not None]
     flags += [f"--node={name}" for name in node]
     folder = Path.cwd() if reload else None

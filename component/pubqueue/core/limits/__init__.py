@@ -1,1 +1,1 @@
-"""What an account, a request and the service are held to."""
+"""The limits of an account, of a request and of the service."""

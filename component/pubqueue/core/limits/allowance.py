@@ -6,26 +6,25 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core.changes import AddItem, RemoveItem, ReplacePayload
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.limits.quotas import Holding, Quota, weight
+from pubqueue.core.nodes.room import NOTHING, Growth
 from pubqueue.core.reading.summaries import Fullness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.changes import Change
-    from pubqueue.core.model import Jid
+    from pubqueue.core.limits.quotas import Holding, Quota
+    from pubqueue.core.model import Jid, NodeName
 
 
 class Allowance(Struct, frozen=True, gc=False):
-    """What an account has here, and what it may have."""
+    """What an account has stored here, and its limits."""
 
     holding: Holding
     quota: Quota
 
     def refuses_node(self) -> Refused | None:
-        """Refuse one more node, if there are as many as may be."""
+        """Refuse one more node, if the account has the maximum number."""
         limit = self.quota.nodes
         if not limit or self.holding.nodes < limit:
             return None
@@ -45,7 +44,7 @@ class Allowance(Struct, frozen=True, gc=False):
         return None
 
     def fullness(self) -> Fullness:
-        """Return the largest share of what it may have; 0 where nothing is bounded."""
+        """Return the largest share of a limit that is used; 0 if there is no limit."""
         shares = (
             (getattr(self.holding, what) / limit, what)
             for what in ("nodes", "items", "bytes")
@@ -55,33 +54,31 @@ class Allowance(Struct, frozen=True, gc=False):
         return Fullness(share, what, self.holding)
 
     def left(self) -> tuple[int | None, int | None]:
-        """Return how many more items and bytes there may be; None for any number."""
+        """Return how many more items and bytes are allowed; None for any number."""
         has, may = self.holding, self.quota
         items = max(0, may.items - has.items) if may.items else None
         return items, max(0, may.bytes - has.bytes) if may.bytes else None
 
 
-def overdrawn(allowance: Allowance | None, changes: Iterable[Change]) -> Refused | None:
-    """Refuse changes in one node that bring more items or bytes than the account that pays for it may have."""
-    if allowance is None:
-        return None
-    items = size = 0
-    for change in changes:
-        if type(change) is AddItem:
-            items += 1
-            size += weight(change.draft.payload, change.draft.headers)
-        elif type(change) is RemoveItem:
-            items -= 1
-            size -= change.item.size
-        elif type(change) is ReplacePayload:
-            size += weight(change.payload, change.headers) - change.item.size
-    return allowance.refuses(items, size)
+def overdrawn_of_each(
+    comes: Iterable[tuple[NodeName, Allowance | None, Growth]],
+) -> tuple[NodeName, Refused] | None:
+    """Refuse items that enter several nodes at once: name the first node whose creator may not have all of its share."""
+    of_account: dict[Jid, tuple[NodeName, Allowance, Growth]] = {}
+    for node, allowance, more in comes:
+        if allowance is not None:
+            known = of_account.get(allowance.holding.account, (node, allowance, NOTHING))
+            of_account[allowance.holding.account] = (*known[:2], known[2] + more)
+    for node, allowance, more in of_account.values():
+        if (no := allowance.refuses(more.items, more.bytes)) is not None:
+            return node, no
+    return None
 
 
 def overdrawn_together(comes: Iterable[tuple[Allowance | None, int]], size: int) -> Refused | None:
-    """Refuse what comes into several nodes at once: of each the items, and the bytes of all of them together.
+    """Refuse items that enter several nodes at once: the items of each node, and the bytes of all of them together.
 
-    How they are shared between the nodes is not asked: each account that is to have any of it needs room for all of it.
+    How the bytes are divided between the nodes is not known: each account that gets any of them needs room for all.
     """
     items: dict[Jid, int] = {}
     payers: dict[Jid, Allowance] = {}

@@ -1,7 +1,7 @@
-"""How much an account may have in progress at once, and what its refusals may cost: one table, and one rule.
+"""How much an account may have in progress at once, and how much its refusals may cost: one table, and one rule.
 
-In progress is what was accepted and is not answered. An account over a bound is asked to wait,
-without effect on others. The bounds are far above what the library's publishers and workers, Spark
+In progress are requests that were accepted and are not answered. An account over a bound is refused with
+*wait*, without effect on others. The bounds are far above what the library's publishers and workers, Spark
 and a fleet of workers of one account have in progress.
 """
 
@@ -18,7 +18,7 @@ MIB: Final = 1 << 20
 
 
 class Budget(Struct, frozen=True, gc=False):
-    """Bounds of what is under way, and how many seconds of the processor refused requests may have cost.
+    """Bounds of requests in progress, and of the processor seconds that refused requests may have cost.
 
     `recovered` seconds of these are forgiven each second.
     """
@@ -35,15 +35,16 @@ ACCOUNT: Final = Budget(2048, 3 * MIB, 8192, 64, 0.15, 0.1)
 """Of one account: all its resources together."""
 
 DOMAIN: Final = Budget(3072, 9 * MIB // 2, 12_288, 256, 0.3, 0.2)
-"""Of all accounts of a server that is not ours: it may make as many of them as it likes."""
+"""Of all accounts of a foreign server, which may create any number of them."""
 
 EVERYBODY: Final = Budget(4096, 6 * MIB, 32_768, 512, 0.0, 0.0)
-"""The sum over all accounts. From this many requests or bytes on nothing is read, until half of
-them are answered; `reads` are refused."""
+"""The sum over all accounts. From this many requests or bytes on, reading stops until half of them
+are answered; `reads` are refused.
+"""
 
 
 class Used(Struct, gc=False):
-    """What one of them has under way. `since` is when the cost of refusals was worked out, in seconds."""
+    """What one of them has in progress. `since` is when the cost of refusals was last computed, in seconds."""
 
     requests: int = 0
     byte_count: int = 0
@@ -53,7 +54,7 @@ class Used(Struct, gc=False):
     since: float = 0.0
 
     def charge(self, seconds: float, budget: Budget, now: float) -> None:
-        """Add what a refused request has cost."""
+        """Add the cost of a refused request."""
         self._forgive(budget, now)
         self.refused += seconds
 

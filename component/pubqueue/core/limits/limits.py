@@ -39,7 +39,7 @@ class Unit(StrEnum):
 
 
 class Limit(Struct, frozen=True, gc=False):
-    """Up to this much of something, of each `whose`."""
+    """A limit of this much, for each `whose`."""
 
     whose: Whose
     what: str
@@ -57,8 +57,8 @@ BUDGETS: Final = (
 def limits(staged: Limits, subscriptions: int, quota: Quota) -> tuple[Limit, ...]:
     """Return every limit.
 
-    `staged` is what may wait for commits, `subscriptions` how many an account may have, and `quota` what it may keep
-    unless another one is set for it.
+    `staged` are the limits of items that wait for commits, `subscriptions` is the number that an account may have,
+    and `quota` is the default limit of its storage.
     """
     under_way = (limit for whose, budget in BUDGETS for limit in _under_way(whose, budget))
     kept = (
@@ -72,7 +72,7 @@ def limits(staged: Limits, subscriptions: int, quota: Quota) -> tuple[Limit, ...
 
 
 def _quotas(quota: Quota) -> Iterator[Limit]:
-    """Yield what an account may keep; 0 is no bound."""
+    """Yield the limits of an account's storage; 0 means no limit."""
     for what, most, unit in (
         ("nodes that it has created", quota.nodes, Unit.NUMBER),
         ("items in these", quota.items, Unit.NUMBER),

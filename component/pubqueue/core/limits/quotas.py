@@ -1,8 +1,8 @@
-"""What an account may keep here: nodes, items and bytes. The rule is `core.allowance`.
+"""What an account may store here: nodes, items and bytes. The rule is `core.allowance`.
 
-The account that made a node pays for it and for all that is in it: items that wait, are locked, delayed or dead. What is staged for a
-commit is its publisher's until then, with bounds of its own (`transactions.model.Limits`). What moves from one node to another moves
-from one account to the other, and where both are the same account's no bound is asked about.
+The account that created a node pays for it and for all that is in it: items that wait, are locked, delayed or dead. Items that
+are staged for a commit count for their publisher until then, with bounds of their own (`transactions.model.Limits`). An item that
+moves from one node to another moves from one account to the other; if both nodes belong to the same account, no bound is checked.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def weight(payload: bytes, headers: Headers) -> int:
 
 
 def _byte_count(text: str) -> int:
-    """Return its bytes; what no store can encode is refused there and not here."""
+    """Return its bytes; text that no store can encode is refused there and not here."""
     return len(text.encode(errors="surrogatepass"))
 
 
 class Holding(Struct, frozen=True, gc=False):
-    """How many nodes an account has made that are there, and what is in them: items, and their bytes."""
+    """How many existing nodes an account has created, and what is in them: items, and their bytes."""
 
     account: Jid
     nodes: int = 0
@@ -44,7 +44,7 @@ class Holding(Struct, frozen=True, gc=False):
 
 
 class Quota(Struct, frozen=True, gc=False):
-    """How many nodes an account may have made, and how many items and bytes may be in them together; 0 is no bound."""
+    """How many nodes an account may have created, and how many items and bytes may be in them together; 0 means no limit."""
 
     nodes: int = 10_000
     items: int = 4_000_000
@@ -52,17 +52,17 @@ class Quota(Struct, frozen=True, gc=False):
 
 
 USUAL: Final = Quota()
-"""No honest user meets it: it is what all publishers together may have staged, and ten thousand nodes."""
+"""No honest user reaches it: it is what all publishers together may have staged, and ten thousand nodes."""
 
 
 class Quotas(Struct, frozen=True):
-    """The quota of every account: `of` some, by bare JID or by domain, and the usual one of all others."""
+    """The quota of every account: `of` some, by bare JID or by domain, and the default of all others."""
 
     usual: Quota = USUAL
     others: Mapping[str, Quota] = {}
 
     def of(self, account: Jid) -> Quota:
-        """Return the quota of an account: that which names it, or else its domain."""
+        """Return the quota of an account: the one for its JID, otherwise the one for its domain."""
         if not self.others:
             return self.usual
         return self.others.get(account) or self.others.get(account.rpartition("@")[2]) or self.usual

@@ -1,7 +1,7 @@
-"""How much one request may name: its batch takes it whole, and all others wait for that.
+"""How much one request may name: its batch takes it whole, and all other requests wait for that.
 
-Judged by the request alone, before anything of it is loaded. More than that goes into several requests, each of which is
-done whole or not at all, and has an answer of its own.
+Judged by the request alone, before any row is loaded. Larger amounts need several requests, each of which is done whole
+or not at all, and has an answer of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pubqueue.core.queue.force_unlock import FreeLocks
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Settle
+from pubqueue.core.queue.settling.each import SettleEach
 from pubqueue.core.queue.touch import Touch
+from pubqueue.core.together import Together, names_of
 from pubqueue.core.transactions.staging import StagePublish
 
 if TYPE_CHECKING:
@@ -26,8 +28,14 @@ if TYPE_CHECKING:
 MAX_PUBLISHED: Final = 1_000
 """Items of one publish, staged or not."""
 
+MAX_TOGETHER: Final = 1_000
+"""Parts that are done together, and the items in all of them."""
+
+MAX_BYTES_TOGETHER: Final = 4 << 20
+"""Bytes of the payloads of these in total."""
+
 MAX_NAMED: Final = 500
-"""Items that one request names by their ids: those of a retract, an unlock, a touch, and of what operators do."""
+"""Items that one request names by their ids: those of a retract, an unlock, a touch, and of operators' requests."""
 
 MAX_ENTRIES: Final = 500
 """Affiliations or subscriptions that one request changes."""
@@ -42,6 +50,8 @@ SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
     Publish:          (MAX_PUBLISHED, attrgetter("drafts")),
     StagePublish:     (MAX_PUBLISHED, attrgetter("publish.drafts")),
     Settle:           _OF_ITEMS,
+    SettleEach:       (MAX_NAMED, attrgetter("locks")),
+    Together:         (MAX_TOGETHER, lambda request: range(sum(map(names_of, request.parts)))),
     Touch:            _OF_ITEMS,
     Cancel:           _OF_ITEMS,
     FreeLocks:        _OF_ITEMS,
@@ -50,11 +60,11 @@ SIZES: Final[dict[type, tuple[int, Callable[[Any], Sized]]]] = {
     SetSubscriptions: (MAX_ENTRIES, attrgetter("wishes")),
 }
 # fmt: on
-"""Of each kind of request that names many: how many at most, and what it names."""
+"""For each kind of request with many names: how many it may have, and what it names."""
 
 
 def size_of(request: object) -> int:
-    """Return how many items or entries the request names, 1 where it is not about many."""
+    """Return how many items or entries the request names; 1 if its kind names only one."""
     kind = type(request)
     return len(SIZES[kind][1](request)) if kind in SIZES else 1
 
@@ -66,7 +76,17 @@ def too_many(request: object) -> Refused | None:
         return None
     most, named = SIZES[kind]
     if len(named(request)) <= most:
-        return None
+        return _too_large(request) if type(request) is Together else None
     if isinstance(request, SetAffiliations | SetSubscriptions):
         return _TOO_MANY_ENTRIES
     return Refused(Refusal.TOO_MANY_ITEMS, limit=most)
+
+
+def _too_large(request: Together) -> Refused | None:
+    """Refuse payloads that are larger than one write may be; the items of single publishes are limited one by one."""
+    publishes = (part for part in request.parts if type(part) is Publish)
+    size = sum(len(draft.payload) for part in publishes for draft in part.drafts)
+    if size <= MAX_BYTES_TOGETHER:
+        return None
+    words = f"the payloads of what is done together have up to {MAX_BYTES_TOGETHER} bytes in all"
+    return Refused(Refusal.PAYLOAD_TOO_BIG, words, MAX_BYTES_TOGETHER)

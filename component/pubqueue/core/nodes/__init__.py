@@ -1,1 +1,1 @@
-"""Nodes, their settings, and those around them: affiliations and subscriptions."""
+"""Nodes, their settings, affiliations and subscriptions."""

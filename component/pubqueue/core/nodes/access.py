@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Refusal, RostersWanted
+from pubqueue.core.decision import Refusal
 from pubqueue.core.model import AccessModel, Affiliation, PublishModel
+from pubqueue.core.nodes.replies import RostersWanted
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Contact, Jid, Node, Principal
@@ -25,7 +26,7 @@ class Action(Enum):
     MANAGE = auto()
     """Configure, purge, delete, see and set affiliations."""
     OBSERVE = auto()
-    """Read the items of a queue, its event log and its counts, without being handed anything."""
+    """Read the items of a queue, its event log and its counts, without delivery."""
 
 
 @unique
@@ -43,7 +44,7 @@ class AutoCreation(Enum):
 
     ALWAYS = "always"
     WITH_OPTIONS = "with-options"
-    """When its publish-options describe the node: a mistyped name creates none."""
+    """When publish-options describe the node: a mistyped name creates none."""
     NEVER = "never"
 
 
@@ -73,7 +74,7 @@ def holders_of(action: Action) -> tuple[Affiliation, ...]:
 
 
 def standing(principal: Principal, affiliation: Affiliation) -> Affiliation:
-    """Return what the principal counts as: administrators of the service own every node."""
+    """Return the effective affiliation of the principal: administrators of the service own every node."""
     return Affiliation.OWNER if principal.admin else affiliation
 
 
@@ -136,7 +137,8 @@ def _publish_model_allows(model: PublishModel, *, subscribed: bool) -> bool:
 def barred(affiliation: Affiliation, node: Node, *, known: bool = False) -> Refusal | None:
     """Return why the principal may not even look at the node, or None.
 
-    `known` is anyone whom the node once let in: a subscriber, a holder. XEP-0060 6.1.3.4, 6.1.3.8.
+    `known` is true for subscribers, holders and others whom the node once admitted. XEP-0060
+    6.1.3.4, 6.1.3.8.
     """
     if affiliation is Affiliation.OUTCAST:
         return Refusal.FORBIDDEN

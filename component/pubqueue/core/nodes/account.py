@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pubqueue.core import multi_subscription
-from pubqueue.core.decision import Decision, MyAffiliations, MySubscriptions, Refusal, refuse
+from pubqueue.core.decision import Decision, Refusal, refuse
 from pubqueue.core.model import Affiliation, Jid, NodeName
 from pubqueue.core.nodes import access
+from pubqueue.core.nodes.replies import MyAffiliations, MySubscriptions
 from pubqueue.core.reading.listing import WHOLE, Page, Part
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ListMyAffiliations(Struct, frozen=True, gc=False):
-    """Ask what the principal's account is to every node, or to one."""
+    """Request the affiliations of the principal's account with every node, or with one."""
 
     by: Principal
     node: NodeName | None = None
@@ -25,7 +26,7 @@ class ListMyAffiliations(Struct, frozen=True, gc=False):
 
 
 class ListMySubscriptions(Struct, frozen=True, gc=False):
-    """Ask for the subscriptions of every JID of the principal's account, to every node or to one."""
+    """Request the subscriptions of every JID of the principal's account, to every node or to one."""
 
     by: Principal
     node: NodeName | None = None
@@ -33,14 +34,14 @@ class ListMySubscriptions(Struct, frozen=True, gc=False):
 
 
 class AffiliationFacts(Struct, frozen=True, gc=False):
-    """What the account is to the nodes that were asked about, by name; only nodes that are there."""
+    """The account's affiliations with the requested nodes, by name; only nodes that exist."""
 
     entries: tuple[tuple[NodeName, Affiliation], ...]
     part: Part = WHOLE
 
 
 class SubscriptionFacts(Struct, frozen=True, gc=False):
-    """Whether the node that was asked about is there, and the account's subscriptions, by node."""
+    """Whether the requested node exists, and the account's subscriptions, by node."""
 
     found: bool
     entries: tuple[Subscription, ...]
@@ -58,7 +59,7 @@ def list_my_affiliations(request: ListMyAffiliations, facts: AffiliationFacts) -
 
 
 def list_my_subscriptions(request: ListMySubscriptions, facts: SubscriptionFacts) -> Decision:
-    """Return all subscriptions of the account, whichever of its JIDs asks."""
+    """Return all subscriptions of the account, whichever of its JIDs sent the request."""
     if not facts.found:
         return refuse(Refusal.NODE_NOT_FOUND)
     if facts.after_missing:
@@ -73,7 +74,7 @@ def name_of(subscription: Subscription) -> str:
 
 
 def named(name: str) -> tuple[NodeName, Jid] | None:
-    """Return the node and the JID that such a name is of, None if it is none."""
+    """Return the node and the JID of such a name, None if it is invalid."""
     digits, _, rest = name.partition(" ")
     if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits[:6]) < len(rest):
         return None

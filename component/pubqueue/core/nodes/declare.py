@@ -1,10 +1,10 @@
-"""Nodes of the configuration file: created if they do not exist, else changed to what is declared.
+"""Nodes of the configuration file: created if they do not exist, otherwise changed to match the declaration.
 
-Only what is declared is changed: settings and accounts that the file does not name stay as the
-owners have left them. If it names owners, the node has these owners and no others: an account that
-took the name before the file did loses it. What cannot be changed, or needs an operator's
-attention, is reported as a difference. A node that is declared as a queue and cannot become one is
-refused, because items published to it would be confirmed and never processed.
+Only the declared settings are changed: settings and accounts that the file does not name stay as
+the owners have left them. If it names owners, the node has these owners and no others: an account
+that took the name before the file did loses it. Impossible changes, and those that need an
+operator's attention, are reported as a difference. A node that is declared as a queue and cannot
+become one is refused, because items published to it would be confirmed and never processed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,26 @@ from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
 from pubqueue.core.changes import Change, ConfigureNode, SetAffiliation
-from pubqueue.core.decision import Created, Decision, Declared, Difference, Refused
+from pubqueue.core.decision import Decision, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig, NodeName, Principal
-from pubqueue.core.nodes.manage import NodeFacts, make_node, reviewed, trimmed, unheld
+from pubqueue.core.nodes.manage import (
+    NodeFacts,
+    make_node,
+    may_become,
+    reviewed,
+    trimmed,
+    unheld,
+)
 from pubqueue.core.nodes.nodeconfig import Settings, configure, refit, written
-from pubqueue.core.nodes.references import bind
+from pubqueue.core.nodes.replies import Created, Declared, Difference
+from pubqueue.core.publishing import sources
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 
 class Declare(Struct, frozen=True, gc=False):
-    """Create a node of the configuration file, or change the existing one to what the file declares."""
+    """Create a node of the configuration file, or change the existing one to match the file."""
 
     by: Principal
     node: NodeName
@@ -56,7 +64,7 @@ def declare(request: Declare, facts: NodeFacts) -> Decision:
 
 
 def _people(request: Declare) -> dict[Jid, Affiliation]:
-    """Return what each named account is to be; of several lists the strongest counts."""
+    """Return the affiliation of each named account; if several lists name it, the strongest counts."""
     lists = (
         (request.outcasts, Affiliation.OUTCAST),
         (request.members, Affiliation.MEMBER),
@@ -84,7 +92,8 @@ def _bring(
         misfit = refit(node, config)
     if config.access_model is not node.config.access_model:
         misfit = misfit or unheld(request.by, config)
-    bound = misfit or bind(request.by, node.config, config, facts.others)
+    named = request.by, node.name, node.config, config, facts.others
+    bound = misfit or may_become(*named)
     if isinstance(bound, Refused):
         return Decision(bound)
     config = bound
@@ -100,6 +109,11 @@ def _bring(
     changes: list[Change] = [ConfigureNode(node.name, config, maker)] if changed else []
     changes += [SetAffiliation(node.name, *entry) for entry in joined.items()]
     changes += trimmed(node, config)
+    changes += sources.attached(request.by, node.name, node.config, config, facts.others)
+    if config.source == node.config.source:
+        kept_queue = replace(node, config=config)
+        changes += sources.inherited(request.by, kept_queue, facts.others, people)
+    changes += sources.reconsidered(replace(node, config=config), facts.feeders, people)
     reply = Declared(
         request.node,
         made=False,
@@ -116,14 +130,14 @@ def _owners(request: Declare) -> frozenset[Jid]:
 
 
 def _deposed(before: Mapping[Jid, Affiliation], owners: Collection[Jid]) -> list[Jid]:
-    """Return the owners of the node that the file, which names others, removes."""
+    """Return the owners of the node that the file removes, because it names others."""
     if not owners:
         return []
     return [jid for jid, is_a in before.items() if is_a is Affiliation.OWNER and jid not in owners]
 
 
 def _maker(request: Declare, node: Node, owners: Collection[Jid]) -> Jid | None:
-    """Return the service where it takes over a node that neither it nor an owner has made, else None."""
+    """Return the service if it takes over a node that was created by neither itself nor an owner, otherwise None."""
     mine = request.by.account
     return mine if owners and node.creator not in {mine, *owners} else None
 
@@ -134,7 +148,7 @@ def _mode_kept(node: Node, wanted: NodeConfig, misfit: Refused) -> Difference:
 
 
 def _with_mode_of(node: Node, wanted: NodeConfig, settings: Settings) -> NodeConfig:
-    """Return what is wanted in the mode that the node is in, and as open as that was."""
+    """Return the declared settings, in the mode that the node is in, and as open as it was."""
     if "access_model" not in settings.values:
         wanted = replace(wanted, access_model=node.config.access_model)
     return replace(wanted, queueing=node.config.queueing)

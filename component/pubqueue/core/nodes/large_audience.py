@@ -1,9 +1,9 @@
 """Notices to the subscribers of a node with very many of them: read in pages, as fast as notices can be sent.
 
-No notices are made for all of them at once. While a page is being sent other requests are served,
-and the next page is read when the one before has left. The former subscribers of a deleted node are
-notified in the same way; their subscriptions are removed page by page after the notices, so that a
-process that ends in between leaves no subscriber out.
+Notices are never made for all of them at once. While a page is being sent other requests are served, and the
+next page is read when the previous one has been sent. The former subscribers of a deleted node are notified
+in the same way; their subscriptions are removed page by page after the notices, so that a process that ends
+in between leaves no subscriber out.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.changes import DropFormer
-from pubqueue.core.decision import Decision, SubscriberPage, Unnotified
+from pubqueue.core.decision import Decision
 from pubqueue.core.model import Jid, Principal
+from pubqueue.core.nodes.replies import SubscriberPage, Unnotified
 
 if TYPE_CHECKING:
     from pubqueue.core.model import NodeName
@@ -61,8 +62,8 @@ class UnnotifiedFacts(Struct, frozen=True, gc=False):
 class PageFacts(Struct, frozen=True, gc=False):
     """The next subscribers; `again` are those that subscribe to a new node of the same name.
 
-    `notified` are those of the page that are to be notified, if these are not all. `subids` are the
-    ids of those that subscribe several times.
+    `notified` are those of the page that are to be notified, if not all are. `subids` are the ids
+    of those that subscribe several times.
     """
 
     page: tuple[Jid, ...]
@@ -72,14 +73,14 @@ class PageFacts(Struct, frozen=True, gc=False):
 
 
 def next_subscribers(_request: NextSubscribers, facts: PageFacts) -> Decision:
-    """Name the next subscribers, and where there may be more."""
+    """Return the next subscribers, and where there may be more."""
     more = len(facts.page) >= PAGE
     notified = facts.page if facts.notified is None else facts.notified
     return Decision(SubscriberPage(notified, facts.page[-1] if more else None, facts.subids))
 
 
 def notify_former(request: NotifyFormer, facts: PageFacts) -> Decision:
-    """Name the next ones to notify.
+    """Return the next ones to notify.
 
     A subscriber of a new node of that name is left out: it would take the notice for one about the
     new node.
@@ -92,7 +93,7 @@ def notify_former(request: NotifyFormer, facts: PageFacts) -> Decision:
 
 
 def list_unnotified(_request: ListUnnotified, facts: UnnotifiedFacts) -> Decision:
-    """Name them."""
+    """Return them."""
     more = len(facts.nodes) >= PAGE
     names = tuple(name for _, name in facts.nodes)
     return Decision(Unnotified(names, facts.nodes[-1][0] if more else None))

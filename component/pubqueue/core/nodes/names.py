@@ -1,7 +1,7 @@
-"""Reserved names: a namespace belongs to the account that is in the name, or to the operator.
+"""Reserved names: a namespace belongs to the account in the name, or to the operator.
 
 A node below `replies/` contains answers to an account, so it belongs to that account, whichever
-account made it: only the account itself and administrators create and manage such a node, and
+account created it: only the account itself and administrators create and manage such a node, and
 another account's ownership has no effect. All other names are free for accounts that may create
 nodes; those that the configuration file declares belong to the operator (`core.nodes.declare`).
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Jid, NodeName, Principal
 
 OF_ACCOUNTS: Final = ("replies/",)
-"""What names begin with that belong to the account which follows."""
+"""The prefix of names that belong to the account that follows it."""
 
 
 def of_account(name: NodeName) -> str | None:

@@ -20,13 +20,18 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import (
     MAX_ID_LENGTH,
     AccessModel,
+    AtExpiry,
     ItemReply,
+    Level,
+    Millis,
     NodeConfig,
     NodeFull,
     NotificationType,
     PublishModel,
     SendLast,
 )
+from pubqueue.core.nodes import labels
+from pubqueue.core.publishing import filters
 from pubqueue.core.suggestion import suggestion
 
 if TYPE_CHECKING:
@@ -40,8 +45,8 @@ Value = str | int | float | None
 DAY: Final = 86_400
 YEAR: Final = 366 * DAY
 
-MAX_PAYLOAD_BYTES: Final = 10**9
-"""Bytes that a store can keep as one value. Faces have lower bounds of their own."""
+MAX_PAYLOAD_BYTES: Final = 10 << 20
+"""The maximum that an owner can allow. A payload that a protocol cannot carry is not delivered over it (`app/face.py`)."""
 
 
 LOWEST_RATE: Final = 0.001
@@ -110,12 +115,25 @@ def _whole_or_max(low: int, high: int) -> Callable[[str], int | None]:
     return read
 
 
+def _whole_or_nothing(low: int, high: int) -> Callable[[str], int | None]:
+    number = whole(low, high)
+
+    def read(text: str) -> int | None:
+        return number(text) if text.strip() not in {"", "max"} else None
+
+    return read
+
+
+def _write_or_nothing(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
 def _write_or_max(value: int | None) -> str:
     return "max" if value is None else str(value)
 
 
 def _rate(text: str) -> float | None:
-    """Read how many a second: a decimal number, or nothing for any number."""
+    """Read a rate per second: a decimal number, or nothing for no limit."""
     said = text.strip()
     if said in {"", "max"}:
         return None
@@ -138,6 +156,22 @@ def _text(text: str) -> str:
     return text
 
 
+def _labels(text: str) -> str:
+    try:
+        return labels.written(labels.read(text))
+    except labels.LabelError as problem:
+        raise BadValueError(str(problem)) from problem
+
+
+def _filter(text: str) -> str:
+    if text:
+        try:
+            filters.parsed(text)
+        except filters.FilterError as problem:
+            raise BadValueError(str(problem)) from problem
+    return text
+
+
 def _choice(kind: type[StrEnum]) -> Setting:
     return Setting(kind, options=tuple(one.value for one in kind))
 
@@ -153,20 +187,28 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "access_model":               _choice(AccessModel),
     "publish_model":              _choice(PublishModel),
     "max_items":                  Setting(_whole_or_max(1, 10**12), _write_or_max),
+    "max_bytes":                  Setting(_whole_or_max(1, 10**15), _write_or_max),
     "max_payload_size":           Setting(whole(1, MAX_PAYLOAD_BYTES)),
     "item_expire":                Setting(_whole_or_max(1, 100 * YEAR), _write_or_max),
+    "expired":                    _choice(AtExpiry),
     "notify_retract":             _BOOLEAN,
     "notify_delete":              _BOOLEAN,
     "queueing":                   _BOOLEAN,
     "lock_timeout":               Setting(whole(1, YEAR)),
+    "keep_done":                  _BOOLEAN,
+    "unused_expire":              Setting(_whole_or_nothing(1, 100 * YEAR), _write_or_nothing),
+    "lock_longest":               Setting(_whole_or_nothing(1, YEAR), _write_or_nothing),
     "max_failures":               Setting(whole(1, 10**6)),
     "dead_letter_node":           _TEXT,
+    "source":                     _TEXT,
+    "filter":                     Setting(_filter),
     "backoff_min":                Setting(whole(0, DAY)),
     "backoff_max":                Setting(whole(0, DAY)),
     "dedup_window":               Setting(whole(0, YEAR)),
     "max_queue_requests":         Setting(whole(1, 10**6)),
     "group_limit":                Setting(whole(1, 1000)),
     "rate":                       Setting(_rate, _write_rate),
+    "qos":                        _choice(Level),
     "unsubscribe_on_unavailable": _BOOLEAN,
     "paused":                     _BOOLEAN,
     "publish_paused":             _BOOLEAN,
@@ -186,6 +228,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "tempsub":                    _BOOLEAN,
     "notify_sub":                 _BOOLEAN,
     "multi_subscribe":            _BOOLEAN,
+    "labels":                     Setting(_labels),
     "roster_groups_allowed":      _TEXT,
 }
 """The meaning of each is in `NodeConfig`."""
@@ -201,7 +244,10 @@ OF_QUEUES: Final[Mapping[str, object]] = {
     "itemreply":                  ItemReply.PUBLISHER,
     "multi_subscribe":            False,  # a worker has one window
 }
-"""Settings that a queue cannot choose, for no work may be lost, and what holds there (XEP-0254 row 10a)."""
+"""Settings that a queue cannot choose, because no work may be lost, and their values (XEP-0254 row 10a)."""
+
+OF_PLAIN_NODES: Final[Mapping[str, object]] = {"qos": Level.UNACKNOWLEDGED}
+"""Settings that a plain node cannot choose: its notifications go to many, and no lock waits for an answer."""
 # fmt: on
 
 
@@ -212,14 +258,15 @@ def written(config: NodeConfig) -> dict[str, str]:
 
 
 def effective(config: NodeConfig) -> NodeConfig:
-    """Return the settings that hold: of a queue some do, whatever was stored before it knew them."""
+    """Return the effective settings: some of a queue's are fixed, whatever was stored before it knew them."""
     return replace(config, **OF_QUEUES) if config.queueing else config
 
 
 def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
-    """Return the settings with those that are wanted changed and all others kept.
+    """Return the settings with the wanted ones changed and all others kept.
 
-    What becomes a queue is closed unless its access model is chosen with it: work is not for strangers.
+    A node that becomes a queue is closed unless its access model is chosen with it: work is not for
+    strangers.
     """
     changed: dict[str, object] = {}
     for name, value in wanted.values.items():
@@ -236,12 +283,15 @@ def configure(config: NodeConfig, wanted: Settings) -> NodeConfig | Refused:
     if changed.get("queueing") and not config.queueing:
         changed.setdefault("access_model", AccessModel.WHITELIST)
     after = replace(config, **changed)
+    if after.unused_expire != config.unused_expire:
+        after = replace(after, used=Millis(0))
     if after.backoff_min > after.backoff_max:
         return _refuse("backoff_min", " is above backoff_max")
-    for name, only in OF_QUEUES.items() if after.queueing else ():
+    for name, only in (OF_QUEUES if after.queueing else OF_PLAIN_NODES).items():
         if name in changed and changed[name] != only:
-            return _refuse(name, f" is always {SETTINGS[name].write(only)} in a queue")
-    return after
+            where = "in a queue" if after.queueing else "in a plain node"
+            return _refuse(name, f" is always {SETTINGS[name].write(only)} {where}")
+    return after if after.queueing else replace(after, **OF_PLAIN_NODES)
 
 
 def agrees(config: NodeConfig, wanted: Settings) -> Refused | None:
@@ -266,7 +316,7 @@ def _unmet(name: str, rest: str) -> Refused:
 
 
 def _as_text(value: Value) -> str:
-    """Return a value as text: what is typed has the same bounds as what is written."""
+    """Return a value as text: typed values have the same bounds as texts."""
     if isinstance(value, bool):
         return _write_boolean(value)
     return _write_or_max(value) if value is None else str(value)
@@ -286,6 +336,10 @@ def refit(node: Node, after: NodeConfig) -> Refused | None:
     if after.queueing != node.config.queueing and (node.items or node.subscriptions):
         return _refuse(
             "queueing", " can change only while the node has no items and no subscribers"
+        )
+    if after.queueing and node.config.feeds:
+        return _refuse(
+            "queueing", f" cannot change while the node feeds {len(node.config.feeds)} queues"
         )
     if after.dead_letter_node == node.name:
         return Refused(Refusal.INVALID_CONFIG, "a node cannot be its own dead-letter node")

@@ -1,4 +1,4 @@
-"""Which notices the subscribers of a node get, and by which kind of message: by its settings."""
+"""Which notices the subscribers of a node get, and by which kind of message, according to its settings."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from pubqueue.core.changes import AddItem, RemoveItem
 from pubqueue.core.decision import Decision, Published
 from pubqueue.core.model import NodeFull
 from pubqueue.core.nodes.notifications import announce, notify
+from pubqueue.core.nodes.room import Growth, first_to_go, growth_by, is_bounded, surplus
 from pubqueue.core.notices import NOBODY, Retracted
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def publish(request: Publish, facts: PublishFacts, node: Node, adds: Sequence[AddItem]) -> Decision:
-    """Decide what becomes of the items, which may come to this node."""
+    """Decide what happens to the items, which may be published to this node."""
     changes, dropped = _changes(facts, node, adds)
     ids = tuple([draft.id for draft in request.drafts])
     by, heard = request.by.account, facts.audience
@@ -37,13 +38,14 @@ def publish(request: Publish, facts: PublishFacts, node: Node, adds: Sequence[Ad
     if dropped and drops_loudly(node):
         gone = tuple(item.id for item in dropped)
         announced += notify(node, heard, Retracted(NOBODY, node.name, gone))
-    return Decision(Published(node.name, ids), tuple(changes), tuple(announced))
+    replaced = tuple([item.id for _, item in facts.existing if item is not None])
+    return Decision(Published(node.name, ids, replaced=replaced), tuple(changes), tuple(announced))
 
 
 def _changes(
     facts: PublishFacts, node: Node, adds: Sequence[AddItem]
 ) -> tuple[list[Change], Sequence[Item]]:
-    """Return the changes, and which items have to go for want of room."""
+    """Return the changes, and which items have to be removed for lack of room."""
     if not node.config.persist_items:
         kept = adds[-1:] if node.config.keeps else ()
         last = {item.seq: item for item in facts.oldest}
@@ -60,13 +62,16 @@ def _changes(
 def _for_want_of_room(
     facts: PublishFacts, node: Node, adds: Sequence[AddItem], replaced: Sequence[Item]
 ) -> Sequence[Item]:
-    limit = node.config.max_items
-    more = len(adds) - len(replaced)
-    if limit is None or more <= 0 or node.items + more <= limit:
+    """Return the oldest items, which are removed; if those that were loaded are not enough, a trim removes the others."""
+    if not is_bounded(node.config):
         return ()
+    more = growth_by([add.draft for add in adds], replaced)
+    over = surplus(node, *room_for(node), more)
+    items = min(len(adds), over.items) if more.items > 0 else 0
+    over = Growth(items, over.bytes if more.bytes > 0 else 0)
     stay = {item.seq for item in replaced}
     others = [item for item in facts.oldest if item.seq not in stay]
-    return others[: min(len(adds), node.items + more - limit)]
+    return first_to_go(others, over)
 
 
 def drops_loudly(node: Node) -> bool:
@@ -75,9 +80,11 @@ def drops_loudly(node: Node) -> bool:
     return config.notify_retract and config.publish_node_full is NodeFull.RETRACT_OLDEST
 
 
-def room_for(node: Node) -> int | None:
-    """Return how many items a plain node keeps at most, None for any number."""
+def room_for(node: Node) -> tuple[int | None, int | None]:
+    """Return how many items, and bytes, a plain node keeps; None for any number."""
     config = node.config
-    if config.persist_items:
-        return None if config.publish_node_full is NodeFull.REJECT else config.max_items
-    return 1 if config.keeps else 0
+    if not config.persist_items:
+        return (1 if config.keeps else 0), None
+    if config.publish_node_full is NodeFull.REJECT:
+        return None, None
+    return config.max_items, config.max_bytes

@@ -27,20 +27,24 @@ if TYPE_CHECKING:
 
 
 class Reference(Struct, frozen=True, gc=False):
-    """What a setting does to the node that it names, and the field that keeps which node was meant."""
+    """The effect of a setting on the node that it names, and the field that keeps which node was meant.
+
+    A `source` has no such field: the node itself keeps which queues it feeds (`core.publishing.sources`).
+    """
 
     action: Action
-    meant: str
+    meant: str = ""
 
 
 REFERENCES: Final[Mapping[str, Reference]] = {
     "dead_letter_node": Reference(Action.PUBLISH, "dead_letter_meant"),
+    "source": Reference(Action.SUBSCRIBE),
 }
 """Every setting that names another node."""
 
 
 class Other(Struct, frozen=True, gc=False):
-    """A node that is named, None if it is not there, and what the principal is to it."""
+    """A named node, None if it does not exist, and the principal's affiliation with it."""
 
     node: Node | None
     affiliation: Affiliation = Affiliation.NONE
@@ -73,15 +77,16 @@ def bind(
     A reference that does not change is not judged again, and still means the same node.
     """
     for setting, reference in REFERENCES.items():
-        if getattr(after, setting) != getattr(before, setting):
+        if reference.meant and getattr(after, setting) != getattr(before, setting):
             after = replace(after, **{reference.meant: ""})
     for setting, name in named(before, after):
         reference, other = REFERENCES[setting], others.nodes.get(name, Other(None))
         if not _may_name(by, reference.action, other, others.policy):
             words = f"{setting}: you may not {reference.action.name.lower()} to {name!r}"
             return Refused(Refusal.FORBIDDEN, words, setting=setting)
-        meant = "" if other.node is None else identity(other.node)
-        after = replace(after, **{reference.meant: meant})
+        if reference.meant:
+            meant = "" if other.node is None else identity(other.node)
+            after = replace(after, **{reference.meant: meant})
     return after
 
 
@@ -93,11 +98,11 @@ def _may_name(by: Principal, action: Action, other: Other, policy: CreationPolic
 
 
 def identity(node: Node) -> str:
-    """Return what distinguishes a node from any other that ever has its name."""
+    """Return a value that distinguishes a node from any other that ever has its name."""
     return f"{node.created} {node.creator}"
 
 
 def is_meant(config: NodeConfig, setting: str, node: Node, trusted: Container[Jid]) -> bool:
-    """Return whether the setting means this node: the one that was set, or one made by a trusted account."""
+    """Return whether the setting means this node: the one that was set, or one created by a trusted account."""
     meant = getattr(config, REFERENCES[setting].meant)
     return bool(meant == identity(node) or node.creator in trusted)

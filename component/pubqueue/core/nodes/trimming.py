@@ -1,10 +1,10 @@
-"""Bring what a node keeps to what its settings say, after these were narrowed: slice by slice, for it may be much.
+"""Trim a node to its settings after these were narrowed: slice by slice, because it may be much.
 
-In a queue of which more items of a group may be in flight than before, more take their turns, group after group.
+In a queue that now allows more items of a group in flight, more items get their turns, group after group.
 
-Items beyond the number that a plain node may keep go, the oldest first. Lives are cut to what the node allows now; an
-item whose life ends by that goes when its time comes, which may be at once. A longer life is for what is published from
-then on. That a node is being trimmed is noted with its settings, and whatever happens it comes to its end.
+Items in excess of the limit of a plain node are removed, the oldest first. Lifetimes are shortened to what the node
+allows now; an item expires at its new time, which may be at once. A longer lifetime applies only to items published
+from then on. The trim is recorded with the settings, so it is completed whatever happens.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.changes import CallGroups, EndTrim, RemoveItem, SetLife
+from pubqueue.core.changes import BeginTrim, CallGroups, EndTrim, RemoveItem, SetLife
 from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import State, later, seconds
+from pubqueue.core.model import NO_TIME, Jid, State, later, seconds
 from pubqueue.core.nodes.notifications import notify
 from pubqueue.core.nodes.plain_publish import drops_loudly, room_for
+from pubqueue.core.nodes.room import first_to_go, is_bounded, surplus
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.notices import NOBODY, Retracted
+from pubqueue.core.publishing.truncation import STATUS, may_be_dropped, status_item, truncates
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pubqueue.core.changes import Change
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Node, NodeConfig, NodeName
+    from pubqueue.core.model import Item, Millis, Node, NodeConfig, NodeName
+    from pubqueue.core.nodes.room import Growth
     from pubqueue.core.notices import Audience
 
 SLICE: Final = 200
@@ -33,13 +38,14 @@ SLICE: Final = 200
 
 
 TURNS: Final = 500
-"""Turns that come in one step, about."""
+"""Turns that begin in one step, approximately."""
 
 
 class TrimItems(Struct, frozen=True, gc=False):
-    """Trim the node; lives are cut of items behind `after`, then groups behind `group` get their turns.
+    """Trim the node; lifetimes of items after `after` are shortened, then groups after `group` get their turns.
 
-    `reply` is for who waits for the end. With `review` its subscribers are looked through afterwards.
+    `reply` is for the requester that waits for the end. With `review` its subscribers are reviewed afterwards, and then the
+    `others` are trimmed.
     """
 
     node: NodeName
@@ -47,59 +53,88 @@ class TrimItems(Struct, frozen=True, gc=False):
     after: int = 0
     review: bool = False
     group: str | None = None
+    others: tuple[NodeName, ...] = ()
 
 
 class TrimItemsFacts(Struct, frozen=True, gc=False):
-    """The node, and the next of its items: from the beginning where some have to go, else behind `after`.
+    """The node, and the next of its items: from the beginning if some have to be removed, otherwise after `after`.
 
-    Or the next of its `groups`, as soon as it is about them.
+    Or the next of its `groups`, once these are processed.
     """
 
     node: Node | None
     items: tuple[Item, ...]
     audience: Audience = ()
     groups: tuple[str, ...] = ()
+    now: Millis = NO_TIME
+    service: Jid = Jid("")
+    says_so: bool = False
+    """Whether the item exists that reports that others were dropped."""
 
 
 class ResumeTrims(Struct, frozen=True, gc=False):
-    """Go on with what was not trimmed when the process ended."""
+    """Continue with a trim that was not finished when the process ended."""
 
 
 class ResumeTrimsFacts(Struct, frozen=True, gc=False):
-    """A node that is still to be trimmed."""
+    """A node that still has to be trimmed."""
 
     node: NodeName | None
 
 
 def begins(before: NodeConfig, after: NodeConfig) -> bool:
-    """Return whether there is something to do after the settings have become these."""
+    """Return whether the change to these settings requires a trim."""
     return narrows(before, after) or (after.queueing and after.group_limit > before.group_limit)
 
 
 def groups_of_slice(config: NodeConfig) -> int:
-    """Return how many groups are looked at in one step: so that not many more turns than TURNS come in it."""
+    """Return how many groups are processed in one step: so that about TURNS turns begin in it."""
     return max(1, TURNS // config.group_limit)
 
 
 def narrows(before: NodeConfig, after: NodeConfig) -> bool:
-    """Return whether some of what is kept under the one does not fit the other."""
+    """Return whether items that fit the old settings may not fit the new ones."""
     if _is_less(after.item_expire, before.item_expire):
         return True
     if after.queueing:
-        return False
+        return _truncates_more(before, after)
     keeps_less = (before.persist_items, before.keeps) > (after.persist_items, after.keeps)
-    drops = after.publish_node_full is not before.publish_node_full and after.max_items is not None
-    return keeps_less or drops or _is_less(after.max_items, before.max_items)
+    drops = after.publish_node_full is not before.publish_node_full and is_bounded(after)
+    less = _is_less(after.max_items, before.max_items) or _is_less(
+        after.max_bytes, before.max_bytes
+    )
+    return keeps_less or drops or less
+
+
+def _truncates_more(before: NodeConfig, after: NodeConfig) -> bool:
+    if not truncates(after):
+        return False
+    less = _is_less(after.max_items, before.max_items) or _is_less(
+        after.max_bytes, before.max_bytes
+    )
+    return less or (is_bounded(after) and not truncates(before))
 
 
 def _is_less(now: int | None, before: int | None) -> bool:
     return now is not None and (before is None or now < before)
 
 
-def excess(node: Node) -> int:
-    """Return how many items have to go."""
-    room = None if node.config.queueing else room_for(node)
-    return 0 if room is None else max(0, node.items - room)
+def excess(node: Node, *, says_so: bool = False) -> Growth | None:
+    """Return how many items, and bytes, have to be removed; None if none. The item that reports drops does not count."""
+    config = node.config
+    if says_so:
+        node = replace(node, items=node.items - 1, bytes=node.bytes - len(STATUS))
+    if (config.queueing and not truncates(config)) or not node.items:
+        return None
+    room = (config.max_items, config.max_bytes) if config.queueing else room_for(node)
+    over = surplus(node, *room)
+    return over if over.items or over.bytes else None
+
+
+def exceeds(node: Node, more: Growth) -> bool:
+    """Return whether a plain node that grows by this has items that have to be removed."""
+    grown = replace(node, items=node.items + more.items, bytes=node.bytes + more.bytes)
+    return excess(grown) is not None
 
 
 def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
@@ -109,8 +144,10 @@ def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
         return Decision(request.reply or Done())
     if request.group is not None:
         return _call(request, node, facts.groups)
-    if (many := excess(node)) and facts.items:
-        gone = facts.items[:many]
+    if (over := excess(node, says_so=facts.says_so)) is not None and facts.items:
+        if node.config.queueing:
+            return _truncate(request, facts, node, over)
+        gone = first_to_go(facts.items, over)
         loudly = node.config.persist_items and drops_loudly(node)
         what = Retracted(NOBODY, node.name, tuple(item.id for item in gone))
         notices = notify(node, facts.audience, what) if loudly and gone else ()
@@ -123,6 +160,29 @@ def trim(request: TrimItems, facts: TrimItemsFacts) -> Decision:
     return _end(request, node, changes)
 
 
+def truncated(queues: Iterable[tuple[Node, Growth]], done: Decision) -> Decision:
+    """Have the queues trimmed that a publish makes too large and that drop their oldest items."""
+    over = [
+        queue.name for queue, more in queues if truncates(queue.config) and exceeds(queue, more)
+    ]
+    if not over:
+        return done
+    then = TrimItems(over[0], done.reply, others=tuple(over[1:]))
+    return replace(done, changes=(*done.changes, *map(BeginTrim, over)), then=then)
+
+
+def _truncate(request: TrimItems, facts: TrimItemsFacts, node: Node, over: Growth) -> Decision:
+    """Drop the oldest items of a queue that no worker holds, and report it; continue after this slice if it had too few of them."""
+    gone = first_to_go([item for item in facts.items if may_be_dropped(item)], over)
+    changes: list[Change] = list(map(RemoveItem, gone))
+    if gone and not facts.says_so:
+        changes.append(status_item(node.name, facts.service, facts.now))
+    if len(facts.items) < SLICE:
+        return _end(request, node, tuple(changes))
+    then = replace(request, after=facts.items[-1].seq)
+    return Decision(Done(), tuple(changes), then=then)
+
+
 def _call(request: TrimItems, node: Node, groups: tuple[str, ...]) -> Decision:
     """Give turns to a slice of groups."""
     if not groups:
@@ -133,7 +193,11 @@ def _call(request: TrimItems, node: Node, groups: tuple[str, ...]) -> Decision:
 
 def _end(request: TrimItems, node: Node, changes: tuple[Change, ...]) -> Decision:
     reply = request.reply or Done()
-    then = ReviewSubscribers(node.name, reply) if request.review else None
+    then: ReviewSubscribers | TrimItems | None = None
+    if request.review:
+        then = ReviewSubscribers(node.name, reply)
+    elif request.others:
+        then = TrimItems(request.others[0], request.reply, others=request.others[1:])
     return Decision(reply, (*changes, EndTrim(node.name)), then=then)
 
 
@@ -149,5 +213,5 @@ def _cut_lives(node: Node, items: tuple[Item, ...]) -> tuple[Change, ...]:
 
 
 def resume(_request: ResumeTrims, facts: ResumeTrimsFacts) -> Decision:
-    """Go on with a node that is still to be trimmed."""
+    """Continue with a node that still has to be trimmed."""
     return Decision(Done(), then=None if facts.node is None else TrimItems(facts.node))

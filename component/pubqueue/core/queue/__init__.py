@@ -1,1 +1,1 @@
-"""An item's way through its queue: published, delivered, settled, expired, dead, redriven."""
+"""An item's path through its queue: published, delivered, settled, expired, dead, redriven."""

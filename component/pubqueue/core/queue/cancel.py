@@ -1,9 +1,9 @@
-"""Cancel: remove items from a queue before they are done, by their ids, or discard its dead items of a reason.
+"""Cancel: remove items from a queue before they are done, by their ids, or discard its dead items with a reason.
 
-The row *retract* of the table SETTLE decides who may cancel what. An owner may cancel in any state;
-the holder of a locked item is notified, as after any retract by an owner (XEP-0254 2.3). The author
-of an item may cancel its own. Unlike a retract this does what it can: ids that do not exist,
-perhaps because the work is done, are named in the answer.
+The row *retract* of the table SETTLE decides which principals may cancel which items. An owner may cancel in
+any state; the holder of a locked item is notified, as after any retract by an owner (XEP-0254 2.3). The author
+of an item may cancel its own. Unlike a retract this does what is possible: ids that do not exist, perhaps
+because the work is done, are named in the answer.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SLICE: Final = 500
 """Dead items that are looked at in one step."""
 
 LOOKED_AT: Final = 10_000
-"""Dead items that are looked at for one answer, in steps between which others are served."""
+"""Dead items that are looked at for one answer, in steps between which other requests are served."""
 
 
 class Cancel(Struct, frozen=True, gc=False):
-    """Take those of these items out of the queue that are there; with `dead`, only those that are dead."""
+    """Remove those of these items that exist from the queue; with `dead`, only those that are dead."""
 
     by: Principal
     node: NodeName
@@ -63,7 +63,7 @@ class DiscardFacts(Struct, frozen=True, gc=False):
 
 
 def cancel(request: Cancel, facts: SettleFacts) -> Decision:
-    """Decide what of it goes."""
+    """Decide which items are removed."""
     there = tuple(item for item in facts.items if item is not None)
     node = _open_to(request.by, facts, there)
     if isinstance(node, Decision):
@@ -80,7 +80,7 @@ def cancel(request: Cancel, facts: SettleFacts) -> Decision:
 
 
 def _open_to(by: Principal, facts: SettleFacts, there: tuple[Item, ...]) -> Node | Decision:
-    """Return the node if the principal may retract all that is there, else the refusal."""
+    """Return the node if the principal may retract all of the items, otherwise the refusal."""
     if facts.node is not None and access.may(
         access.standing(by, facts.affiliation), Action.MANAGE, facts.node
     ):
@@ -89,12 +89,12 @@ def _open_to(by: Principal, facts: SettleFacts, there: tuple[Item, ...]) -> Node
 
 
 def is_dead(item: Item) -> bool:
-    """Return whether an item is dead, here or where it came from, and not locked."""
+    """Return whether an item is dead, here or in its original node, and not locked."""
     return item.dead_letter is not None and item.state is not State.LOCKED
 
 
 def discard(request: Discard, facts: DiscardFacts) -> Decision:
-    """Decide a step: which of these dead items go, and whether another step follows at once."""
+    """Decide a step: which of these dead items are removed, and whether another step follows at once."""
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
@@ -110,5 +110,5 @@ def discard(request: Discard, facts: DiscardFacts) -> Decision:
 
 
 def is_of(reason: str, item: Item) -> bool:
-    """Return whether a dead item has died of that."""
+    """Return whether a dead item has died for this reason."""
     return item.dead_letter is not None and matches(reason, item.dead_letter.reason)

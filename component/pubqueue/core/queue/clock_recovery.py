@@ -1,8 +1,7 @@
 """Locks that end later than one given now: after the machine's clock was set back they would last too long.
 
-Such a lock gets the time that a new one would have, so that a holder that is gone costs no more
-than that. The same happens, without harm, to locks given before their queue's lock timeout was
-lowered.
+Such a lock gets the deadline of a new one, so that a holder that is gone costs no more than that. The same
+happens, without harm, to locks given before their queue's lock timeout was lowered.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Recover(Struct, frozen=True, gc=False):
-    """Put right what a clock that was set back has left, slice by slice.
+    """Correct the effects of a clock that was set back, slice by slice.
 
     `before` is the deadline and the number of the last item that was looked at; the latest deadline comes first.
     """
@@ -39,11 +38,11 @@ class RecoverFacts(Struct, frozen=True, gc=False):
 
 def longest(node: Node, now: Millis) -> Millis:
     """Return when a lock given now ends."""
-    return later(now, seconds(node.config.lock_timeout))
+    return later(now, seconds(node.config.longest_lock))
 
 
 def recover(_request: Recover, facts: RecoverFacts) -> Decision:
-    """Let no lock last longer than a new one."""
+    """Limit locks to the deadline of a new one."""
     changes: list[Change] = []
     for item, node in facts.locked:
         end = longest(node, facts.now)

@@ -9,7 +9,9 @@ items after it do not wait with it.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pubqueue.core.changes import (
     Change,
@@ -20,23 +22,44 @@ from pubqueue.core.lifecycle import backoff
 from pubqueue.core.model import later, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from pubqueue.core.model import Item, Jid, Millis, Node, Subscription
 
     Place = tuple[float, int, Jid]
-    Server = tuple[float, int, Jid, int, int]
-    """A subscriber's place in the line, how much it has, and its window."""
+    Server = tuple[float, int, Jid, int, int, int, int]
+    """A place in the order, how much is in flight there and out of how much, how much may be, and the number of the take (0: none)."""
+
+
+class TakeWindow(Struct, frozen=True, gc=False):
+    """A waiting take: its account holds this much `in_flight` out of `window`, and the take has room up to `end`.
+
+    It gets no more items once they have `bytes` or more together, and it holds them for `span`, up to the time for which the node
+    lets locks be extended.
+    """
+
+    number: int
+    jid: Jid
+    in_flight: int
+    window: int
+    end: int
+    last_served: int
+    bytes: int | None = None
+    span: Millis | None = None
+
+
+NOBODY_LESS: Final[Mapping[int, Container[Jid]]] = {}
+"""Every subscriber can have every item."""
 
 
 def place(subscription: Subscription) -> Place:
-    """Return a subscriber's place in the line: the lowest load first, then the least recently served."""
+    """Return a subscriber's place in the order: the lowest load first, then the least recently served."""
     load = subscription.in_flight / subscription.queue_requests
     return load, subscription.last_served, subscription.jid
 
 
 def free(subscriptions: Sequence[Subscription]) -> int:
-    """Return how many items could go out now."""
+    """Return how many items could be delivered now."""
     return sum(max(0, s.queue_requests - s.in_flight) for s in subscriptions if s.available)
 
 
@@ -48,52 +71,117 @@ def dispatch(
     now: Millis,
     first_token: int,
     most: int | None = None,
+    carriers: Mapping[int, Container[Jid]] = NOBODY_LESS,
+    takes: Sequence[TakeWindow] = (),
 ) -> list[Change]:
     """Deliver the ready items: a Lock each, or a Postpone for one that only its avoided subscriber could take.
 
-    Tokens are assigned from `first_token` upwards; up to `most` locks are given, None for any
-    number. Items without a free window stay as they are.
+    Waiting takes share the order with the subscribers.
+
+    Tokens are assigned from `first_token` upwards; up to `most` locks are given, None for any number. Items
+    without a free window stay as they are. `carriers` are the subscribers that can have an item, by its
+    number, if some cannot; others are skipped for it, and get the items after it.
     """
     line: list[Server] = [
-        (*place(s), s.in_flight, s.queue_requests)
+        (*place(s), s.in_flight, s.queue_requests, s.queue_requests, 0)
         for s in subscriptions
         if s.available and s.in_flight < s.queue_requests
     ]
+    line += [
+        (t.in_flight / t.window, t.last_served, t.jid, t.in_flight, t.window, t.end, t.number)
+        for t in takes
+    ]
     heapq.heapify(line)
     deadline = later(now, seconds(node.config.lock_timeout))
+    other = _other_deadlines(node, subscriptions, takes, now)
+    byte_room = {t.number: t.bytes for t in takes if t.bytes is not None}
     changes: list[Change] = []
     token = first_token
     end = None if most is None else first_token + most
     for item in ready:
         if not line or token == end:
             break
+        unable: list[Server] = []
+        if carriers and (able := carriers.get(item.seq)) is not None:
+            unable = _step_aside(line, able)
+            if not line:
+                line = unable
+                continue
         server = _next(line, item)
+        for each in unable:
+            heapq.heappush(line, each)
         if server is None and item.aside:
             continue  # it waits already
         if server is None:
             times = max(item.released + item.failed, 1)
             changes.append(Postpone(item, later(now, backoff(node.config, times))))
             continue
-        _, _, jid, in_flight, window = server
-        changes.append(Lock(item, jid, token, deadline, now))
-        if in_flight + 1 < window:
-            heapq.heappush(line, ((in_flight + 1) / window, token, jid, in_flight + 1, window))
+        _, _, jid, in_flight, window, room, take = server
+        until = other.get(take or jid, deadline) if other else deadline
+        changes.append(Lock(item, jid, token, until, now, take))
+        has_bytes = not byte_room or _has_bytes(byte_room, take, item)
+        if has_bytes and in_flight + 1 < room:
+            again = (in_flight + 1) / window, token, jid, in_flight + 1, window, room, take
+            heapq.heappush(line, again)
         token += 1
     return changes
 
 
+def _other_deadlines(
+    node: Node, subscriptions: Sequence[Subscription], takes: Sequence[TakeWindow], now: Millis
+) -> dict[Jid | int, Millis]:
+    """Return the deadlines of holders with another lock time than the node's: by address, or by number of a take."""
+    usual, longest = node.config.lock_timeout, node.config.longest_lock
+    spans: dict[Jid | int, Millis] = {
+        s.jid: seconds(min(usual, s.lock_timeout))
+        for s in subscriptions
+        if s.lock_timeout is not None
+    }
+    for one in takes:
+        if one.span is not None:
+            spans[one.number] = min(one.span, seconds(longest))
+    return {who: later(now, span) for who, span in spans.items()}
+
+
+def _has_bytes(byte_room: dict[int, int], take: int, item: Item) -> bool:
+    """Count an item that is delivered to a take, and return whether it has room for more bytes."""
+    if take not in byte_room:
+        return True
+    byte_room[take] -= item.size
+    return byte_room[take] > 0
+
+
+def _step_aside(line: list[Server], able: Container[Jid]) -> list[Server]:
+    """Take all those out of the order that cannot have an item; both stay heaps."""
+    unable = [server for server in line if server[2] not in able]
+    line[:] = [server for server in line if server[2] in able]
+    heapq.heapify(line)
+    heapq.heapify(unable)
+    return unable
+
+
+def _return(line: list[Server], servers: Iterable[Server]) -> None:
+    """Put servers back at their places in the order."""
+    for server in servers:
+        heapq.heappush(line, server)
+
+
 def _next(line: list[Server], item: Item) -> Server | None:
-    """Take the item's next subscriber out of the line, or None if it has to wait for one."""
+    """Take the item's next subscriber out of the order, or None if it has to wait for one."""
     first = heapq.heappop(line)
     if first[2] != item.avoid:
         return first
-    if line:
-        second = heapq.heappop(line)
-        heapq.heappush(line, first)
+    passed = [first]  # several takes of one address may wait
+    while line and line[0][2] == item.avoid:
+        passed.append(heapq.heappop(line))
+    second = heapq.heappop(line) if line else None
+    if second is not None:
+        _return(line, passed)
         return second
+    _return(line, passed[1:])
     if (
         item.due is not None and not item.aside
-    ):  # it has waited its pause: now even the avoided one will do
+    ):  # it has waited its pause: now even the avoided subscriber is accepted
         return first
     heapq.heappush(line, first)
     return None

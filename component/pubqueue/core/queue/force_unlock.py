@@ -1,8 +1,8 @@
-"""An owner ends locks of others: of named items, or of one subscriber, whose subscription may end too.
+"""An owner ends locks of other accounts: of named items, or of one subscriber, whose subscription may end too.
 
-Retract and unlock (`settle`) cannot do that: they are about one's own work. This is for operators
-of the queue, for workers that hang or have to be removed. No failure is counted, so the items wait
-again at once, and avoid the same worker while another one is available.
+Retract and unlock (`settle`) cannot do that: they apply to one's own work. This is for operators of
+the queue, for workers that hang or have to be removed. No failure is counted, so the items wait again
+at once, and avoid the same worker while another one is available.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.changes import EndSubscription
 from pubqueue.core.decision import Decision, Refusal, refuse
 from pubqueue.core.model import Affiliation, State
+from pubqueue.core.nodes.subscriptions.changes import EndSubscription
 from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue.give_back import release
 from pubqueue.core.reading.inspect import OWNERS, objection
@@ -30,7 +30,7 @@ NOT_LOCKED: Final = "no worker holds item {}"
 
 
 def absent(node: NodeName, ids: Sequence[ItemId]) -> str:
-    """Return a sentence that names the first of the items that are not there."""
+    """Return a sentence that names the first of the missing items."""
     more = f", and {len(ids) - 1} more of these" if len(ids) > 1 else ""
     return f"{node} has no item {ids[0]}{more}"
 
@@ -113,7 +113,7 @@ def dismiss(request: Dismiss, facts: FreeFacts) -> Decision:
 
 
 def free_held(request: FreeHeld, facts: FreeFacts) -> Decision:
-    """Free a slice of what is left. What is left when the service is killed stays locked until settled or timed out."""
+    """Free a slice of the remaining items. Those that remain when the service is killed stay locked until settled or timed out."""
     if facts.node is None:
         return Decision(Freed(request.node, request.freed))
     items = [item for item in facts.items if item is not None and item.token < request.unused]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto, unique
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from pubqueue.core.changes import (
-    AddItem,
+    BeginTrim,
     Change,
     CreateNode,
-    RemoveItem,
-    ReplacePayload,
 )
 from pubqueue.core.decision import (
     Decision,
@@ -21,78 +18,53 @@ from pubqueue.core.decision import (
     Refused,
     refuse,
 )
-from pubqueue.core.headers import excess
-from pubqueue.core.lifecycle import waiting
-from pubqueue.core.limits.allowance import overdrawn
-from pubqueue.core.model import Affiliation, NodeFull, State, later, seconds
+from pubqueue.core.model import Affiliation, NodeFull, State
 from pubqueue.core.nodes import access, names, plain_publish
 from pubqueue.core.nodes.access import Action, AutoCreation
 from pubqueue.core.nodes.manage import make_node
 from pubqueue.core.nodes.nodeconfig import Settings, agrees
+from pubqueue.core.nodes.room import full, growth, growth_by, is_bounded, never_fits
+from pubqueue.core.nodes.trimming import TrimItems, exceeds, truncated
+from pubqueue.core.publishing.feeding import fed_on
+from pubqueue.core.publishing.once import once
+from pubqueue.core.publishing.places import PLACES, TAKEN, Place, misfit, new_item, placed
 from pubqueue.core.queue.publication import Known, Publish, PublishFacts
 
 if TYPE_CHECKING:
     from pubqueue.core.model import (
         Draft,
-        Headers,
         Item,
         ItemId,
-        Millis,
         Node,
         NodeConfig,
         Principal,
     )
 
 
-@unique
-class Place(Enum):
-    """What becomes of an item that is offered to a queue."""
-
-    __hash__ = object.__hash__  # an enumeration's own is a call in Python
-
-    ADD = auto()
-    LEAVE = auto()
-    """The work is there or done already: nothing changes."""
-    REPLACE = auto()
-    """Its payload replaces that of an item that is not locked."""
-    BUSY = auto()
-    DEAD = auto()
-
-
-# fmt: off
-PLACES: Final[dict[tuple[Known, State | None], Place]] = {
-    (Known.NEW,      None):          Place.ADD,
-    (Known.FINISHED, None):          Place.LEAVE,
-    (Known.SAME,     State.QUEUED):  Place.LEAVE,
-    (Known.SAME,     State.DELAYED): Place.LEAVE,
-    (Known.SAME,     State.LOCKED):  Place.LEAVE,
-    (Known.SAME,     State.DEAD):    Place.LEAVE,
-    (Known.OTHER,    State.QUEUED):  Place.REPLACE,
-    (Known.OTHER,    State.DELAYED): Place.REPLACE,
-    (Known.OTHER,    State.LOCKED):  Place.BUSY,
-    (Known.OTHER,    State.DEAD):    Place.DEAD,
-}
-
-TAKEN: Final[dict[Place, tuple[Refusal, str]]] = {
-    Place.BUSY: (Refusal.ITEM_LOCKED, "item {} is in flight"),
-    Place.DEAD: (Refusal.ITEM_EXISTS, "item {} is dead here: redrive or retract it"),
-}
-"""The places that refuse an item, with the text about its id."""
-# fmt: on
-
 OF_QUEUES: Final = "delay, priority and group apply only to queues"
+"""A group also to a node that only passes items on, to the queues that it feeds."""
+
+ANOTHER: Final = "there is another item {}"
 
 
 def publish(request: Publish, facts: PublishFacts) -> Decision:
     """Decide a publish. The items count as published only once the changes are committed."""
-    decision = _publish(request, facts)
-    if facts.allowance is None or facts.node is None:
+    if request.key is not None:
+        return once(publish, request, facts)
+    decision = publish_alone(request, facts)
+    if facts.node is None:
         return decision
-    no = overdrawn(facts.allowance, decision.changes)
+    if facts.node.config.feeds:
+        return fed_on(request, facts, facts.node, decision)
+    if facts.allowance is None:
+        return decision
+    more = growth(decision.changes)
+    no = facts.allowance.refuses(more.items, more.bytes)
     return decision if no is None else Decision(no)
 
 
-def _publish(request: Publish, facts: PublishFacts) -> Decision:
+def publish_alone(request: Publish, facts: PublishFacts) -> Decision:
+    """Decide a publish without a key, and without the queues that the node feeds."""
     node = facts.node
     if node is None:
         return _publish_anew(request, facts)
@@ -104,39 +76,74 @@ def _publish(request: Publish, facts: PublishFacts) -> Decision:
         return refuse(Refusal.ITEM_REQUIRED)
     changes: list[Change] = []
     left: list[ItemId] = []
+    replaced: list[ItemId] = []
     for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
-        add = _add(request, facts, node, draft)
+        add = new_item(draft, node, request.by.account, facts.now)
         place = PLACES[known, None if item is None else item.state]
         if place in TAKEN:
             refusal, words = TAKEN[place]
             return refuse(refusal, words.format(draft.id))
         if place is Place.LEAVE:
             left.append(draft.id)
-        changes += _place(place, item, add)
-    if node.config.max_items is not None:
-        added = sum(isinstance(change, AddItem) for change in changes)
-        removed = sum(isinstance(change, RemoveItem) for change in changes)
-        if overfull(node, added, removed):
-            return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+        elif place is Place.REPLACE:
+            replaced.append(draft.id)
+        changes += placed(place, item, add)
+    bounded = node.config.max_items or node.config.max_bytes
+    if bounded and (no_room := full(node, growth(changes))) is not None:
+        return Decision(no_room)
     ids = tuple([draft.id for draft in request.drafts])
     dead = _dead(facts) if left else ()
-    return Decision(Published(node.name, ids, dead, tuple(left)), tuple(changes))
+    reply = Published(node.name, ids, dead, tuple(left), replaced=tuple(replaced))
+    done = Decision(reply, tuple(changes))
+    return truncated([(node, growth(changes))], done) if bounded else done
+
+
+def _unmet(request: Publish, facts: PublishFacts, node: Node) -> Decision | None:
+    """Refuse a publish that is for nodes of the other kind, or that would replace an item and must not."""
+    if request.queueing is not None and request.queueing is not node.config.queueing:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if not request.only_new:
+        return None
+    for draft, (known, item) in zip(request.drafts, facts.existing, strict=True):
+        state = None if item is None else item.state
+        replaces = PLACES[known, state] is Place.REPLACE if node.config.queueing else item
+        if replaces:
+            return refuse(Refusal.PRECONDITION_NOT_MET, ANOTHER.format(draft.id))
+    return None
 
 
 def _publish_plainly(request: Publish, facts: PublishFacts, node: Node) -> Decision:
     if bool(request.drafts) is not node.config.keeps:  # XEP-0060 7.1.3.7
         return refuse(Refusal.ITEM_REQUIRED if node.config.keeps else Refusal.ITEM_FORBIDDEN)
-    removed = sum(item is not None for _, item in facts.existing)
-    rejects = node.config.publish_node_full is NodeFull.REJECT and node.config.persist_items
-    if rejects and overfull(node, len(request.drafts), removed):
-        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
-    adds = [_add(request, facts, node, draft) for draft in request.drafts]
-    return plain_publish.publish(request, facts, node, adds)
+    if _rejects(node.config):
+        replaced = (item for _, item in facts.existing if item is not None)
+        if (no_room := full(node, growth_by(request.drafts, replaced))) is not None:
+            return Decision(no_room)
+    drafts = [replace(one, group="") if one.group else one for one in request.drafts]
+    adds = [new_item(draft, node, request.by.account, facts.now) for draft in drafts]
+    done = plain_publish.publish(request, facts, node, adds)
+    return done if node.config.max_bytes is None else _trimmed(node, done)
+
+
+def _trimmed(node: Node, done: Decision) -> Decision:
+    """Have more of the oldest items dropped, a slice at a time, if many small ones make room for a large one."""
+    if not exceeds(node, growth(done.changes)):
+        return done
+    then = TrimItems(node.name, done.reply)
+    return replace(done, changes=(*done.changes, BeginTrim(node.name)), then=then)
+
+
+def _rejects(config: NodeConfig) -> bool:
+    """Return whether a full plain node refuses items; others drop their oldest ones."""
+    rejects = config.publish_node_full is NodeFull.REJECT and config.persist_items
+    return rejects and is_bounded(config)
 
 
 def _publish_anew(request: Publish, facts: PublishFacts) -> Decision:
-    """Make the node that is published to, if that is the service's way (XEP-0060 7.1.4)."""
+    """Create the node of the publish, if the service's settings allow it (XEP-0060 7.1.4)."""
     wanted = request.options
+    if request.queueing is not None:
+        return refuse(Refusal.NODE_NOT_FOUND)
     makes = facts.creation is AutoCreation.ALWAYS or (
         facts.creation is AutoCreation.WITH_OPTIONS and wanted is not None
     )
@@ -178,30 +185,26 @@ def _dead(facts: PublishFacts) -> tuple[Item, ...]:
     )
 
 
-def overfull(node: Node, added: int, removed: int) -> bool:
-    """Return whether the node has no room; an item that replaces another needs none."""
-    limit = node.config.max_items
-    return limit is not None and added > removed and node.items + added - removed > limit
-
-
 def inadmissible(request: Publish, facts: PublishFacts, node: Node) -> Decision | None:
-    """Refuse what needs no look at other items: no right, too many, too big."""
+    """Refuse what can be judged without looking at other items, unless the request requires one: no right, too many, too large."""
     if (
         no := _closed(request.by, facts.affiliation, node, subscribed=facts.subscribed)
     ) is not None:
         return no
-    if not node.config.queueing and any(d.delay or d.priority or d.group for d in request.drafts):
+    if not node.config.queueing and any(_is_of_queues(d, node) for d in request.drafts):
         return refuse(Refusal.BAD_REQUEST, OF_QUEUES)
     options = request.options
     if options is not None and (unmet := agrees(node.config, options)) is not None:
         return Decision(unmet)
-    limit = node.config.max_items
-    if limit is not None and len(request.drafts) > limit:
-        return refuse(Refusal.TOO_MANY_ITEMS, limit=limit)
+    bounded = node.config.max_items or node.config.max_bytes  # for each item: without a call
+    if bounded and (never := never_fits(node.config, request.drafts)) is not None:
+        return Decision(never)
     for draft in request.drafts:
-        if (no := _misfit(len(draft.payload), draft.type, draft.headers, node.config)) is not None:
-            return no
-    return None
+        unfit = misfit(len(draft.payload), draft.type, draft.headers, node.config)
+        if unfit is not None:
+            return Decision(unfit)
+    is_demanding = request.only_new or request.queueing is not None
+    return _unmet(request, facts, node) if is_demanding else None
 
 
 def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is to go there
@@ -216,14 +219,20 @@ def turned_away(  # noqa: PLR0917  # who, what that is to the node, and what is 
 ) -> Refused | None:
     """Return why a publish by this account would be refused for an item of another node; None if it would not.
 
-    `size` and `space` are the bytes and the namespace of its payload. Whether there is room, and
-    whether the id is taken, is not judged.
+    `size` and `space` are the bytes and the namespace of its payload. Whether there is room, and whether the
+    id is taken, is not judged.
     """
-    if (no := _closed(by, affiliation, node, subscribed=subscribed)) is None:
-        if not node.config.queueing and (item.priority or item.group):
-            return Refused(Refusal.BAD_REQUEST, OF_QUEUES)
-        no = _misfit(size, space, item.headers, node.config)
-    return no.reply if no is not None and isinstance(no.reply, Refused) else None
+    if (no := _closed(by, affiliation, node, subscribed=subscribed)) is not None:
+        return no.reply if isinstance(no.reply, Refused) else None
+    of_queues = item.priority or item.group
+    if of_queues and not node.config.queueing and node.config.persist_items:
+        return Refused(Refusal.BAD_REQUEST, OF_QUEUES)
+    return misfit(size, space, item.headers, node.config)
+
+
+def _is_of_queues(draft: Draft, node: Node) -> bool:
+    """Return whether a draft has options that mean nothing in a plain node; a group has a meaning in the queues that a transient node feeds."""
+    return bool(draft.delay or draft.priority or (draft.group and node.config.persist_items))
 
 
 def _closed(
@@ -236,44 +245,3 @@ def _closed(
     if node.config.publish_paused:
         return refuse(Refusal.PUBLISH_PAUSED, "publishing to this node is paused")
     return None
-
-
-def _misfit(size: int, space: str, headers: Headers, config: NodeConfig) -> Decision | None:
-    """Refuse an item that the node's settings do not allow for any publisher."""
-    if size > config.max_payload_size:
-        return refuse(Refusal.PAYLOAD_TOO_BIG, limit=config.max_payload_size)
-    if not size:
-        return (
-            refuse(Refusal.PAYLOAD_REQUIRED) if config.queueing or config.deliver_payloads else None
-        )
-    if config.type and space != config.type:  # XEP-0060 7.1.3.6
-        reason = f"payloads of this node are in the namespace {config.type}"
-        return refuse(Refusal.WRONG_PAYLOAD, reason)
-    if headers and (too_much := excess(headers)) is not None:
-        return refuse(Refusal.HEADERS_TOO_BIG, too_much)
-    return None
-
-
-def _place(place: Place, item: Item | None, add: AddItem) -> list[Change]:
-    """Return what one draft changes in a queue: nothing at all for work that is there or done."""
-    if place is Place.ADD:
-        return [add]
-    if place is Place.REPLACE and item is not None:
-        return [ReplacePayload(item, add.draft.payload, add.publisher, add.draft.headers)]
-    return []
-
-
-def _add(request: Publish, facts: PublishFacts, node: Node, draft: Draft) -> AddItem:
-    now = facts.now
-    state, due = waiting(now, draft.delay)
-    life = life_of(draft, node)
-    expires = None if life is None else later(now, life)
-    return AddItem(node.name, draft, request.by.account, now, state, due, expires)
-
-
-def life_of(draft: Draft, node: Node) -> Millis | None:
-    """Return the item's lifetime: the shorter of the publisher's and the node's."""
-    expire = node.config.item_expire
-    if expire is None:
-        return draft.ttl
-    return seconds(expire) if draft.ttl is None else min(draft.ttl, seconds(expire))

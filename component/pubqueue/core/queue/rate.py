@@ -24,7 +24,7 @@ TOGETHER: Final = Millis(20)
 
 
 def _step(rate: float) -> int:
-    """Return the time that one item stands for, rounded up: the rate is never exceeded."""
+    """Return the time that one item uses, rounded up: the rate is never exceeded."""
     return -int(-SECOND // rate)
 
 

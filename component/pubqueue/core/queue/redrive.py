@@ -17,9 +17,9 @@ from pubqueue.core.decision import (
 from pubqueue.core.model import State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.room import left_in
 from pubqueue.core.queue.cancel import LOOKED_AT
 from pubqueue.core.queue.force_unlock import absent
-from pubqueue.core.queue.give_back import room_in
 from pubqueue.core.queue.publish import turned_away
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 class Redrive(Struct, frozen=True, gc=False):
     """Redrive these dead items of the node, or all of them (None), to `to` or to the node they came from.
 
-    With a `reason` (a pattern, `core.reading.reasons`) only those that died of it; then `after`,
-    `looked` and `count` are sums of the steps before.
+    With a `reason` (a pattern, `core.reading.reasons`) only those that died of it; then `after`, `looked`
+    and `count` are sums of the steps before.
     """
 
     by: Principal
@@ -89,23 +89,23 @@ class RedriveFacts(Struct, frozen=True, gc=False):
     looked: int = 0
     through: int = 0
     allowances: Mapping[NodeName, Allowance | None] = {}
-    """Of the accounts that have made the nodes that they may go to; None where they may have any number."""
+    """Of the accounts that created the nodes that they may go to; None if they have no limits."""
 
 
 class _Rooms:
-    """How much more each node takes, and each account that pays for some of them."""
+    """How much more each node accepts, and each account that pays for some of them."""
 
     def __init__(self, facts: RedriveFacts) -> None:
         self._facts = facts
-        self._nodes = {name: room_in(target) for name, (target, _) in facts.targets.items()}
+        self._nodes = {name: left_in(target) for name, (target, _) in facts.targets.items()}
         self._taken: dict[Jid, tuple[int, int]] = {}
 
     def take(self, item: Item, to: NodeName) -> Refusal | None:
         """Take room for the item in another node, or return why there is none."""
         if to == item.node:
             return None
-        room, allowance = self._nodes[to], self._facts.allowances.get(to)
-        if room is not None and room <= 0:
+        (room, left), allowance = self._nodes[to], self._facts.allowances.get(to)
+        if (room is not None and room <= 0) or (left is not None and left < item.size):
             return Refusal.NODE_FULL
         if allowance is not None and self._is_another(allowance):
             account = allowance.holding.account
@@ -114,8 +114,10 @@ class _Rooms:
             if (no := allowance.refuses(*taken)) is not None:
                 return no.refusal
             self._taken[account] = taken
-        if room is not None:
-            self._nodes[to] = room - 1
+        self._nodes[to] = (
+            None if room is None else room - 1,
+            None if left is None else left - item.size,
+        )
         return None
 
     def _is_another(self, allowance: Allowance) -> bool:
@@ -127,8 +129,8 @@ class _Rooms:
 def redrive(request: Redrive, facts: RedriveFacts) -> Decision:
     """Decide a redrive, for owners who may publish to the destinations.
 
-    Named items go all or none. Without names, those go that can: not an item whose destination does
-    not exist, is full, or already has its id. The counters restart at 0.
+    Named items go all or none. Without names, all possible ones go: not an item whose destination
+    does not exist, is full, or already has its id. The counters restart at 0.
     """
     no = objection(request.by, facts.node, facts.affiliation)
     if no is not None or facts.node is None:
@@ -183,7 +185,9 @@ def _obstacle(
         return Refusal.NODE_NOT_FOUND
     node, affiliation = facts.targets[to]
     if request.to is None and node.created > candidate.item.published:
-        return Refusal.NODE_NOT_FOUND  # another has taken the name of the node that it came from
+        return (
+            Refusal.NODE_NOT_FOUND
+        )  # another account has taken the name of the node that it came from
     what = candidate.item, candidate.size, candidate.space
     no = turned_away(request.by, affiliation, node, *what, subscribed=False)
     if no is not None:

@@ -1,7 +1,7 @@
-"""Deliveries that may never have left: after a crash they are sent again, under the same token.
+"""Deliveries that may never have been sent: after a crash they are sent again, under the same token.
 
-A subscriber that has the item already knows the token, and works it once; no other subscriber gets
-it.
+A subscriber that has the item already knows the token, and works on it once; no other subscriber
+gets it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.decision import Decision, Resent
+from pubqueue.core.model import Level
 from pubqueue.core.notices import Deliver
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Item, Millis
 
 LOOKED_AT: Final = 250
-"""Locks that one step looks at, at most."""
+"""Up to how many locks one step looks at."""
 
 MAX_BYTES: Final = 1 << 20
-"""Bytes of payload that one step sends again; the delivery with which they are exceeded is the last."""
+"""Bytes of payload that one step sends again; the delivery that exceeds them is the last."""
 
 
 class Resend(Struct, frozen=True, gc=False):
@@ -39,7 +40,7 @@ class Resend(Struct, frozen=True, gc=False):
 class ResendFacts(Struct, frozen=True, gc=False):
     """The span, the slice of locks by deadline and number, and the payloads of those to be sent, by number.
 
-    `subids` are those of the subscriptions of their holders, by number of the item, where they stand.
+    `subids` are those of their holders' subscriptions, by number of the item, if these exist.
     """
 
     now: Millis
@@ -47,10 +48,12 @@ class ResendFacts(Struct, frozen=True, gc=False):
     locks: tuple[Item, ...]
     payloads: dict[int, bytes]
     subids: Mapping[int, str] = {}
+    levels: Mapping[int, Level] = {}
+    """Of those whose deliveries are not messages, likewise."""
 
 
 def is_undelivered(item: Item, span: tuple[int, int], now: Millis) -> bool:
-    """Return whether the item is still locked and its delivery may never have left."""
+    """Return whether the item is still locked and its delivery may never have been sent."""
     lasts = item.deadline is not None and item.deadline > now
     return lasts and span[0] <= item.token < span[1]
 
@@ -64,6 +67,7 @@ def resend(_request: Resend, facts: ResendFacts) -> Decision:
             facts.payloads[item.seq],
             again=True,
             subid=facts.subids.get(item.seq, ""),
+            level=facts.levels.get(item.seq, Level.UNACKNOWLEDGED),
         )
         for item in facts.locks
         if item.holder is not None and item.seq in facts.payloads

@@ -1,9 +1,10 @@
 """Retract and unlock on a queue node: which principals may end a lock, and how (XEP-0254 2.3 and 2.4).
 
-The whole judgement is the table SETTLE: the item's relation to the queue x the principal's relation
-to the item. The principal's standing is its most specific relation: holder of the item, former
-holder (which outranks owner of the node, so that a late worker never deletes an item that is being
-tried again), then owner or publisher, then subscriber, then none.
+The whole judgement is the table SETTLE: the item's relation to the queue x the principal's relation to
+the item. The principal's standing is its most specific relation: holder of the item, former holder
+(which outranks owner of the node, so that a late worker never deletes an item that is being tried
+again), then owner or publisher, then subscriber, then none. A request may name its lock, by the token;
+a principal that names a lock that is over can do less than by its standing alone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.notifications import notify
 from pubqueue.core.notices import NOBODY, Notice, Retracted, Unlocked
-from pubqueue.core.queue.give_back import Case, fail, give_up, in_their_places, release
+from pubqueue.core.queue.give_back import Case, fail, give_up, in_their_places, release, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pubqueue.core.changes import Change
     from pubqueue.core.notices import Audience
     from pubqueue.core.queue.give_back import DeadLetterPlace
+    from pubqueue.core.queue.settling.memory import Settled
 
 
 @unique
@@ -68,23 +70,27 @@ class Outcome(Enum):
 
 @unique
 class Situation(Enum):
-    """What the item is to the queue at this moment."""
+    """The state of the item at this moment."""
 
     __hash__ = object.__hash__  # an enumeration's own is a call in Python
 
     GONE = auto()
     FREE = auto()
+    LATE = auto()
+    """Free, without another lock since the one that the request names; the request allows a late answer."""
     LOCKED = auto()
 
 
 @unique
 class Standing(Enum):
-    """What the principal is to the item, the most specific fact first."""
+    """The principal's relation to the item, the most specific one first."""
 
     __hash__ = object.__hash__  # an enumeration's own is a call in Python
 
     HOLDS = auto()
     HELD = auto()
+    STALE = auto()
+    """It holds the item, or may retract it as owner or author, but names another lock than the item's last."""
     OWNER = auto()
     AUTHOR = auto()
     SUBSCRIBED = auto()
@@ -92,6 +98,8 @@ class Standing(Enum):
 
 
 UNEXPLAINED: Final = "the worker gave no reason"
+
+_ANOTHER_LOCK: Final = "the item is no longer under the lock of this token"
 
 Verdict = Refusal | None
 """A refusal, or None: it may be done."""
@@ -103,17 +111,27 @@ _LOST = Refusal.LOCK_LOST
 
 # fmt: off
 _TABLE: Final[dict[tuple[Verb, Situation], tuple[Verdict, ...]]] = {
-    #                                   HOLDS  HELD       OWNER       AUTHOR      SUBSCRIBED  STRANGER
-    (Verb.RETRACT, Situation.GONE):   (_GONE, _GONE,     _GONE,      _GONE,      _GONE,      _GONE),
-    (Verb.RETRACT, Situation.FREE):   (_LOST, _LOST,     None,       None,       _NOT_YOURS, _NOT_YOURS),
-    (Verb.RETRACT, Situation.LOCKED): (None,  _CONFLICT, None,       None,       _CONFLICT,  _NOT_YOURS),
-    (Verb.UNLOCK,  Situation.GONE):   (_GONE, _GONE,     _GONE,      _GONE,      _GONE,      _GONE),
+    #                                   HOLDS  HELD       STALE  OWNER       AUTHOR      SUBSCRIBED  STRANGER
+    (Verb.RETRACT, Situation.GONE):   (_GONE, _GONE,     _GONE, _GONE,      _GONE,      _GONE,      _GONE),
+    (Verb.RETRACT, Situation.FREE):   (_LOST, _LOST,     _LOST, None,       None,       _NOT_YOURS, _NOT_YOURS),
+    # the work is done, though the lock had run out, and no other worker has begun it
+    (Verb.RETRACT, Situation.LATE):   (_LOST, None,      _LOST, None,       None,       _NOT_YOURS, _NOT_YOURS),
+    (Verb.RETRACT, Situation.LOCKED): (None,  _CONFLICT, _LOST, None,       None,       _CONFLICT,  _NOT_YOURS),
+    (Verb.UNLOCK,  Situation.GONE):   (_GONE, _GONE,     _GONE, _GONE,      _GONE,      _GONE,      _GONE),
     # an owner that never held the item has nothing to unlock; having published it makes no
     # difference
-    (Verb.UNLOCK,  Situation.FREE):   (_LOST, _LOST,     _NOT_YOURS, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS),
-    (Verb.UNLOCK,  Situation.LOCKED): (None,  _CONFLICT, _CONFLICT,  _NOT_YOURS, _CONFLICT,  _NOT_YOURS),
+    (Verb.UNLOCK,  Situation.FREE):   (_LOST, _LOST,     _LOST, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS),
+    # it is unlocked already
+    (Verb.UNLOCK,  Situation.LATE):   (_LOST, _LOST,     _LOST, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS, _NOT_YOURS),
+    (Verb.UNLOCK,  Situation.LOCKED): (None,  _CONFLICT, _LOST, _CONFLICT,  _NOT_YOURS, _CONFLICT,  _NOT_YOURS),
 }
 # fmt: on
+
+_BY_THE_LOCK: Final = {
+    Verb.RETRACT: frozenset({Standing.HOLDS, Standing.OWNER, Standing.AUTHOR}),
+    Verb.UNLOCK: frozenset({Standing.HOLDS}),
+}
+"""Standings by which it may be done, unless the named lock is over. For others a token makes no difference."""
 
 SETTLE: Final[dict[tuple[Verb, Situation, Standing], Verdict]] = {
     (verb, situation, standing): verdict
@@ -128,7 +146,9 @@ class Settle(Struct, frozen=True, gc=False):
     `queue_only` asks for a refusal on any other node: the principal used a form that only queues
     know. `outcome`, `delay` and `reason` belong to an unlock: how the attempt ended, how long the
     item is delayed, and why, which is kept as the item's last error. `token` names one lock: a
-    later lock of the principal on the same item is another one.
+    later lock of the principal on the same item is another one. With `late` a retract counts after
+    that lock has ended too, as long as no other subscriber has been given the item. With `remember`,
+    how long it is remembered that the lock was settled so, a repetition gets the same answer.
     """
 
     by: Principal
@@ -141,6 +161,8 @@ class Settle(Struct, frozen=True, gc=False):
     delay: Millis | None = None
     reason: str = ""
     token: int | None = None
+    late: bool = False
+    remember: Millis | None = None
 
 
 class SettleFacts(Struct, frozen=True, gc=False):
@@ -149,7 +171,8 @@ class SettleFacts(Struct, frozen=True, gc=False):
     `receipts` says which accounts have held which item, by its seq. `subscribed` is about the
     principal's account, `audience` (plain nodes only) is all subscribers, `places` (outcomes other
     than a release only) are the places for the items if they die, `digests` (retracts from queues
-    that remember finished work only) stand for the payloads of those that the principal holds.
+    that remember finished work only) stand for the payloads of those that the principal finishes.
+    `settled` is what is remembered of the lock that is named, if the request asks for that.
     """
 
     now: Millis
@@ -161,27 +184,34 @@ class SettleFacts(Struct, frozen=True, gc=False):
     audience: Audience = ()
     places: tuple[DeadLetterPlace | None, ...] = ()
     digests: tuple[bytes | None, ...] = ()
+    settled: Settled | None = None
 
 
 def settle(request: Settle, facts: SettleFacts) -> Decision:
     """Decide a retract or an unlock; the first item that may not be settled refuses them all."""
-    judged = judge(request.by, request.verb, facts)
+    judged = judge(request.by, request.verb, facts, token=request.token, late=request.late)
     if isinstance(judged, Decision):
         return judged
     if not judged.config.queueing:
         return _retract_plainly(request, facts, judged)
     items = [item for item in facts.items if item is not None]
-    if request.token is not None and any(item.token != request.token for item in items):
-        return refuse(Refusal.LOCK_LOST, "the item has been locked again, under another token")
     if request.verb is Verb.RETRACT:
         return _retract(request, judged, items, facts)
     return _unlock(request, facts, judged, items)
 
 
-def judge(principal: Principal, verb: Verb, facts: SettleFacts) -> Node | Decision:
-    """Return the node if the principal may do this to all the items, else the refusal.
+def judge(
+    principal: Principal,
+    verb: Verb,
+    facts: SettleFacts,
+    *,
+    token: int | None = None,
+    late: bool = False,
+) -> Node | Decision:
+    """Return the node if the principal may do this to all the items, otherwise the refusal.
 
-    On a plain node this judges only whether the principal may see it.
+    `token` and `late` are those of the request. On a plain node this judges only whether the
+    principal may see it.
     """
     node = facts.node
     if node is None:
@@ -195,13 +225,19 @@ def judge(principal: Principal, verb: Verb, facts: SettleFacts) -> Node | Decisi
         return refuse(closed)
     stranger = affiliation is Affiliation.NONE and not known
     if stranger and node.config.access_model is not AccessModel.OPEN:
-        return refuse(Refusal.FORBIDDEN)  # whether the item is there or not (row 4a)
+        return refuse(Refusal.FORBIDDEN)  # whether the item exists or not (row 4a)
     if not node.config.queueing:
         return node
     for item, standing in zip(facts.items, standings, strict=True):
-        verdict = SETTLE[verb, _situation(item), standing]
+        situation = _situation(item)
+        if token is not None and item is not None:
+            if late and is_late(principal, item, token):
+                situation = Situation.LATE
+            if token != item.token and standing in _BY_THE_LOCK[verb]:
+                standing = Standing.STALE  # noqa: PLW2901  # from here on
+        verdict = SETTLE[verb, situation, standing]
         if verdict is not None:
-            return refuse(verdict)
+            return refuse(verdict, _ANOTHER_LOCK if standing is Standing.STALE else "")
     return node
 
 
@@ -209,6 +245,28 @@ def _situation(item: Item | None) -> Situation:
     if item is None:
         return Situation.GONE
     return Situation.LOCKED if item.state is State.LOCKED else Situation.FREE
+
+
+def is_late(principal: Principal, item: Item, token: int) -> bool:
+    """Return whether the item is free, and the principal was the last to hold it, under that token."""
+    if token != item.token or item.state is State.LOCKED:
+        return False
+    last = last_holder(item)
+    return last is not None and covers(last, principal.jid)
+
+
+def last_holder(item: Item) -> Jid | None:
+    """Return the holder of the item, or its last holder in this node; None if it was not delivered there."""
+    if item.state is State.DEAD and item.dead_letter is not None:
+        return item.dead_letter.holder
+    return item.holder or item.avoid
+
+
+def finishes(request: Settle, item: Item) -> bool:
+    """Return whether a retract reports the work as done: by its holder, or a late one by its last holder."""
+    if holds(request.by, item):
+        return True
+    return request.late and request.token is not None and is_late(request.by, item, request.token)
 
 
 def _standing(principal: Principal, verb: Verb, item: Item | None, facts: SettleFacts) -> Standing:
@@ -238,17 +296,22 @@ def holds(principal: Principal, item: Item) -> bool:
 def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFacts) -> Decision:
     """Remove the items; their holders are notified, also of an own retract and of an owner's (2.3).
 
-    An item retracted by its holder is finished, and may be remembered. One withdrawn by another is
-    not remembered, and the reply names the items that were locked.
+    An item retracted by its holder, or late by its last one, is finished: it may be remembered, and
+    kept. One withdrawn by another is gone, and the reply names the items that were locked.
     """
-    window = node.config.dedup_window
+    window, done_at = node.config.dedup_window, facts.now if node.config.keep_done else None
     if window:
         until = later(facts.now, seconds(window))
         changes = tuple(
-            RemoveItem(item, until, digest)
-            if digest is not None and holds(request.by, item)
+            RemoveItem(item, until, digest, done_at)
+            if digest is not None and finishes(request, item)
             else RemoveItem(item)
             for item, digest in zip(items, facts.digests, strict=True)
+        )
+    elif done_at is not None:
+        changes = tuple(
+            RemoveItem(item, done_at=done_at) if finishes(request, item) else RemoveItem(item)
+            for item in items
         )
     else:
         changes = tuple(map(RemoveItem, items))
@@ -258,7 +321,7 @@ def _retract(request: Settle, node: Node, items: Sequence[Item], facts: SettleFa
 
 
 def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Item]) -> Decision:
-    """Unlock the items, as the outcome says (2.4)."""
+    """Unlock the items with the outcome (2.4)."""
     notices = to_holders(Unlocked, node.name, items)
     if request.outcome is Outcome.RELEASE:
         wish, why = request.delay, request.reason
@@ -266,7 +329,8 @@ def _unlock(request: Settle, facts: SettleFacts, node: Node, items: Sequence[Ite
         return Decision(Done(), freed, notices)
     cases = [Case(item, node, place) for item, place in zip(items, facts.places, strict=True)]
     ends = [_end(request, case, facts.now) for case in cases]
-    return Decision(Done(), tuple(in_their_places(ends, cases)), notices)
+    ends = list(in_their_places(ends, cases))
+    return Decision(Done(), tuple(ends), notices, work=work_of(ends))
 
 
 def _end(request: Settle, case: Case, now: Millis) -> Change:

@@ -1,1 +1,1 @@
-"""What is read without being taken: retrieved items, pages of events, items and nodes."""
+"""Reads that take nothing: retrieved items, pages of events, items and nodes."""

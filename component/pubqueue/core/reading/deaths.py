@@ -1,4 +1,4 @@
-"""Why the dead items of a node have died: reasons with their counts, the commonest first."""
+"""Why the dead items of a node have died: reasons with their counts, the most frequent first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLICE: Final = 500
 """Dead items that are looked at in one step."""
 
 LOOKED_AT: Final = 50_000
-"""Dead items that are looked at for one answer, in steps between which others read."""
+"""Dead items that are looked at for one answer, in steps between which other readers are served."""
 
 MAX_SHAPES: Final = 500
 """Reasons that are counted separately; any further reason is counted under `*`."""
@@ -29,7 +29,7 @@ PAGE: Final = 50
 
 
 class ReadReasons(Struct, frozen=True, gc=False):
-    """Ask for the reasons after the reason `after`; `known` are the counts of the steps before, after the number `behind`."""
+    """Request the reasons after the reason `after`; `known` are the counts of the steps before, after the number `behind`."""
 
     by: Principal
     node: NodeName
@@ -64,7 +64,7 @@ def read_reasons(request: ReadReasons, facts: ReasonFacts) -> Decision:
 
 
 def _counted(known: tuple[ReasonCount, ...], items: tuple[Item, ...]) -> tuple[ReasonCount, ...]:
-    """Return the counts with these items."""
+    """Return the counts including these items."""
     counts = {one.reason: one for one in known}
     for item in items:
         letter = item.dead_letter

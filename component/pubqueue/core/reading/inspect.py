@@ -32,19 +32,19 @@ FOR: Final = {
     Power.NODES: "only owners of nodes and administrators of the service may do this",
     Power.CREATE: "only accounts that own nodes and may create others may do this",
 }
-"""Whom each power is for, in words."""
+"""Which accounts each power is for, in words."""
 
 NEAREST: Final = 5
-"""Accounts that are named which have most of what they may."""
+"""Up to how many of the accounts that are nearest to their limits are named."""
 
 NEAR: Final = 0.9
-"""From this share on an account is near what it may have."""
+"""From this share on an account is near its limit."""
 
 OWNERS: Final = "only the node's owners and administrators of the service may do this"
 
 
 class AskPowers(Struct, frozen=True, gc=False):
-    """Ask what the principal may do; with `needed`, only if that is among it."""
+    """Request the principal's powers; with `needed`, only if that is among them."""
 
     by: Principal
     needed: Power | None = None
@@ -59,7 +59,7 @@ class PowersFacts(Struct, frozen=True, gc=False):
 
 
 class ReadWorkers(Struct, frozen=True, gc=False):
-    """Ask for the subscribers of the node after the JID `after`, and the items they hold."""
+    """Request the subscribers of the node after the JID `after`, and the items they hold."""
 
     by: Principal
     node: NodeName
@@ -93,7 +93,7 @@ class PeekFacts(Struct, frozen=True, gc=False):
 
 
 class AskService(Struct, frozen=True, gc=False):
-    """Ask for the state of the service.
+    """Request the state of the service.
 
     The storage of accounts is added up in slices: after `after`, an account and a number of a node.
     `known` are the sums so far, and `going_on` is the sum of the last account so far.
@@ -108,7 +108,7 @@ class AskService(Struct, frozen=True, gc=False):
 
 
 class ServiceFacts(Struct, frozen=True, gc=False):
-    """The state, with the next accounts and what these have stored, more of the first ones may follow `after`; None at the end.
+    """The state, with the next accounts and their storage; more of the first ones may follow `after`; None at the end.
 
     `quotas` are their limits, except for `exempt`, which have none.
     """
@@ -129,7 +129,7 @@ def objection(by: Principal, node: Node | None, affiliation: Affiliation) -> Ref
 
 
 def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
-    """Return the principal's rights: operating nodes takes owning one, or administering the service."""
+    """Return the principal's rights: operating nodes requires owning one, or administering the service."""
     by = request.by
     runs = by.admin or bool(facts.nodes)
     held = {
@@ -157,7 +157,10 @@ def peek(request: Peek, facts: PeekFacts) -> Decision:
     if no is not None or facts.node is None:
         return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
     if facts.item is None:
-        return refuse(Refusal.ITEM_NOT_FOUND, f"there is no item {request.id} in {request.node}")
+        why = f"there is no item {request.id} in {request.node}"
+        if facts.node.done:
+            why += f", apart from those that are done ({facts.node.done}), which cannot be shown"
+        return refuse(Refusal.ITEM_NOT_FOUND, why)
     return Decision(Peeked(facts.node.name, facts.item, facts.payload))
 
 
@@ -179,7 +182,7 @@ def ask_service(request: AskService, facts: ServiceFacts) -> Decision:
 
 
 def _with(known: Kept, holdings: Sequence[Holding], facts: ServiceFacts) -> Kept:
-    """Return what is kept with these accounts."""
+    """Return the storage including these accounts."""
     full = [
         Allowance(holding, facts.quotas.of(holding.account)).fullness()
         for holding in holdings

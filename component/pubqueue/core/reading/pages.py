@@ -1,4 +1,4 @@
-"""What is read of a queue from outside: pages of its event log, its items, its nodes."""
+"""What can be read of a queue: pages of its event log, its items, its nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EventEntry(Struct, frozen=True, gc=False):
-    """An event as it stands in the log: its number, which only rises, and its time."""
+    """An event in the log: its number, which only rises, and its time."""
 
     seq: int
     at: Millis
@@ -22,7 +22,7 @@ class EventEntry(Struct, frozen=True, gc=False):
 
 
 class EventPage(Struct, frozen=True, gc=False):
-    """Events in the order of their numbers; all that there are up to `through`.
+    """Events in the order of their numbers; all of them up to `through`.
 
     `oldest` and `newest` are the ends of the whole log; 0 before the first event.
     """
@@ -35,7 +35,7 @@ class EventPage(Struct, frozen=True, gc=False):
 
 
 class ItemEntry(Struct, frozen=True, gc=False):
-    """An item as it is read: with the size of its payload, and the payload where that was wanted."""
+    """An item in a read: with the size of its payload, and the payload if it was requested."""
 
     item: Item
     size: int
@@ -43,7 +43,10 @@ class ItemEntry(Struct, frozen=True, gc=False):
 
 
 class ItemPage(Struct, frozen=True, gc=False):
-    """Items of a node in the order of their numbers, or of their dead letters if `dead`."""
+    """Items of a node in the order of their numbers, or of their dead letters if `dead`.
+
+    `done` is the number of items that the node keeps although they are done; they are in no page.
+    """
 
     node: NodeName
     entries: tuple[ItemEntry, ...]
@@ -51,6 +54,7 @@ class ItemPage(Struct, frozen=True, gc=False):
     through: int
     more: bool
     dead: bool = False
+    done: int = 0
 
 
 class NodeEntry(Struct, frozen=True, gc=False):
@@ -68,10 +72,12 @@ class NodeEntry(Struct, frozen=True, gc=False):
     """Items done per minute recently, as far as this process knows."""
     failing: float = 0.0
     """Items that failed per minute recently, as far as this process knows."""
+    too_large: int = 0
+    """Waiting items that no protocol of a connected worker can carry, of the first 20,000."""
 
 
 class SurveyRow(Struct, frozen=True, gc=False):
-    """A node with what is wrong with it, the worst first."""
+    """A node with its problems, the worst first."""
 
     entry: NodeEntry
     problems: tuple[str, ...]
@@ -92,7 +98,7 @@ class Totals(Struct, frozen=True, gc=False):
 
 
 class Survey(Struct, frozen=True, gc=False):
-    """Nodes in the order that was asked for, and what there is in all; of `whole`: all nodes were looked at."""
+    """Nodes in the requested order, and the totals; with `whole` all nodes were looked at."""
 
     rows: tuple[SurveyRow, ...]
     totals: Totals
@@ -111,9 +117,40 @@ class NodePage(Struct, frozen=True, gc=False):
 
 
 class Trimmed(Struct, frozen=True, gc=False):
-    """The log is shorter; `more` may go."""
+    """The log is shorter; `more` may be removed."""
 
     more: bool
 
 
-Reply = EventPage | ItemPage | NodePage | Survey | Trimmed | summaries.Reply | sampled.SamplePage
+class NewerItems(Struct, frozen=True, gc=False):
+    """Items of a plain node with their payloads, by number; `through` is the number to continue from, and `more` may follow.
+
+    `newest` is the highest number of an item in the node. If the item from which it was read is not `kept` any more,
+    others after it may have been removed as well before they were read.
+    """
+
+    node: Node
+    items: tuple[tuple[Item, bytes], ...]
+    through: int
+    newest: int
+    more: bool = False
+    kept: bool = True
+
+
+class Newest(Struct, frozen=True, gc=False):
+    """The highest number of an item in each node, 0 if there is none."""
+
+    numbers: tuple[tuple[NodeName, int], ...]
+
+
+Pages = NewerItems | Newest
+Reply = (
+    Pages
+    | EventPage
+    | ItemPage
+    | NodePage
+    | Survey
+    | Trimmed
+    | summaries.Reply
+    | sampled.SamplePage
+)

@@ -1,7 +1,7 @@
-"""Read the event log, items and nodes from outside. Looking takes nothing and changes nothing.
+"""Read the event log, items and nodes. Looking takes nothing and changes nothing.
 
-Owners, publishers and administrators may; a node's settings are for its owners alone. Without naming a
-node one reads of all those that one may read.
+Owners, publishers and administrators may; a node's settings are for its owners alone. Without the name
+of a node, all those that the principal may read are read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ReadEvents(Struct, frozen=True, gc=False):
-    """Ask for events numbered after `after` up to `until`: of one node, or of all that the principal may read."""
+    """Request events numbered after `after` up to `until`: of one node, or of all that the principal may read."""
 
     by: Principal
     node: NodeName | None = None
@@ -39,7 +39,7 @@ class ReadEvents(Struct, frozen=True, gc=False):
 
 
 class ReadItems(Struct, frozen=True, gc=False):
-    """Ask for items numbered after `after` up to `until`: all, or those in one state.
+    """Request items numbered after `after` up to `until`: all, or those in one state.
 
     With DEAD they are those that died here or were moved here dead, and the numbers are those of
     their dead letters. Then `reason` selects those with matching reasons (`core.reading.reasons`).
@@ -68,11 +68,10 @@ class Counting(Struct, frozen=True, gc=False):
 
 
 class ReadNodes(Struct, frozen=True, gc=False):
-    """Ask for nodes after the name `after`, with their counts. A long node is counted in slices, up to `counted` so far.
+    """Request nodes after the name `after`, with their counts. A long node is counted in slices, up to `counted` so far.
 
-    `managed`: only those that the principal manages. `containing`: only those with this in their
-    names, ignoring case; one answer examines a limited number of nodes and says how far it got.
-    `only`: only these.
+    `managed`: only those that the principal manages. `containing`: only those with this in their names, ignoring case;
+    one answer examines a limited number of nodes and reports how far it got. `only`: only these.
     """
 
     by: Principal
@@ -85,7 +84,7 @@ class ReadNodes(Struct, frozen=True, gc=False):
 
 
 class NodeAccess(Struct, frozen=True, gc=False):
-    """A node, and what the principal is to it."""
+    """A node, and the principal's affiliation."""
 
     node: Node
     affiliation: Affiliation
@@ -93,9 +92,9 @@ class NodeAccess(Struct, frozen=True, gc=False):
 
 
 class ReadFacts(Struct, frozen=True, gc=False):
-    """The node asked for, or one that may be read if there is any, and a page: None if nothing may be read.
+    """The requested node, or any readable one, and a page: None if nothing may be read.
 
-    `then` is what to go on with where there is more to count before there is a page.
+    `then` is the request to continue with if there is more to count before there is a page.
     """
 
     nodes: tuple[NodeAccess, ...]

@@ -1,7 +1,8 @@
 """Reasons of deaths, grouped if they differ in numbers and ids only.
 
-A shape is a reason with `*` for what varies from item to item. As a pattern it matches the reasons
-that it was made of. So a shape from a list of reasons can be used in a request to select its items.
+A shape is a reason with `*` for the parts that vary from item to item. As a pattern it matches the
+reasons that it was made from. So a shape from a list of reasons can be used in a request to select
+its items.
 """
 
 from __future__ import annotations

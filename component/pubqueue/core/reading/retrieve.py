@@ -8,18 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import covers
-from pubqueue.core.decision import (
-    Decision,
-    Refusal,
-    Refused,
-    Retrieved,
-    RostersWanted,
-    refuse,
-)
+from pubqueue.core.decision import Decision, Refusal, Refused, Retrieved, refuse
 from pubqueue.core.model import AccessModel, Affiliation, Subscription, SubscriptionState
 from pubqueue.core.multi_subscription import find
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.replies import RostersWanted
 from pubqueue.core.reading.listing import MAX_BYTES, Page, Part
 
 if TYPE_CHECKING:
@@ -27,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Order(Struct, frozen=True, gc=False):
-    """In which order items of a plain node are read: by when they were modified, or `created`; `descending` or not."""
+    """The order in which items of a plain node are read: by when they were modified, or `created`; `descending` or not."""
 
     created: bool = False
     descending: bool = False
 
 
 class Retrieve(Struct, frozen=True, gc=False):
-    """Ask for these items, for the newest n, or for a page of all, the oldest first.
+    """Request these items, the newest n, or a page of all, the oldest first.
 
     `room` is the number of bytes of payload that the face can put into one answer. With an `order`
     they are the first ones in that order. `subid` names the subscription of the requester (XEP-0060
@@ -52,7 +46,7 @@ class Retrieve(Struct, frozen=True, gc=False):
 
 
 class RetrieveFacts(Struct, frozen=True, gc=False):
-    """The node and the rows asked for, oldest first, as many as fit."""
+    """The node and the requested rows, oldest first, as many as fit."""
 
     node: Node | None
     affiliation: Affiliation
@@ -66,7 +60,7 @@ class RetrieveFacts(Struct, frozen=True, gc=False):
 
 
 def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
-    """Decide what of the items the principal may see. Looking makes no lock and extends none (row 14)."""
+    """Decide which of the items the principal may see. Looking makes no lock and extends none (row 14)."""
     node = facts.node
     no = objection(
         request.by, node, facts.affiliation, subscribed=facts.subscribed, owners=facts.owners
@@ -92,7 +86,7 @@ def retrieve(request: Retrieve, facts: RetrieveFacts) -> Decision:
 
 
 def _which(subid: str | None, mine: tuple[Subscription, ...]) -> Refusal | None:
-    """Return what is wrong with the subscription that the request names (XEP-0060 6.5.9.1, 6.5.9.2).
+    """Return the fault of the subscription that the request names (XEP-0060 6.5.9.1, 6.5.9.2).
 
     A principal that does not subscribe need not name any.
     """
@@ -128,7 +122,7 @@ def objection(
 
 
 def sees_all(by: Principal, node: Node, affiliation: Affiliation) -> bool:
-    """Return whether the principal sees every item; else, in a queue, those that it holds (row 14)."""
+    """Return whether the principal sees every item; otherwise, in a queue, those that it holds (row 14)."""
     runs = access.standing(by, affiliation) in {Affiliation.OWNER, Affiliation.PUBLISHER}
     return runs or not node.config.queueing
 

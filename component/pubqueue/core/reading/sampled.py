@@ -1,4 +1,4 @@
-"""A sample: what was in a queue, and what happened there, in one minute."""
+"""A sample: the contents and the events of a queue in one minute."""
 
 from __future__ import annotations
 

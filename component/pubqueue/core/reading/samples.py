@@ -1,8 +1,8 @@
 """Samples: the state and the events of a queue, minute by minute over the last hours, for plots.
 
-A node has a sample of a minute only if something happened there in that minute; in all others it
-was as before. Each process adds its own events, and replaces the levels: so several processes on
-one store make one sample.
+A node has a sample of a minute only if something happened there in that minute; in all others its
+state did not change. Each process adds its own events, and replaces the levels: so several
+processes on one store make one sample.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.sampled import Sample
 
 MAX_SAMPLED: Final = 500
-"""Nodes of which one process keeps a sample of a minute, at most."""
+"""Up to how many nodes have a sample of a minute from one process."""
 
 CLEARED: Final = 5_000
-"""Old samples that go at once, at most: more than several processes add meanwhile."""
+"""Up to how many old samples are deleted at once: more than several processes add meanwhile."""
 
 FOR_ADMINS: Final = "only administrators of the service may read samples"
 
 
 class KeepSamples(Struct, frozen=True, gc=False):
-    """Keep what this process knows, at most one sample of a node and a minute, and drop what is old."""
+    """Store the samples of this process, up to one for a node and a minute, and drop old ones."""
 
     by: Principal
     samples: tuple[Sample, ...]
@@ -43,7 +43,7 @@ class KeepFacts(Struct, frozen=True, gc=False):
 
 
 class ReadSamples(Struct, frozen=True, gc=False):
-    """Ask for the samples of these nodes from a moment on."""
+    """Request the samples of these nodes from a moment on."""
 
     by: Principal
     nodes: tuple[NodeName, ...]
@@ -51,7 +51,7 @@ class ReadSamples(Struct, frozen=True, gc=False):
 
 
 class SamplesFacts(Struct, frozen=True, gc=False):
-    """The samples that there are, by node and time."""
+    """The existing samples, by node and time."""
 
     samples: tuple[Sample, ...]
     now: Millis

@@ -12,7 +12,7 @@ from pubqueue.core.limits.quotas import USUAL
 if TYPE_CHECKING:
     from pubqueue.core.limits.limits import Limit
     from pubqueue.core.limits.quotas import Holding, Quota
-    from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+    from pubqueue.core.model import Item, ItemId, Jid, Millis, Node, NodeName, Subscription
 
 
 @unique
@@ -64,7 +64,7 @@ class Peeked(Struct, frozen=True, gc=False):
 
 
 class ReasonCount(Struct, frozen=True, gc=False):
-    """The number of items that have died of this, and when the first and the last did. In the reason `*` stands for what varies."""
+    """The number of items that have died of this, and when the first and the last did. In the reason `*` stands for the parts that vary."""
 
     reason: str
     count: int
@@ -73,7 +73,7 @@ class ReasonCount(Struct, frozen=True, gc=False):
 
 
 class ReasonPage(Struct, frozen=True, gc=False):
-    """Reasons of deaths in a node, the commonest first; `more` follow. `whole`: all dead items were examined."""
+    """Reasons of deaths in a node, the most frequent first; `more` follow. `whole`: all dead items were examined."""
 
     node: NodeName
     reasons: tuple[ReasonCount, ...]
@@ -90,9 +90,9 @@ class Freed(Struct, frozen=True, gc=False):
 
 
 class About(Struct, frozen=True, gc=False):
-    """What process this is: its version, where it keeps items, and since when it runs.
+    """The process: its version, its store, and since when it runs.
 
-    `ahead` is how many milliseconds the clock of the store is ahead of this machine's, None where a store has no clock of its own.
+    `ahead` is how many milliseconds the clock of the store is ahead of this machine's, None if a store has no clock of its own.
     """
 
     version: str = ""
@@ -105,7 +105,7 @@ UNKNOWN: Final = About()
 
 
 class Round(Struct, frozen=True, gc=False):
-    """When a task of the service last came round, in seconds ago; it is `late` if that is longer than it may take."""
+    """How many seconds ago a task of the service last completed a round; it is `late` if that is longer than allowed."""
 
     task: str
     ago: float
@@ -113,7 +113,7 @@ class Round(Struct, frozen=True, gc=False):
 
 
 class Fullness(Struct, frozen=True, gc=False):
-    """How much an account has of what it may have: the largest share, and of what that is."""
+    """How much of its limits an account uses: the largest share, and of which limit."""
 
     share: float
     what: str
@@ -121,7 +121,7 @@ class Fullness(Struct, frozen=True, gc=False):
 
 
 class Kept(Struct, frozen=True, gc=False):
-    """What is kept here in all, by how many accounts; how many of these have nearly as much as they may, and the nearest, first."""
+    """The total storage, by how many accounts; how many of these are near their limits, and the nearest, first."""
 
     accounts: int = 0
     items: int = 0
@@ -131,7 +131,7 @@ class Kept(Struct, frozen=True, gc=False):
 
 
 class ServiceState(Struct, frozen=True, gc=False):
-    """The service at this moment: its nodes, what it holds an account to, how its tasks are, and what is kept."""
+    """The service at this moment: its nodes, the limits of accounts, the state of its tasks, and its storage."""
 
     about: About
     now: Millis
@@ -142,4 +142,46 @@ class ServiceState(Struct, frozen=True, gc=False):
     kept: Kept = Kept()
 
 
-Reply = Powers | WorkerPage | Peeked | ReasonPage | Freed | ServiceState
+class ClientState(Struct, frozen=True, gc=False):
+    """A connection of a client: its address, the word of its face, its peer, its start, and what it has.
+
+    `private` means that it has TLS. `holds` are items that are locked to it, by whatever subscription. `nodes` are those that it
+    is subscribed to, in their order by name, each once.
+    """
+
+    address: Jid
+    face: str
+    peer: str
+    since: Millis
+    private: bool
+    subscriptions: int
+    holds: int
+    nodes: tuple[NodeName, ...] = ()
+
+
+class ConnectionPage(Struct, frozen=True, gc=False):
+    """Connections by address, and how many there are in total; `more` follow."""
+
+    clients: tuple[ClientState, ...]
+    total: int
+    now: Millis
+    more: bool
+
+
+class ConnectionEnded(Struct, frozen=True, gc=False):
+    """The connection of an address ends now; it was not here unless `is_here`."""
+
+    address: Jid
+    is_here: bool
+
+
+Reply = (
+    Powers
+    | WorkerPage
+    | Peeked
+    | ReasonPage
+    | Freed
+    | ServiceState
+    | ConnectionPage
+    | ConnectionEnded
+)

@@ -1,7 +1,7 @@
-"""All queues at once: what is wrong with which, what there is in all, and those that come first by what one looks for.
+"""All queues at once: their problems, the totals, and the first ones in the requested order.
 
-Nodes are read a slice at a time, with other readers between, and of all that was read only totals and the rows of one page are kept. So
-an answer is bounded, however many nodes there are, and what it costs is spread.
+Nodes are read a slice at a time, with other readers in between, and only totals and the rows of one page are kept. So an answer
+is bounded, however many nodes there are, and its cost is spread.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Problem(StrEnum):
 
     NO_WORKERS = "no workers"
     """Items wait, and no worker is available to take one."""
+    TOO_LARGE = "items too large"
+    """Items wait that no protocol of an available worker can carry."""
     FAILING = "failing"
     """Recently more items failed than were done, as far as this process knows."""
     OLD = "oldest waits too long"
@@ -53,7 +55,7 @@ PROBLEMS: Final = tuple(Problem)
 
 @unique
 class Sort(StrEnum):
-    """What comes first."""
+    """The order of the rows."""
 
     PROBLEMS = "problems"
     NAME = "name"
@@ -83,11 +85,11 @@ _KEYS: Final[dict[Sort, Callable[[SurveyRow], float]]] = {
 # fmt: on
 
 Place = tuple[float, str]
-"""Where a row stands: the number that it is sorted by, and its name."""
+"""The place of a row: the number that it is sorted by, and its name."""
 
 
 class ReadSurvey(Struct, frozen=True, gc=False):
-    """Ask for the queues after the place `after`, or with `plain` for plain nodes, among those that the principal manages.
+    """Request the queues after the place `after`, or with `plain` the plain nodes, among those that the principal manages.
 
     `at` is the slice to read next, `known` the result of the slices before, of `looked` nodes.
     """
@@ -131,17 +133,18 @@ def survey(request: ReadSurvey, facts: ReadFacts) -> Decision:
 
 
 def place_of(row: SurveyRow, sort: Sort) -> Place:
-    """Return where a row stands."""
+    """Return the place of a row."""
     return _KEYS[sort](row), row.entry.node.name
 
 
 def problems_of(entry: NodeEntry, now: Millis) -> tuple[Problem, ...]:
-    """Return what is wrong with a queue, the worst first. That a paused one does not go on is meant so."""
+    """Return the problems of a queue, the worst first. That a paused one does not progress is intended."""
     config = entry.node.config
     takers = entry.node.subscriptions and (entry.window_free or entry.locked)
     runs = not config.paused
     found = {
         Problem.NO_WORKERS: runs and entry.queued > 0 and not takers,
+        Problem.TOO_LARGE: runs and entry.too_large > 0,
         Problem.FAILING: entry.failing > entry.rate,
         Problem.OLD: runs and entry.oldest is not None and now - entry.oldest > OLD,
         Problem.DEAD: entry.dead > 0,
@@ -161,7 +164,7 @@ def _room(request: ReadSurvey) -> int:
 
 
 def _with(request: ReadSurvey, page: NodePage) -> Survey:
-    """Return what is known with these nodes: totals, and one row more than there is room for."""
+    """Return the result including these nodes: totals, and one row more than there is room for."""
     before = request.known or Survey((), Totals())
     every = [_row(entry, page.now) for entry in page.entries]
     wanted = [row for row in every if row.entry.node.config.queueing is not request.plain]
@@ -179,7 +182,7 @@ def _row(entry: NodeEntry, now: Millis) -> SurveyRow:
 
 
 def _added(totals: Totals, rows: list[SurveyRow]) -> Totals:
-    """Return the totals with these nodes in them."""
+    """Return the totals including these nodes."""
     queues = [row for row in rows if row.entry.node.config.queueing]
     counts = dict(totals.problems)
     for row in queues:

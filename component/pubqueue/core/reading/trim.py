@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Millis
 
 SLICE: Final = 5_000
-"""Events that one batch forgets at most."""
+"""Up to how many events one batch forgets."""
 
 
 class Trim(Struct, frozen=True, gc=False):
@@ -33,7 +33,7 @@ class TrimFacts(Struct, frozen=True, gc=False):
 
 
 def trim(request: Trim, facts: TrimFacts) -> Decision:
-    """Decide what goes. Numbers have no holes, so the size of the log is a difference."""
+    """Decide which events are removed. Numbers have no gaps, so the size of the log is a difference."""
     wanted = max(facts.aged or 0, facts.newest - request.kept)
     through = min(wanted, facts.oldest + SLICE - 1, facts.newest - 1)
     if through < facts.oldest:

@@ -1,1 +1,1 @@
-"""Work at set times: what is to be published when, once for each time."""
+"""Work at set times: what is published when, once for each time."""

@@ -1,4 +1,4 @@
-"""Make, change, pause and end schedules: those of the file by the file, the others by administrators.
+"""Create, change, pause and end schedules: those of the file by the file, the others by administrators.
 
 A schedule publishes in the name of the service, regardless of a node's publish model, so it is for
 administrators only.
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.changes import Change, DropRow, PutRow
 from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
 from pubqueue.core.headers import excess
 from pubqueue.core.schedules.model import (
     MAX_NAME_LENGTH,
     MAX_SCHEDULES,
-    DropSchedule,
-    PutSchedule,
     Schedule,
     SchedulePage,
     SchedulesDeclared,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.core.model import Jid, Millis, NodeName, Principal
-    from pubqueue.core.schedules.model import Change, Definition
+    from pubqueue.core.schedules.model import Definition
 
 FOR: Final = "only administrators of the service may do this"
 OF_THE_FILE: Final = (
@@ -44,7 +43,7 @@ OF_THE_FILE: Final = (
 
 
 class ListSchedules(Struct, frozen=True, gc=False):
-    """Ask for up to `max` schedules by name, after the name `after`; or for the one called `name`."""
+    """Request up to `max` schedules by name, after the name `after`; or the one called `name`."""
 
     by: Principal
     after: str | None = None
@@ -61,7 +60,7 @@ class SchedulesFacts(Struct, frozen=True, gc=False):
 
 
 class AddSchedule(Struct, frozen=True, gc=False):
-    """Make a schedule of a name that is not taken."""
+    """Create a schedule with a name that is not taken."""
 
     by: Principal
     definition: Definition
@@ -73,7 +72,7 @@ class AddSchedule(Struct, frozen=True, gc=False):
 
 
 class ChangeSchedule(Struct, frozen=True, gc=False):
-    """Let the schedule of this name be otherwise. If its times change, they count from now on."""
+    """Change the schedule of this name. If its times change, they count from now on."""
 
     by: Principal
     definition: Definition
@@ -85,10 +84,10 @@ class ChangeSchedule(Struct, frozen=True, gc=False):
 
 
 class KeepFacts(Struct, frozen=True, gc=False):
-    """The existing schedule under the name, and what is known of the requested one.
+    """The existing schedule under the name, and the facts about the requested one.
 
-    `unfit` says what is wrong with its times, empty if nothing is. `following` is its first time
-    after `now`, None if it has not been calculated: then its turn comes at once, and calculates it.
+    `unfit` is the fault of its times, empty if there is none. `following` is its first time after
+    `now`, None if it has not been calculated: then its turn comes at once, and calculates it.
     `full` means that the maximum number of schedules exists.
     """
 
@@ -101,14 +100,14 @@ class KeepFacts(Struct, frozen=True, gc=False):
 
 
 class RemoveSchedule(Struct, frozen=True, gc=False):
-    """End the schedule. What it has published stays."""
+    """End the schedule. The items that it has published stay."""
 
     by: Principal
     name: str
 
 
 class PauseSchedule(Struct, frozen=True, gc=False):
-    """Let the schedule publish nothing, or publish again: from its next time on, for nothing was missed meanwhile."""
+    """Pause or resume the schedule: it continues with its next time, because nothing was missed meanwhile."""
 
     by: Principal
     name: str
@@ -116,7 +115,7 @@ class PauseSchedule(Struct, frozen=True, gc=False):
 
 
 class DeclareSchedules(Struct, frozen=True, gc=False):
-    """Let the schedules of the file be these, and no others. `following` are their next times, in the same order."""
+    """Replace the schedules of the file by these. `following` are their next times, in the same order."""
 
     by: Principal
     definitions: tuple[Definition, ...]
@@ -140,7 +139,7 @@ def list_schedules(request: ListSchedules, facts: SchedulesFacts) -> Decision:
 
 
 def fault_of(definition: Definition) -> str:
-    """Return what is wrong with a definition whatever its times are, empty if nothing is."""
+    """Return the fault of a definition apart from its times, empty if there is none."""
     name = definition.name
     if not 0 < len(name.encode()) <= MAX_NAME_LENGTH or not name.isprintable():
         return f"name has to be 1 to {MAX_NAME_LENGTH} bytes, without control characters"
@@ -178,11 +177,11 @@ def add_schedule(request: AddSchedule, facts: KeepFacts) -> Decision:
             Refusal.TOO_MUCH_STAGED, f"there are {MAX_SCHEDULES} schedules, the most there may be"
         )
     made = _made(None, request.definition, Source.COMMAND, request.by.account, facts)
-    return Decision(Done(), (PutSchedule(made),))
+    return Decision(Done(), (PutRow(made),))
 
 
 def change_schedule(request: ChangeSchedule, facts: KeepFacts) -> Decision:
-    """Decide on another form for a schedule."""
+    """Decide on a change of a schedule."""
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR)
     known = facts.schedule
@@ -191,7 +190,7 @@ def change_schedule(request: ChangeSchedule, facts: KeepFacts) -> Decision:
     if (bad := _unkeepable(request.by, request.definition, facts)) is not None:
         return Decision(bad)
     made = _made(known, request.definition, Source.COMMAND, request.by.account, facts)
-    return Decision(Done(), (PutSchedule(made),))
+    return Decision(Done(), (PutRow(made),))
 
 
 def remove_schedule(request: RemoveSchedule, facts: KeepFacts) -> Decision:
@@ -199,7 +198,7 @@ def remove_schedule(request: RemoveSchedule, facts: KeepFacts) -> Decision:
     if not request.by.admin:
         return refuse(Refusal.FORBIDDEN, FOR)
     no = _untouchable(request.name, facts.schedule)
-    return no or Decision(Done(), (DropSchedule(request.name),))
+    return no or Decision(Done(), (DropRow(Schedule, request.name),))
 
 
 def pause_schedule(request: PauseSchedule, facts: KeepFacts) -> Decision:
@@ -214,7 +213,7 @@ def pause_schedule(request: PauseSchedule, facts: KeepFacts) -> Decision:
     after = replace(known, paused=request.paused, tries=0, revision=known.revision + 1)
     through = max(facts.now, known.fired_through)
     due = facts.now if after.runs else None
-    return Decision(Done(), (PutSchedule(replace(after, fired_through=through, due=due)),))
+    return Decision(Done(), (PutRow(replace(after, fired_through=through, due=due)),))
 
 
 def _unkeepable(by: Principal, definition: Definition, facts: KeepFacts) -> Refused | None:
@@ -265,7 +264,8 @@ def _made(
 def _due(known: Schedule | None, made: Schedule, facts: KeepFacts) -> Millis | None:
     """Return when the schedule has something to do next.
 
-    That of a schedule which goes on as before only comes nearer: by what the zone's authorities have changed since.
+    If its times have not changed, its due time only comes nearer: by changes that the authorities of its zone have
+    made since.
     """
     if not made.runs:
         return None
@@ -298,12 +298,12 @@ def declare_schedules(request: DeclareSchedules, facts: DeclareFacts) -> Decisio
             changed.append(name)
         elif made.due == known.due or known.tries:
             continue
-        changes.append(PutSchedule(made))
+        changes.append(PutRow(made))
     ended = [
         name
         for name, known in facts.schedules.items()
         if known.source is Source.FILE and name not in declared
     ]
-    changes += [DropSchedule(name) for name in ended]
+    changes += [DropRow(Schedule, name) for name in ended]
     reply = SchedulesDeclared(tuple(new), tuple(changed), tuple(ended))
     return Decision(reply, tuple(changes))

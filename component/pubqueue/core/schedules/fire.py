@@ -1,4 +1,4 @@
-"""A schedule's turn: publish for its time, and note in the same commit that this time is settled.
+"""A schedule's turn: publish for its time, and record in the same commit that this time is settled.
 
 A crash cannot separate the two, and of several processes that see a time come one commits first:
 the others find it settled. So each time is published at most once.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pubqueue.core.changes import PutRow
 from pubqueue.core.decision import Decision, Refusal, Refused, in_words, refuse
 from pubqueue.core.model import Millis, later, seconds
 from pubqueue.core.queue.publication import Publish
@@ -19,7 +20,6 @@ from pubqueue.core.schedules.model import (
     ON_TIME,
     Fired,
     Missed,
-    PutSchedule,
     Schedule,
     Times,
     TimesWanted,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 RETRY_FIRST: Final = seconds(1)
 MAX_RETRY: Final = seconds(60)
-"""How long to wait after a node has refused: doubled with every refusal in a row, up to this."""
+"""The pause after a node has refused: doubled with every refusal in a row, up to this."""
 
 
 class FireSchedule(Struct, frozen=True, gc=False):
@@ -53,7 +53,7 @@ class FireNow(Struct, frozen=True, gc=False):
 
 
 class FireFacts(Struct, frozen=True, gc=False):
-    """The schedule, its times as far as they are calculated, and the facts that a publish needs.
+    """The schedule, its times as far as they are calculated, and the facts for a publish.
 
     `service` is the service itself, in whose name the item is published.
     """
@@ -91,7 +91,7 @@ def is_due(schedule: Schedule | None, now: Millis) -> bool:
 
 
 def fire(request: FireSchedule, facts: FireFacts) -> Decision:
-    """Decide a schedule's turn. If it has nothing to do any more, another process was faster, and nothing changes."""
+    """Decide a schedule's turn. If it has nothing left to do, another process was faster, and nothing changes."""
     schedule, now = facts.schedule, facts.now
     if schedule is None or not is_due(schedule, now):
         return Decision(Fired(request.name))
@@ -103,17 +103,17 @@ def fire(request: FireSchedule, facts: FireFacts) -> Decision:
     moment = chosen(schedule.definition.missed, times.pending, now)
     if moment is None or facts.publish is None:
         through = max((schedule.fired_through, *times.pending))
-        passed = _settled(schedule, through, times.following)
-        return Decision(Fired(schedule.name, skipped=bool(times.pending)), (PutSchedule(passed),))
+        passed = settle(schedule, through, times.following)
+        return Decision(Fired(schedule.name, skipped=bool(times.pending)), (PutRow(passed),))
     done = publish(publish_of(schedule.definition, moment, facts.service), facts.publish)
     if isinstance(done.reply, Refused):
         return _put_off(schedule, in_words(done.reply), now)
     left = [time for time in times.pending if time > moment]
-    settled = _settled(schedule, moment, left[0] if left else times.following)
+    settled = settle(schedule, moment, left[0] if left else times.following)
     after = replace(settled, last=moment, error="")
     draft = draft_of(schedule.definition, moment)
     fired = Fired(schedule.name, draft.id, skipped=_leaves_out(schedule, times))
-    return Decision(fired, (*done.changes, PutSchedule(after)), done.notices, done.then)
+    return Decision(fired, (*done.changes, PutRow(after)), done.notices, done.then)
 
 
 def _wanted(schedule: Schedule, now: Millis) -> TimesWanted:
@@ -132,13 +132,14 @@ def _leaves_out(schedule: Schedule, times: Times) -> bool:
             return times.earlier
 
 
-def _settled(schedule: Schedule, through: Millis, due: Millis | None) -> Schedule:
+def settle(schedule: Schedule, through: Millis, due: Millis | None) -> Schedule:
+    """Return the schedule with all times up to `through` settled; `due` is the next one."""
     revision = schedule.revision + 1
     return replace(schedule, fired_through=through, due=due, tries=0, revision=revision)
 
 
 def _put_off(schedule: Schedule, error: str, now: Millis) -> Decision:
-    """Keep the time, and try again in a while: the node may have room, be open, or be there by then."""
+    """Keep the time, and try again later: the node may have room, be open, or exist by then."""
     tries = schedule.tries + 1
     pause = Millis(min(MAX_RETRY, RETRY_FIRST << min(schedule.tries, 10)))
     after = replace(
@@ -149,7 +150,7 @@ def _put_off(schedule: Schedule, error: str, now: Millis) -> Decision:
         revision=schedule.revision + 1,
     )
     first = tries == 1
-    return Decision(Fired(schedule.name, error=error, first=first), (PutSchedule(after),))
+    return Decision(Fired(schedule.name, error=error, first=first), (PutRow(after),))
 
 
 def fire_now(request: FireNow, facts: FireFacts) -> Decision:

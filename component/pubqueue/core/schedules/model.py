@@ -1,4 +1,4 @@
-"""The nouns of schedules: what is published, when, what is known of it, and what is answered about it."""
+"""The nouns of schedules: what is published when, its state, and the replies about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ON_TIME: Final = seconds(60)
 """How late a time still counts as met."""
 
 MAX_MISSED: Final = 100
-"""Missed times that are made up for at most; of more the oldest are left out."""
+"""Up to how many missed times are made up for; of more the oldest are left out."""
 
 MAX_SCHEDULES: Final = 1_000
 """Schedules of one service."""
@@ -40,7 +40,7 @@ MAX_NAME_LENGTH: Final = 255
 
 @unique
 class Source(StrEnum):
-    """Where a schedule comes from, and so where it is changed and ended."""
+    """The origin of a schedule, which decides where it is changed and ended."""
 
     __hash__ = str.__hash__  # an enumeration's own is a call in Python
 
@@ -49,9 +49,9 @@ class Source(StrEnum):
 
 
 class Definition(Struct, frozen=True, gc=False):
-    """What to publish to which node, at the times of a cron line of five fields in a time zone (a name of the IANA's).
+    """What to publish to which node, at the times of a cron line of five fields in a time zone (an IANA name).
 
-    `type` is the namespace of the payload, and `group` the group that its items are of, empty for none. One that is not
+    `type` is the namespace of the payload, and `group` the group of its items, empty for none. One that is not
     `enabled` publishes nothing, and misses nothing.
     """
 
@@ -86,7 +86,7 @@ class Schedule(Struct, frozen=True, gc=False):
     definition: Definition
     source: Source
     by: Jid
-    """The administrator who last changed it, the service itself for those of the file."""
+    """The administrator that last changed it, the service itself for those of the file."""
     fired_through: Millis
     due: Millis | None = None
     last: Millis | None = None
@@ -121,9 +121,9 @@ class Fired(Struct, frozen=True, gc=False):
 
 
 class TimesWanted(Struct, frozen=True, gc=False):
-    """The times of a schedule have to be worked out first: then its turn is to be asked for again, with `Times`.
+    """The times of a schedule have to be computed first: then its turn has to be requested again, with `Times`.
 
-    Wanted are those of the line later than `after`, which are settled, and not later than `until`, the service's time.
+    Needed are those of the line later than `after`, which are settled, and not later than `until`, the service's time.
     """
 
     name: str
@@ -158,7 +158,7 @@ class SchedulePage(Struct, frozen=True, gc=False):
 
 
 class SchedulesDeclared(Struct, frozen=True, gc=False):
-    """What was made of the schedules of the file: the names of those that are new, changed, and ended."""
+    """The result of replacing the schedules of the file: the names of those that are new, changed, and ended."""
 
     made: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -168,23 +168,8 @@ class SchedulesDeclared(Struct, frozen=True, gc=False):
 Reply = Fired | TimesWanted | SchedulePage | SchedulesDeclared
 
 
-class PutSchedule(Struct, frozen=True, gc=False):
-    """The schedule as it is from now on."""
-
-    schedule: Schedule
-
-
-class DropSchedule(Struct, frozen=True, gc=False):
-    """The schedule of this name is no more."""
-
-    name: str
-
-
-Change = PutSchedule | DropSchedule
-
-
 def draft_of(definition: Definition, moment: Millis) -> Draft:
-    """Return the item for a time. Its id is the name and the time, so that no time makes a second item."""
+    """Return the item for a time. Its id is the name and the time, so that one time creates no second item."""
     return Draft(
         id=ItemId(f"{definition.name}@{stamp(moment)}"),
         payload=definition.payload,

@@ -1,10 +1,10 @@
 """Commit: the winners of a version appear together, in one transaction over all nodes, or none does.
 
 There may be a million of them, so the rule sees no items but classes of them, with their counts and the
-first id of each. What becomes of each class is decided by the table that decides single publishes.
-Of several winners under one id only the last counts.
+first id of each. The table that decides single publishes decides about each class. Of several winners
+under one id only the last counts.
 
-Where a single publish would be refused, because its id belongs to an item that is locked, or dead with
+If a single publish would be refused, because its id belongs to an item that is locked, or dead with
 another payload, the principal chooses: all is refused, or such winners are left out, or they go to a
 dead-letter node. In each case they are counted, and the first of them are named.
 """
@@ -20,8 +20,10 @@ from msgspec.structs import replace
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
 from pubqueue.core.limits.allowance import overdrawn_together
 from pubqueue.core.nodes.notifications import announce
+from pubqueue.core.nodes.room import Growth, full
+from pubqueue.core.publishing.places import PLACES, Place
 from pubqueue.core.queue.publication import Known, Publish, PublishFacts
-from pubqueue.core.queue.publish import PLACES, Place, inadmissible, overfull
+from pubqueue.core.queue.publish import inadmissible
 from pubqueue.core.transactions.model import (
     NO_TOTALS,
     Commit,
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from pubqueue.core.transactions.model import App, OpenVersion, Record, TakenId, Totals
 
 NAMED: Final = 20
-"""Taken ids that are named at most."""
+"""Up to how many taken ids are named."""
 
 TAKEN: Final = {
     Place.BUSY: (Refusal.ITEM_LOCKED, "in flight"),
@@ -70,7 +72,7 @@ class Part(Struct, frozen=True, gc=False):
 
 
 class CommitVersion(Struct, frozen=True, gc=False):
-    """Show what these attempts have staged for the version, and drop the rest."""
+    """Publish the items that these attempts have staged for the version, and drop the rest."""
 
     by: Principal
     app: str
@@ -84,8 +86,9 @@ class CommitVersion(Struct, frozen=True, gc=False):
 class LookAtWinners(Struct, frozen=True, gc=False):
     """Judge the winners of a commit after `after`, a part and a row of it.
 
-    `added` is how many items the ones before them add to each node, `known` how many change
-    nothing, `taken` how many cannot have their ids; the first of these are `named`.
+    `added` is how many items the ones before them add to each node, `grown` how many bytes, `known` how
+    many change nothing, `taken` how many cannot have their ids, and `aside` the bytes of these; the
+    first of them are `named`.
     """
 
     commit: CommitVersion
@@ -94,10 +97,12 @@ class LookAtWinners(Struct, frozen=True, gc=False):
     known: int = 0
     taken: int = 0
     named: tuple[TakenId, ...] = ()
+    grown: tuple[tuple[NodeName, int], ...] = ()
+    aside: int = 0
 
 
 class WinnerCount(Struct, frozen=True, gc=False):
-    """The number of winners that met this under their ids; `first` is one of them."""
+    """The number of winners in this class; `first` is one of them."""
 
     known: Known
     state: State | None
@@ -106,7 +111,7 @@ class WinnerCount(Struct, frozen=True, gc=False):
 
 
 class CommitNodeFacts(Struct, frozen=True, gc=False):
-    """The winners of one node: their rows, their ids, and what of these the node knows already."""
+    """The winners of one node: their rows, their ids, and what the node knows of these already."""
 
     name: NodeName
     node: Node | None
@@ -121,16 +126,20 @@ class CommitNodeFacts(Struct, frozen=True, gc=False):
     drafts: tuple[Draft, ...] = ()
     """The items of a plain node with subscribers: they are announced."""
     allowance: Allowance | None = None
-    """Of the account that has made the node; None where it may have any number."""
+    """Of the account that created the node; None if it has no limits."""
+    grown: int = 0
+    """How many bytes they add to the node, except winners whose ids are taken; known only for nodes with `max_bytes`."""
+    aside: int = 0
+    """The bytes of winners whose ids are taken, likewise."""
     behind: bool = False
     """True if so many notices to them are still waiting that no more may be added now."""
 
 
 class CommitFacts(Struct, frozen=True, gc=False):
-    """The app, what is staged for the version by each attempt, and what the named ones meet in each node.
+    """The app, what each attempt has staged for the version, and the classes of the named ones in each node.
 
-    `bytes` is the size of the named. `noted` counts the named items of an immediate version, and those
-    of them that were known.
+    `bytes` is the size of the named. `noted` counts the named items of an immediate version, and those of
+    them that were known.
     """
 
     now: Millis
@@ -142,15 +151,15 @@ class CommitFacts(Struct, frozen=True, gc=False):
     bytes: int = 0
     noted: tuple[int, int] = (0, 0)
     too_many: bool = False
-    """There are more winners than one batch can hold, or some of groups: they are not looked at yet."""
+    """There are more winners than one batch can hold, or some are of groups, or of nodes that feed queues: they are not looked at yet."""
     grouped: bool = False
-    """Some of the named are of groups: each is to take its place in the line of its group."""
+    """Some of the named are of groups: each has to take its place in its group."""
     dead_letters: CommitNodeFacts | None = None
     """The node for winners whose ids are taken, if it exists; without winners of its own."""
 
 
 def objection(request: CommitVersion, facts: CommitFacts) -> Decision | None:
-    """Return the answer to a commit that comes to nothing, before anybody looks at its items."""
+    """Return the answer to a commit that can be decided without looking at its items, None for any other."""
     if (no := foreign(request.by, facts.app)) is not None:
         return no
     if done(facts.app, request.version):
@@ -211,7 +220,7 @@ def commit(request: CommitVersion, facts: CommitFacts) -> Decision:
 def _node(
     request: CommitVersion, facts: CommitFacts, winners: CommitNodeFacts
 ) -> CommittedNode | Decision:
-    """Return what the winners do to one node, or the refusal of them all."""
+    """Return the effect of the winners on one node, or the refusal of them all."""
     node = winners.node
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND, f"node {winners.name} no longer exists")
@@ -234,13 +243,12 @@ def _node(
         replaced=places[Place.REPLACE],
         left=places[Place.LEAVE] + winners.rows - winners.ids,
     )
-    if overfull(node, committed.added, 0):
-        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
-    return committed
+    no_room = full(node, Growth(committed.added, winners.grown))
+    return committed if no_room is None else Decision(no_room)
 
 
 def _overdrawn(facts: CommitFacts, nodes: Iterable[CommittedNode]) -> Refused | None:
-    """Refuse more than the accounts may have that have made the nodes; what is left as it is takes nothing."""
+    """Refuse more than the accounts that created the nodes may have; items that do not change take no room."""
     payers = {winners.name: winners.allowance for winners in facts.nodes}
     if (place := facts.dead_letters) is not None:
         payers[place.name] = place.allowance
@@ -270,14 +278,16 @@ def _with_skipped(request: CommitVersion, taken: int) -> CommitVersion:
 def _set_aside(
     request: CommitVersion, facts: CommitFacts, nodes: list[CommittedNode], taken: int
 ) -> SetAside | Decision:
-    """Return what becomes of winners that cannot have their ids, with their new node among `nodes`."""
+    """Return the fate of winners that cannot have their ids, with their new node among `nodes`."""
     match request.on_taken:
         case OnTaken.FAIL:
             return _refused(facts, taken)
         case OnTaken.SKIP:
             return SetAside(None, facts.now)
         case OnTaken.DEAD_LETTER:
-            place = dead_letters(request, facts, nodes, taken)
+            sizes = {winners.name: winners.grown for winners in facts.nodes}
+            coming = Growth(taken, sum(winners.aside for winners in facts.nodes))
+            place = dead_letters(request, facts, nodes, coming, sizes)
             if isinstance(place, Decision):
                 return place
             nodes[:] = [one for one in nodes if one.node != place.node] + [place]
@@ -285,7 +295,7 @@ def _set_aside(
 
 
 def _refused(facts: CommitFacts, taken: int) -> Decision:
-    """Name the ids of each node and class, as far as there is room."""
+    """Name the ids of each node and class, as many as there is room for."""
     return refused(
         [
             (
@@ -319,9 +329,16 @@ def refused(classes: Iterable[tuple[NodeName, Place, list[ItemId]]], taken: int)
 
 
 def dead_letters(
-    request: CommitVersion, facts: CommitFacts, nodes: Iterable[CommittedNode], taken: int
+    request: CommitVersion,
+    facts: CommitFacts,
+    nodes: Iterable[CommittedNode],
+    coming: Growth,
+    grown: Mapping[NodeName, int],
 ) -> CommittedNode | Decision:
-    """Return what becomes of the dead-letter node, or why it can take nothing."""
+    """Return the effect on the dead-letter node, or why it refuses the items.
+
+    `nodes` and `grown` are the effects of the winners in any case, `coming` those whose ids are taken.
+    """
     place = facts.dead_letters
     node = None if place is None else place.node
     if place is None or node is None:
@@ -334,9 +351,10 @@ def dead_letters(
         return no
     nothing = CommittedNode(node.name, queueing=True, added=0, replaced=0, left=0)
     before = next((one for one in nodes if one.node == node.name), nothing)
-    if overfull(node, before.added + taken, 0):
-        return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
-    return replace(before, added=before.added + taken)
+    added = before.added + coming.items
+    if (no_room := full(node, Growth(added, grown.get(node.name, 0) + coming.bytes))) is not None:
+        return Decision(no_room)
+    return replace(before, added=added)
 
 
 def _change(

@@ -1,8 +1,8 @@
-"""The nouns of transactions: what a publisher stages, what it then commits, and what is kept of it.
+"""The nouns of transactions: items that a publisher stages, its commit, and the record of that.
 
-An app writes versions that rise. What is published under a version waits unseen, kept apart by part and
+An app writes versions that rise. Items published under a version wait unseen, kept apart by part and
 attempt (a task of a distributed writer, and each try at it), until a commit names one attempt for each
-part. Those appear together; everything else that was staged for the version goes.
+part. Those appear together; everything else that was staged for the version is dropped.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ DEFAULTS: Final = Limits()
 
 
 APART: Final = "\x1f"
-"""Between the two halves of a key; no name of an account or an app has it."""
+"""The separator between the two halves of a key; no name of an account or an app contains it."""
 
 
 def key_of(account: Jid, name: str) -> str:
-    """Return under what an account's app is kept: two accounts that name theirs alike have two apps."""
+    """Return the key of an account's app: two accounts may use the same name for two apps."""
     return f"{account}{APART}{name}"
 
 
 def name_of(key: str) -> str:
-    """Return the name by which its account calls the app of a key."""
+    """Return the name of the app, as its account uses it, from a key."""
     return key.rpartition(APART)[2]
 
 
 class Mark(Struct, frozen=True, gc=False):
-    """Where in a transaction a publish belongs. `immediate` items are visible before the commit."""
+    """The place of a publish in a transaction. `immediate` items are visible before the commit."""
 
     app: str
     version: int
@@ -60,7 +60,7 @@ class Mark(Struct, frozen=True, gc=False):
 
 
 class App(Struct, frozen=True, gc=False):
-    """A writer of transactions: its account, and the highest version that is committed."""
+    """A writer of transactions: its account, and the highest committed version."""
 
     name: str
     owner: Jid
@@ -70,7 +70,7 @@ class App(Struct, frozen=True, gc=False):
 
 
 class Version(Struct, frozen=True, gc=False):
-    """An open version as stored: `items` and `bytes` are what waits for it, until when it may."""
+    """An open version as stored: `items` and `bytes` are staged for it, until it expires."""
 
     app: str
     number: int
@@ -83,10 +83,10 @@ class Version(Struct, frozen=True, gc=False):
 
 
 class Attempt(Struct, frozen=True, gc=False):
-    """A try at a part of an open version, with what it has staged.
+    """An attempt at a part of an open version, with its staged items.
 
-    `known` are those of its items that the node knew before; of a version that is visible at once. `grouped` counts what
-    was staged of groups, again each time that it came again.
+    `known` are those of its items that the node knew before; of a version that is visible at once. `grouped` counts the
+    items of groups that were staged, including repetitions.
     """
 
     app: str
@@ -100,7 +100,7 @@ class Attempt(Struct, frozen=True, gc=False):
 
 
 class StagedTotals(Struct, frozen=True, gc=False):
-    """What waits for commits: of an account, or under the empty name of all."""
+    """What is staged for commits: of an account, or under the empty name of all."""
 
     account: str
     items: int = 0
@@ -108,7 +108,7 @@ class StagedTotals(Struct, frozen=True, gc=False):
 
 
 class OpenVersion(Struct, frozen=True, gc=False):
-    """A version that is not committed yet, with what waits for it."""
+    """A version that is not committed yet, with its staged items."""
 
     immediate: bool
     items: int
@@ -116,19 +116,12 @@ class OpenVersion(Struct, frozen=True, gc=False):
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """What waits for commits: of one account, and in all."""
+    """What is staged for commits: of one account, and in total."""
 
     account_items: int = 0
     account_bytes: int = 0
     items: int = 0
     bytes: int = 0
-
-
-class NotedItem(Struct, frozen=True, gc=False):
-    """What the open version knows of an id: its payload, and that the node knew it before."""
-
-    payload: bytes
-    known: bool
 
 
 class Totals(Struct, frozen=True, gc=False):
@@ -144,7 +137,7 @@ NO_TOTALS: Final = Totals()
 
 @unique
 class OnTaken(Enum):
-    """What a commit does when ids of winners are taken: by items in work, or dead, with other payloads."""
+    """What a commit does if ids of winners are taken: by locked items, or by dead ones with other payloads."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -152,9 +145,9 @@ class OnTaken(Enum):
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A transaction as it is listed: committed at some time, or open.
+    """A transaction in a list: committed at some time, or open.
 
-    `on_taken` and `dead_letter_node` are for winners that are still to be moved.
+    `on_taken` and `dead_letter_node` are for winners that still have to be moved.
     """
 
     id: int
@@ -171,7 +164,7 @@ class Record(Struct, frozen=True, gc=False):
 
 
 class TakenId(Struct, frozen=True, gc=False):
-    """An id that no winner can have, and what its item is: locked or dead."""
+    """An id that no winner can have, and the state of its item: locked or dead."""
 
     node: NodeName
     id: ItemId
@@ -190,7 +183,7 @@ class Skipped(Struct, frozen=True, gc=False):
 
 
 class Committed(Struct, frozen=True, gc=False):
-    """The version is durable and visible. `known` items were there, or finished, before.
+    """The version is durable and visible. `known` items existed, or were finished, before.
 
     `taken` were left out, or went to the dead-letter node, because of their ids; the first are named.
     """
@@ -204,7 +197,7 @@ class Committed(Struct, frozen=True, gc=False):
 
 
 class LastVersion(Struct, frozen=True, gc=False):
-    """How far the app is: the last committed version, if there is one, and when."""
+    """The progress of the app: the last committed version, if there is one, and when."""
 
     app: str
     version: int | None
@@ -223,7 +216,7 @@ class Transactions(Struct, frozen=True, gc=False):
 
 
 class StagedItem(Struct, frozen=True, gc=False):
-    """An item as it waits: times are spans from the commit. `over` is the size of what it overwrites."""
+    """A staged item: times are spans from the commit. `over` is the size of the item that it overwrites."""
 
     draft: Draft
     state: State
@@ -246,7 +239,7 @@ class WinnerRow(Struct, frozen=True, gc=False):
 
 
 class Stage(Struct, frozen=True, gc=False):
-    """Items wait under the mark, those of the same id in the same attempt overwritten."""
+    """Stage items under the mark, overwriting those of the same id in the same attempt."""
 
     mark: Mark
     owner: Jid
@@ -273,7 +266,7 @@ class CommittedNode(Struct, frozen=True, gc=False):
 class SetAside(Struct, frozen=True, gc=False):
     """Winners whose ids are taken are dropped; or they go to the node `to`, under new ids.
 
-    Such an id is made of the node, the id and the moment (`id_elsewhere`). A commit in the same
+    Such an id is made from the node, the id and the moment (`id_elsewhere`). A commit in the same
     transaction follows.
     """
 
@@ -282,12 +275,11 @@ class SetAside(Struct, frozen=True, gc=False):
 
 
 class Commit(Struct, frozen=True, gc=False):
-    """The winners take their places, by part and then in their order; all else of the version is dropped.
+    """The winners take their places, by part and then in their order; everything else of the version is dropped.
 
-    `items` and `bytes` are those of the winners, for the record. If the winners are too many for
-    one batch, `moving` has them by part and attempt, and `nodes` is empty: the items stay staged,
-    to be moved in slices, and `on_taken` says what happens to those that cannot have their ids
-    then.
+    `items` and `bytes` are those of the winners, for the record. If there are too many winners for one
+    batch, `moving` has them by part and attempt, and `nodes` is empty: the items stay staged, to be moved
+    in slices, and `on_taken` decides about those that cannot have their ids then.
     """
 
     app: str
@@ -304,10 +296,9 @@ class Commit(Struct, frozen=True, gc=False):
 
 
 class Moved(Struct, frozen=True, gc=False):
-    """Winners of a committed version are in their places: of these attempts, by part and number, up to this row.
+    """Winners of a committed version have been moved: of these attempts, by part and number, up to this row.
 
-    The counts are of winners left out or dead-lettered because their ids are taken; the record adds
-    them up.
+    The counts are of winners left out or dead-lettered because their ids are taken; the record adds them up.
     """
 
     app: str
@@ -318,9 +309,10 @@ class Moved(Struct, frozen=True, gc=False):
 
 
 class Abort(Struct, frozen=True, gc=False):
-    """What waits for the version goes, and the version with it.
+    """The staged items of the version are dropped, and the version with them.
 
-    With `attempts`, each as part and number, only what these have staged; the version goes with the last of all.
+    With `attempts`, each as part and number, only what these have staged; the version is dropped with the last
+    of all.
     """
 
     app: str
@@ -329,7 +321,7 @@ class Abort(Struct, frozen=True, gc=False):
 
 
 class Sweep(Struct, frozen=True, gc=False):
-    """A slice of what no version wants any more goes; marks and records from before `before` too."""
+    """A slice of items that no version needs any more is dropped; marks and records from before `before` too."""
 
     before: Millis
     limit: int

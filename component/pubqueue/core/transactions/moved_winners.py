@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Millis, NodeName
 
 HEAD: Final = 100
-"""Characters that are kept of what is too long."""
+"""Characters that are kept of a name that is too long."""
 
 
 def id_elsewhere(

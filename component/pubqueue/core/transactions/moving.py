@@ -1,13 +1,13 @@
 """Commits of more winners than one batch can hold: judged in slices, committed at once, moved in slices.
 
 First every winner is judged by the table that judges single publishes; a refusal leaves everything
-staged. Then the version is marked committed, and its winners' staged items belong to the record.
-From then on the winners are moved to their nodes, in their order, and visible as they arrive; after
-a crash the moves continue. The requester is answered when the last one is in its place.
+staged. Then the version is marked committed, and its winners' staged items belong to the record. From
+then on the winners are moved to their nodes, in their order, and visible as they arrive; after a crash
+the moves continue. The requester is answered after the last one has been moved.
 
-Taken ids are judged twice. The first judgement decides whether the version is committed; the
-second, when the winner is moved, decides whether it is left out or dead-lettered, if the principal
-has chosen so, and it is counted then.
+Taken ids are judged twice. The first judgement decides whether the version is committed; the second,
+when the winner is moved, decides whether it is left out or dead-lettered, if the principal has chosen
+so, and it is counted then.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ from msgspec.structs import replace
 from pubqueue.core.changes import AddItem, Change, RemoveItem, ReplacePayload
 from pubqueue.core.decision import Decision, Done, Refusal, Refused, refuse
 from pubqueue.core.limits.allowance import overdrawn_together
-from pubqueue.core.model import ItemId, later
+from pubqueue.core.limits.quotas import weight
+from pubqueue.core.model import NO_TIME, ItemId, NodeName, later
 from pubqueue.core.nodes.notifications import announce
+from pubqueue.core.nodes.room import Growth, full, growth
 from pubqueue.core.notices import Notice, Retracted
+from pubqueue.core.publishing.feeding import come, named
+from pubqueue.core.publishing.feeding import refusal as refuses
+from pubqueue.core.publishing.places import PLACES, Place, new_item
 from pubqueue.core.queue.publication import Known, Publish, PublishFacts
-from pubqueue.core.queue.publish import PLACES, Place, inadmissible, overfull
+from pubqueue.core.queue.publish import inadmissible
 from pubqueue.core.transactions.commit import (
     NAMED,
     TAKEN,
@@ -48,18 +53,19 @@ from pubqueue.core.transactions.model import (
 from pubqueue.core.transactions.moved_winners import id_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pubqueue.core.limits.allowance import Allowance
-    from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, NodeName, State
+    from pubqueue.core.model import Affiliation, Item, Jid, Millis, Node, State
     from pubqueue.core.notices import Audience, News
+    from pubqueue.core.queue.publication import Fed
 
 
 class MetWinner(Struct, frozen=True, gc=False):
     """A winner with its node, and the item that already has its id.
 
     `twice` means that a dead letter already has the id under which it would go to the dead-letter
-    node.
+    node. `fed` are the queues that its node feeds, and `space` is the namespace of its payload, if they ask for one.
     """
 
     row: WinnerRow
@@ -67,10 +73,12 @@ class MetWinner(Struct, frozen=True, gc=False):
     known: Known
     there: Item | None
     twice: bool = False
+    fed: tuple[Fed, ...] = ()
+    space: str = ""
 
 
 class LookFacts(Struct, frozen=True, gc=False):
-    """What the commit has to hold as a whole, the next winners, and what the principal is to their nodes.
+    """The totals of the commit, the next winners, and the principal's affiliations with their nodes.
 
     `nodes` are those of these winners and of the ones before them.
     """
@@ -80,7 +88,7 @@ class LookFacts(Struct, frozen=True, gc=False):
     rights: Mapping[NodeName, tuple[Affiliation, bool]]
     nodes: Mapping[NodeName, Node | None]
     allowances: Mapping[NodeName, Allowance | None] = {}
-    """Of the accounts that have made them, and the node for dead letters; None where they may have any number."""
+    """Of the accounts that created them, and the node for dead letters; None if they have no limits."""
 
 
 class MoveWinners(Struct, frozen=True, gc=False):
@@ -106,11 +114,11 @@ class MoveFacts(Struct, frozen=True, gc=False):
 
 
 class ResumeMoves(Struct, frozen=True, gc=False):
-    """Move what commits have left when the process ended."""
+    """Move the remaining winners of commits that were not finished when the process ended."""
 
 
 class ResumeFacts(Struct, frozen=True, gc=False):
-    """The oldest commit of which something is to be moved."""
+    """The oldest commit with winners to move."""
 
     unmoved: tuple[str, int] | None
 
@@ -124,25 +132,66 @@ def look(request: LookAtWinners, facts: LookFacts) -> Decision:
         return no
     if not facts.winners:
         return _commit(request, facts)
-    added, known = dict(request.added), request.known
     for winner in facts.winners:
-        place = _place(winner)
-        if place is Place.LEAVE:
-            known += 1
-        elif place not in TAKEN:
-            new = winner.there is None
-            added[winner.row.node] = added.get(winner.row.node, 0) + new
-    taken = _taken(facts.winners)
-    named = (*request.named, *taken)[:NAMED]
-    counts = tuple(added.items()), known, request.taken + len(taken), named
+        if (refused_by := _refused_by_fed(winner)) is not None:
+            return Decision(refused_by)
     last = facts.winners[-1].row
-    then = LookAtWinners(commit, (last.part, last.row), *counts)
+    then = _summed(replace(request, after=(last.part, last.row)), facts.winners)
     reason = "the service stopped before the commit"
     return Decision(Refused(Refusal.STORE_FAILED, reason), then=then)
 
 
+def _summed(request: LookAtWinners, winners: Sequence[MetWinner]) -> LookAtWinners:
+    """Add the effects of these winners on their nodes."""
+    added, grown = dict(request.added), dict(request.grown)
+    known, aside = request.known, request.aside
+    for winner in winners:
+        place, node, there = _place(winner), winner.row.node, winner.there
+        draft = winner.row.item.draft
+        size = weight(draft.payload, draft.headers)
+        if place is Place.LEAVE:
+            known += 1
+        elif place in TAKEN:
+            aside += size
+        else:
+            added[node] = added.get(node, 0) + (there is None)
+            grown[node] = grown.get(node, 0) + size - (0 if there is None else there.size)
+        for name, more in _fed_by(winner):
+            added[name] = added.get(name, 0) + more.items
+            grown[name] = grown.get(name, 0) + more.bytes
+    taken = _taken(winners)
+    return replace(
+        request,
+        added=tuple(added.items()),
+        known=known,
+        taken=request.taken + len(taken),
+        named=(*request.named, *taken)[:NAMED],
+        grown=tuple(grown.items()),
+        aside=aside,
+    )
+
+
+def _refused_by_fed(winner: MetWinner) -> Refused | None:
+    """Refuse a winner for one of the queues that its node feeds."""
+    draft = replace(winner.row.item.draft, type=winner.space)
+    for fed in winner.fed:
+        no = None if fed.met == (None,) else refuses(fed.queue, draft)
+        if no is not None and winner.node is not None:
+            return named(no, fed.queue, winner.node)
+    return None
+
+
+def _fed_by(winner: MetWinner) -> Iterator[tuple[NodeName, Growth]]:
+    """Return what a winner adds to each of the queues that its node feeds."""
+    for fed in winner.fed:
+        (met,) = fed.met
+        if met is not None:
+            add = new_item(winner.row.item.draft, fed.queue, fed.queue.creator, NO_TIME)
+            yield fed.queue.name, growth(come(met, add))
+
+
 def _misfit(commit: CommitVersion, facts: LookFacts) -> Decision | None:
-    """Refuse winners of a node that is no more, or to which the principal may not publish."""
+    """Refuse winners of a node that does not exist any more, or to which the principal may not publish."""
     for name, (affiliation, subscribed) in facts.rights.items():
         node = facts.nodes[name]
         if node is None:
@@ -184,13 +233,18 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
     commit = request.commit
     if request.taken and commit.on_taken is OnTaken.FAIL:
         return _refused(request)
+    grown = dict(request.grown)
     for name, added in request.added:
         node = facts.nodes[name]
-        if node is not None and overfull(node, added, 0):
-            return refuse(Refusal.NODE_FULL, limit=node.config.max_items)
+        more = Growth(added, grown.get(name, 0))
+        if node is not None and (no_room := full(node, more)) is not None:
+            source = facts.nodes.get(NodeName(node.config.source))
+            return Decision(no_room if source is None else named(no_room, node, source))
     if request.taken and commit.on_taken is OnTaken.DEAD_LETTER:
         coming = [CommittedNode(name, True, added, 0, 0) for name, added in request.added]  # noqa: FBT003  # a queue
-        place = dead_letters(commit, facts.commit, coming, request.taken)
+        place = dead_letters(
+            *(commit, facts.commit, coming), Growth(request.taken, request.aside), grown
+        )
         if isinstance(place, Decision):
             return place
     if (no := _overdrawn(request, facts)) is not None:
@@ -206,15 +260,16 @@ def _commit(request: LookAtWinners, facts: LookFacts) -> Decision:
 
 
 def _overdrawn(request: LookAtWinners, facts: LookFacts) -> Refused | None:
-    """Refuse more than the accounts may have that have made the nodes."""
-    comes = [(facts.allowances.get(name), added) for name, added in request.added]
+    """Refuse more than the accounts that created the nodes may have."""
+    comes = [(facts.allowances.get(name), more) for name, more in request.added]
+    fed = max((len(node.config.feeds) for node in facts.nodes.values() if node), default=0)
     if request.taken and (place := facts.commit.dead_letters) is not None:
         comes.append((place.allowance, request.taken))
-    return overdrawn_together(comes, facts.commit.bytes)
+    return overdrawn_together(comes, facts.commit.bytes * (1 + fed))
 
 
 def move(request: MoveWinners, facts: MoveFacts) -> Decision:
-    """Let a slice of winners take their places."""
+    """Move a slice of winners to their places."""
     if not facts.winners:
         return Decision(request.reply or Done(), then=None if request.reply else ResumeMoves())
     aside: list[MetWinner] = []
@@ -230,6 +285,7 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
             aside.append(winner)
             changes += _dead_letter(request, facts, winner)
             continue
+        changes += _feeding(request, facts, winner)
         changes += _taking_its_place(request, facts, winner)
         if winner.there is not None and winner.there.holder is not None and _place(winner) in TAKEN:
             notices.append(Retracted(winner.there.holder, row.node, (row.item.draft.id,)))
@@ -239,6 +295,16 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
     changes.append(_moved(request, facts, ended, len(aside)))
     then = replace(request, reply=_with(request.reply, aside))
     return Decision(then.reply or Done(), tuple(changes), tuple(notices), then=then)
+
+
+def _feeding(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> Iterator[Change]:
+    """Return what a winner adds to the queues that its node feeds; they were judged before the commit."""
+    mark = request.app, request.version
+    for fed in winner.fed:
+        (met,) = fed.met
+        if met is not None:
+            add = new_item(winner.row.item.draft, fed.queue, facts.owner, facts.at)
+            yield from come(met, replace(add, transaction=mark))
 
 
 def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:
@@ -251,7 +317,7 @@ def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:
 
 
 def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> tuple[Change, ...]:
-    """Return what a winner becomes that cannot have its id: nothing, or a dead letter under an id of its own."""
+    """Return the fate of a winner that cannot have its id: nothing, or a dead letter under an id of its own."""
     if facts.dead_letters is None:
         return ()
     name = dead_letter_id(request, winner.row, facts.at, twice=winner.twice)
@@ -286,7 +352,7 @@ def _with(reply: Committed | None, aside: Sequence[MetWinner]) -> Committed | No
 def _taking_its_place(
     request: MoveWinners, facts: MoveFacts, winner: MetWinner
 ) -> tuple[Change, ...]:
-    """Return what a winner changes: what has come in its way since it was judged is withdrawn, for it is committed."""
+    """Return the changes of a winner: an item that has taken its place since it was judged is withdrawn, because the winner is committed."""
     item, there = winner.row.item, winner.there
     add = _added(request, facts, winner.row, winner.row.node, item.draft.id)
     place = _place(winner)
@@ -313,6 +379,6 @@ def _added(
 
 
 def resume(_request: ResumeMoves, facts: ResumeFacts) -> Decision:
-    """Go on with the oldest commit of which something is to be moved."""
+    """Continue with the oldest commit that has winners to move."""
     then = None if facts.unmoved is None else MoveWinners(*facts.unmoved)
     return Decision(Done(), then=then)

@@ -1,7 +1,7 @@
-"""Stage, abort, ask and list: transactions up to their commit.
+"""Stage, abort, query and list: transactions up to their commit.
 
-A version that is committed stays so: a publish of it or of an older one is skipped, an abort does
-nothing. So a writer may repeat whatever it is not sure of.
+A committed version stays so: a publish of it or of an older one is skipped, an abort does nothing.
+So a writer may repeat any request whose result it does not know.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from pubqueue.core.decision import (
 from pubqueue.core.lifecycle import waiting
 from pubqueue.core.limits.quotas import weight
 from pubqueue.core.model import NO_TIME, later
+from pubqueue.core.publishing.places import life_of
 from pubqueue.core.queue.publication import Known
-from pubqueue.core.queue.publish import inadmissible, life_of, publish
+from pubqueue.core.queue.publish import inadmissible, publish
 from pubqueue.core.transactions.model import (
     Abort,
     LastVersion,
@@ -36,6 +37,8 @@ from pubqueue.core.transactions.model import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pubqueue.core.model import Draft, Jid, Millis, Node, Principal
     from pubqueue.core.queue.publication import Publish, PublishFacts
     from pubqueue.core.transactions.model import App, Limits, Mark, OpenVersion, Record, Usage
@@ -51,7 +54,7 @@ class StagePublish(Struct, frozen=True, gc=False):
 class StageFacts(Struct, frozen=True, gc=False):
     """The node as for any publish, and per draft what the open version has of its id.
 
-    `sizes` are of the drafts' forerunners in the same attempt. `noted` is about items that are visible
+    `sizes` are of the drafts' predecessors in the same attempt. `noted` is for items that are visible
     at once: the same payload or not, and whether the node knew it before the version.
     """
 
@@ -65,10 +68,10 @@ class StageFacts(Struct, frozen=True, gc=False):
 
 
 class AbortVersion(Struct, frozen=True, gc=False):
-    """Drop what is staged for the version: all of it, or the items of these attempts, by part and number.
+    """Drop the staged items of the version: all of them, or those of these attempts, by part and number.
 
-    A writer that would name its attempts in a commit names them here too: so a driver that still
-    runs beside its successor drops nothing that the successor has staged.
+    A writer that would name its attempts in a commit names them here too: so a driver that still runs
+    beside its successor drops nothing that the successor has staged.
     """
 
     by: Principal
@@ -78,7 +81,7 @@ class AbortVersion(Struct, frozen=True, gc=False):
 
 
 class AskLastVersion(Struct, frozen=True, gc=False):
-    """Ask how far an app is."""
+    """Request the progress of an app."""
 
     by: Principal
     app: str
@@ -92,7 +95,7 @@ class AppFacts(Struct, frozen=True, gc=False):
 
 
 class ListTransactions(Struct, frozen=True, gc=False):
-    """Ask for records after the id `after`: of open transactions, or of committed ones."""
+    """Request records after the id `after`: of open transactions, or of committed ones."""
 
     by: Principal
     open: bool
@@ -102,7 +105,7 @@ class ListTransactions(Struct, frozen=True, gc=False):
 
 
 class RecordFacts(Struct, frozen=True, gc=False):
-    """A page of records, only of whom the principal may see."""
+    """A page of records, only those that the principal may see."""
 
     records: tuple[Record, ...]
     now: Millis
@@ -124,12 +127,12 @@ def done(app: App | None, version: int) -> bool:
 
 
 def seen_by(principal: Principal) -> Jid | None:
-    """Return whose transactions the principal sees; None means all."""
+    """Return the account whose transactions the principal sees; None means all."""
     return None if principal.admin else principal.account
 
 
 def stage(request: StagePublish, facts: StageFacts) -> Decision:
-    """Decide a publish within a transaction. All that can be refused is refused here, not at commit."""
+    """Decide a publish within a transaction. Everything that can be refused is refused here, not at commit."""
     wanted, mark = request.publish, request.mark
     if (no := foreign(wanted.by, facts.app)) is not None:
         return no
@@ -202,7 +205,7 @@ def _stage(request: StagePublish, facts: StageFacts, rows: tuple[StagedItem, ...
 
 
 def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
-    """Publish what the open version has not published yet, and note all of it for the commit."""
+    """Publish the items that the open version has not published yet, and record all of them for the commit."""
     fresh: list[tuple[Draft, int]] = []
     rows: list[StagedItem] = []
     for at, (draft, noted) in enumerate(zip(request.publish.drafts, facts.noted, strict=True)):
@@ -221,7 +224,7 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
     if fresh:
         decision = publish(
             replace(request.publish, drafts=tuple(draft for draft, _ in fresh)),
-            replace(facts.publish, existing=tuple(facts.publish.existing[at] for _, at in fresh)),
+            _only(facts.publish, [at for _, at in fresh]),
         )
     if isinstance(decision.reply, Refused):
         return decision
@@ -232,11 +235,17 @@ def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
         for one in decision.changes
     ]
     changes = (*marked, _stage(request, facts, tuple(rows)))
-    return Decision(Published(node.name, ids), changes, decision.notices)
+    return Decision(Published(node.name, ids), changes, decision.notices, work=decision.work)
+
+
+def _only(facts: PublishFacts, places: Sequence[int]) -> PublishFacts:
+    """Return the facts about some of the drafts."""
+    fed = tuple(replace(one, met=tuple(one.met[at] for at in places)) for one in facts.fed)
+    return replace(facts, existing=tuple(facts.existing[at] for at in places), fed=fed)
 
 
 def abort(request: AbortVersion, facts: AppFacts) -> Decision:
-    """Drop what is staged. What is committed or not known stays as it is.
+    """Drop staged items. A committed or unknown version stays as it is.
 
     So do the records of attempts at an immediate version: their items are in the queue, and a
     writer that repeats the version has to find them.

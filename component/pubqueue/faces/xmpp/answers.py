@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 TOO_LARGE: Final = StanzaError(
     "modify", "resource-constraint", text="the answer would be larger than servers relay"
 )
-"""Never *wait*: what is asked again would be answered so again, and what is done would be done twice."""
+"""The error type is never `wait`, because a repeated request would get the same answer, and a repeated change would happen twice."""
 
 
 class Answers:
-    """Answers on one stream; `write` sends bytes on it."""
+    """Answers requests on one stream; `write` sends bytes on it."""
 
-    def __init__(self, write: Callable[[bytes], bool]) -> None:
+    def __init__(self, write: Callable[[bytes, int], bool]) -> None:
         self._write = write
 
     def answer(self, asked: Stanza | Single, inner: bytes) -> int:
@@ -33,16 +33,15 @@ class Answers:
         if byte_count > MAX_ANSWER_BYTES:
             self.refuse(asked, TOO_LARGE)
         else:
-            self._write(answer)
+            self._write(answer, byte_count)
         return byte_count
 
     def refuse(self, asked: Stanza | Single, error: StanzaError, echo: bytes | None = None) -> None:
         """Answer with an error that repeats the request's child (RFC 6120 8.3.1), or has `echo` there."""
         if echo is None:
             echo = asked.echo()
-        self._write(
-            b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
-        )
+        refusal = b'<iq type="error"%b>%b%b</iq>' % (asked.address, echo, error.render().encode())
+        self._write(refusal, len(refusal))
 
 
 def kind_of(stanza: Stanza | Single) -> str:
@@ -51,7 +50,7 @@ def kind_of(stanza: Stanza | Single) -> str:
 
 
 def is_request(stanza: Stanza | Single) -> bool:
-    """Return whether it is a request with a sender to answer."""
+    """Return whether the stanza is a request whose sender gets an answer."""
     if isinstance(stanza, Single):
         return True
     asked = stanza.top.get("type") in {"get", "set"} and stanza.top.get("from") is not None

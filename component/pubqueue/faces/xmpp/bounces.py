@@ -1,4 +1,4 @@
-"""What an error for a delivery means: that the address no longer exists, or that the problem is temporary.
+"""Decides what an error for a delivery means: the address no longer exists, or the problem is temporary.
 
 By XEP-0060 12.4 every error of type cancel would end the subscription. But servers use that type
 for temporary problems too: a server that cannot be found now, a component that is not connected. So
@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import Jid
-from pubqueue.core.queue.expire import Bounce
+from pubqueue.core.presence.bounce import Bounce
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -60,16 +60,15 @@ _DELIVERY_ID: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(?:-([0-9a-f]{8}))?(?
 
 
 def bounce(top: Element) -> Bounce | None:
-    """Return what a message of type error means for a delivery of ours; None if it is about none.
+    """Return what a message of type error means for a delivery, or None if it is not about one.
 
-    The id names the lock and the subscription; if an earlier version sent the delivery, without the
-    latter, no subscription ends.
+    The id names the lock and the subscription. Ids of earlier versions name no subscription, so none ends.
     """
     found = _DELIVERY_ID.fullmatch(top.get("id") or "")
     sender = top.get("from")
     if found is None or sender is None:
         return None
-    error = top.find(ns.tag(ns.COMPONENT, "error")) or top.find(ns.tag(ns.CLIENT, "error"))
+    error = error_of(top)
     seq, token, mark = int(found[1]), int(found[2]), found[3] or ""
     return Bounce(Jid(sender), seq, token, gone=is_gone(error), bounced=True, mark=mark)
 
@@ -78,7 +77,22 @@ def is_gone(error: Element | None) -> bool:
     """Return whether the error means that the address no longer exists."""
     if error is None:
         return False
-    kind = error.get("type") or ""
+    return GONE.get((_condition(error), error.get("type") or ""), False)
+
+
+def condition_of(stanza: Element) -> str:
+    """Return the condition of a stanza of type error (RFC 6120 8.3.3), an empty string if it has none."""
+    error = error_of(stanza)
+    return "" if error is None else _condition(error)
+
+
+def error_of(stanza: Element) -> Element | None:
+    """Return the error of a stanza of type error."""
+    return stanza.find(ns.tag(ns.COMPONENT, "error")) or stanza.find(ns.tag(ns.CLIENT, "error"))
+
+
+def _condition(error: Element) -> str:
     conditions = (child.tag.partition(" ") for child in error.children)
-    names = (name for space, _, name in conditions if space == ns.STANZAS and name != "text")
-    return GONE.get((next(names, ""), kind), False)
+    return next(
+        (name for space, _, name in conditions if space == ns.STANZAS and name != "text"), ""
+    )

@@ -1,4 +1,4 @@
-"""The words of this face for every refusal (XEP-0060 1.5 of the error catalogue, RFC 6120 8.3.3)."""
+"""Maps every refusal to a stanza error (error catalogue of XEP-0060 1.5, RFC 6120 8.3.3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pubqueue_xeps.wire import ns
 
 @dataclass(frozen=True, slots=True)
 class StanzaError:
-    """A stanza error: type, condition, and where there is one the condition of pubsub, or of another protocol."""
+    """A stanza error: type, condition, and optionally the condition of pubsub, or of another protocol."""
 
     type: str
     condition: str
@@ -24,7 +24,7 @@ class StanzaError:
     feature: str = ""
     text: str = ""
     namespace: str = ns.ERRORS
-    """Of the detail."""
+    """The namespace of the detail."""
     uri: str = ""
 
     def render(self) -> str:
@@ -47,19 +47,28 @@ def bad_request(detail: str = "", text: str = "") -> StanzaError:
 
 
 def excessive(excess: str | Refused) -> StanzaError:
-    """Return the error for a request that has more of something than is read."""
+    """Return the error for a request with more elements than are read."""
     if isinstance(excess, Refused):
         return words(excess)
     return StanzaError("modify", "policy-violation", text=excess)
 
 
 def busy(why: str) -> StanzaError:
-    """Return the error for a request that has to wait, because its account has enough under way."""
+    """Return the error for a request that has to wait, because its account has too many requests in progress."""
     return StanzaError("wait", "resource-constraint", text=why or "too much is in progress")
 
 
+def behind() -> StanzaError:
+    """Return the error for a request that has to wait, because its node has too many unsent notifications."""
+    return StanzaError(
+        "wait",
+        "resource-constraint",
+        text="earlier notifications of this node are still being sent",
+    )
+
+
 def unsupported(feature: str) -> StanzaError:
-    """Return the error for what the service does not do, with the feature's name (XEP-0060)."""
+    """Return the error for a feature that the service does not support, with its name (XEP-0060)."""
     return StanzaError("cancel", "feature-not-implemented", "unsupported", feature)
 
 
@@ -95,7 +104,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.INVALID_OPTIONS:          StanzaError("modify", "bad-request",             "invalid-options"),
     Refusal.INVALID_CONFIG:           StanzaError("modify", "not-acceptable"),
     Refusal.UNSUPPORTED_ACCESS_MODEL: StanzaError("modify", "not-acceptable",          "unsupported-access-model"),
-    Refusal.UNSUPPORTED:              unsupported("collections"),  # or what the refusal names
+    Refusal.UNSUPPORTED:              unsupported("collections"),  # or the feature that the refusal names
     Refusal.FOREIGN_JID:              StanzaError("modify", "bad-request",             "invalid-jid"),
     Refusal.NOT_SUBSCRIBED:           StanzaError("modify", "unexpected-request",      "not-subscribed"),
     Refusal.PENDING_SUBSCRIPTION:     StanzaError("auth",   "not-authorized",          "pending-subscription"),
@@ -111,12 +120,19 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
     Refusal.TOO_MUCH_KEPT:            StanzaError("wait",   "resource-constraint"),
     Refusal.TOO_MANY_NODES:           StanzaError("wait",   "policy-violation"),
     Refusal.TOO_MUCH_STAGED:          StanzaError("wait",   "resource-constraint"),
+    Refusal.TOO_MANY_KEYS:            StanzaError("wait",   "resource-constraint"),
+    Refusal.KEY_REUSED:               StanzaError("cancel", "conflict"),
+    Refusal.NOT_TRUSTED:              StanzaError("cancel", "not-allowed"),
+    Refusal.TOO_MUCH_HELD:            StanzaError("wait",   "resource-constraint"),
+    Refusal.UNKNOWN_MESSAGE:          StanzaError("cancel", "item-not-found",          "unknown-message", namespace=ns.PUBQUEUE),
     Refusal.STILL_NOTIFYING:            StanzaError("wait",   "resource-constraint"),
     Refusal.NOT_AS_STAGED:            StanzaError("cancel", "conflict"),
     Refusal.PRECONDITION_NOT_MET:     StanzaError("cancel", "conflict",                "precondition-not-met"),
     Refusal.ITEM_REQUIRED:            ITEM_REQUIRED,
     Refusal.ITEM_FORBIDDEN:           bad_request("item-forbidden"),
     Refusal.PAYLOAD_REQUIRED:         PAYLOAD_REQUIRED,
+    Refusal.WINDOW_FULL:              StanzaError("wait",   "resource-constraint"),
+    Refusal.TOO_MANY_WAITING:         StanzaError("wait",   "resource-constraint"),
     Refusal.MOVED:                    StanzaError("modify", "gone"),  # with the URI
     Refusal.WRONG_PAYLOAD:            INVALID_PAYLOAD,
     Refusal.STORE_FAILED:             StanzaError("wait",   "internal-server-error"),
@@ -126,7 +142,7 @@ WORDS: Final[dict[Refusal, StanzaError]] = {
 
 
 def words(refused: Refused) -> StanzaError:
-    """Return this face's error for a refusal, with its sentence and its bound where there is one."""
+    """Return the stanza error for a refusal, with its sentence and limit, if any."""
     error = WORDS[refused.refusal]
     if refused.refusal is Refusal.UNSUPPORTED:
         error = unsupported(refused.setting)

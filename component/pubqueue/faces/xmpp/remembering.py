@@ -1,4 +1,4 @@
-"""What was read of words that come again and again is remembered, within a bound of bytes: anybody chooses the words."""
+"""Caches the results of parsing repeated texts, within a bound of bytes, because clients choose the texts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 COPIES: Final = 6
-"""As often as the words themselves: their meaning, and an answer in which each character may be an entity."""
+"""The factor from a text's size to that of its entry: the text, its result, and an answer in which each character may be an entity."""
 
 ENTRY: Final = 600
-"""Bytes of an entry in addition to its words: the Python objects that it consists of."""
+"""Bytes of an entry in addition to its text: the Python objects that it consists of."""
 
 
 class Remembered(Generic[P, R]):
-    """A function of bytes with a cache of its results, up to a number of bytes; the oldest are dropped first."""
+    """Caches the results of a function of bytes, up to a number of bytes; the oldest are dropped first."""
 
     def __init__(self, read: Callable[P, R], most: int) -> None:
         self._read = read
@@ -27,7 +27,7 @@ class Remembered(Generic[P, R]):
         self.byte_count = 0
 
     def __call__(self, *words: P.args, **none: P.kwargs) -> R:
-        """Return what the words mean."""
+        """Return the result for these texts."""
         try:
             return self._known[words]
         except KeyError:
@@ -43,13 +43,13 @@ class Remembered(Generic[P, R]):
         return meaning
 
     def forget(self) -> None:
-        """Remember nothing."""
+        """Clear the cache."""
         self._known.clear()
         self.byte_count = 0
 
 
 def remembered(most: int) -> Callable[[Callable[P, R]], Remembered[P, R]]:
-    """Cache results of the function, about this many bytes of them, including what they were read from."""
+    """Cache results of the function, up to about this many bytes, texts included."""
     return lambda read: Remembered(read, most)
 
 

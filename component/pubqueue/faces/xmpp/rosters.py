@@ -1,8 +1,7 @@
-"""Rosters of owners, if a server lets us read them (XEP-0356), for the access models presence and roster.
+"""Reads rosters of owners for the access models presence and roster, if a server lets the service do so (XEP-0356).
 
-With every stream a server sends what it grants, for its own domain. A roster is requested when an
-account asks for something that only contacts of an owner may have, and is not stored: it is used
-for that request only.
+At the start of every stream a server sends its grants, for its own domain. The service requests a roster when access depends on whether
+an account is a contact of an owner. It uses the roster for that request only, and does not store it.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 TIMEOUT: Final = 10.0
-"""Seconds until a roster is given up: the requester then counts as no contact."""
+"""Seconds to wait for a roster. Then the requester does not count as a contact."""
 
 MAX_OPEN: Final = 1000
-"""Maximum number of open queries; further requesters are asked to wait."""
+"""Maximum number of open queries; beyond it requests are refused with `wait`."""
 
 MAX_OF_ONE: Final = 20
-"""Questions of one account, and owners of a node that are asked at most."""
+"""Maximum number of open queries of one account, and of queried owners of a node."""
 
 MAX_OF_A_SERVER: Final = 200
-"""Questions of the accounts of one server that is not ours."""
+"""Maximum number of open queries of the accounts of one remote server."""
 
 MAX_DOMAINS: Final = 100
-"""Domains whose grant is remembered: any server may send one, for its own accounts."""
+"""Maximum number of domains with a remembered grant; any server may send one for its own accounts."""
 
 _MARK: Final = "roster-"
 
 
 class _Question:
-    """What is asked of the rosters of some owners about one account."""
+    """A query to the rosters of some owners about one account."""
 
     def __init__(self, by: Principal, names: set[str], answer: OnContacts) -> None:
         self.account = by.account
@@ -59,7 +58,7 @@ class _Question:
 
 
 class Rosters:
-    """The grants of servers, and the open queries. `write` sends bytes on the stream."""
+    """Keeps the grants of servers and the open queries. `write` sends bytes on the stream."""
 
     def __init__(
         self, service: str, write: Callable[[bytes], bool], principals: Principals
@@ -73,11 +72,11 @@ class Rosters:
         self._count = 0
 
     def forget(self) -> None:
-        """Let nothing be granted, and answer what is open: the stream is lost."""
+        """Drop all grants and answer the open queries, because the stream is lost."""
         self._granted.clear()
         self._principals.grant(())
         for name in list(self._open):
-            self._heard(name, ())
+            self._answered(name, ())
 
     def hear_grant(self, sender: str | None, message: Element) -> bool:
         """Note a server's grant, if the message is one."""
@@ -105,10 +104,9 @@ class Rosters:
         answer: OnContacts,
         loop: asyncio.AbstractEventLoop,
     ) -> bool:
-        """Ask for the account's entry in the owners' rosters, and call back once, when all have answered or after a while.
+        """Request the account's entry in the owners' rosters; call `answer` once, after all answers or `TIMEOUT`.
 
-        Returns False if so many queries are open that the account has to wait; then nothing is
-        sent, and there is no callback.
+        Return false if too many queries are open. Then nothing is sent, and `answer` is not called.
         """
         asked = [owner for owner in owners if owner.rpartition("@")[2] in self._granted]
         asked = asked[:MAX_OF_ONE]
@@ -131,26 +129,26 @@ class Rosters:
                 f'<query xmlns="{ns.ROSTER}"/></iq>'.encode()
             )
         for name in names.values():
-            loop.call_later(TIMEOUT, partial(self._heard, name, ()))
+            loop.call_later(TIMEOUT, partial(self._answered, name, ()))
         return True
 
     def awaits(self, iq: Element) -> bool:
-        """Return whether it is an owner's answer to a query of ours."""
+        """Return whether the stanza is an owner's answer to an open query."""
         asked = self._open.get(iq.get("id") or "")
         return asked is not None and iq.get("from") == asked[0]
 
     def hear_answer(self, iq: Element) -> bool:
-        """Take an answer, if it is one, of a queried owner; an error counts as no roster."""
+        """Handle the stanza if it is the answer of a queried owner, and return whether it is. An error counts as an empty roster."""
         name = iq.get("id") or ""
         if not self.awaits(iq):
             return False
         _, question = self._open[name]
         query = iq.find(ns.tag(ns.ROSTER, "query")) if iq.get("type") == "result" else None
         items = () if query is None else query.children
-        self._heard(name, tuple(one for one in items if one.get("jid") == question.account))
+        self._answered(name, tuple(one for one in items if one.get("jid") == question.account))
         return True
 
-    def _heard(self, name: str, items: tuple[Element, ...]) -> None:
+    def _answered(self, name: str, items: tuple[Element, ...]) -> None:
         asked = self._open.pop(name, None)
         if asked is None:
             return
@@ -164,7 +162,7 @@ class Rosters:
 
 
 def _payers(by: Principal) -> dict[str, int]:
-    """Return the budgets in which a query counts: the account's, and its server's if that is a remote one."""
+    """Return the budgets that a query uses: the account's, and that of its server if it is remote."""
     if by.local:
         return {by.account: MAX_OF_ONE}
     return {by.account: MAX_OF_ONE, "@" + by.account.rpartition("@")[2]: MAX_OF_A_SERVER}

@@ -1,8 +1,8 @@
-"""Every request that the face understands: one table, keyed by the type of the IQ, its child, and its grandchild.
+"""The table of all requests, keyed by the type of the IQ, its child, and its grandchild.
 
-A row has the reader of the request, and the renderer of its reply. A reader checks form and
-completeness only; the rules judge what is allowed. It returns a request of the core, or the stanza
-error for a request that cannot be understood, or the answer itself if no queue is needed.
+A row has a reader for the request and a renderer for its reply. A reader checks only that the request is well-formed and complete; rights
+are checked by the rules. It returns a request to the core, a stanza error if the request is malformed, or the answer itself if the core
+is not needed.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 Reader = Callable[["Iq"], "Request | Asked | StanzaError | bytes"]
 Key = tuple[str, str, str]
 Renderer = Callable[[Any, str], bytes]
-"""From a reply, of the types that the request has, and the service's name, to what stands in the IQ result."""
+"""Renders a reply, of the request's type, to the contents of the IQ result, given the service's name."""
 
 
 class Instead(Protocol):
-    """From a refusal, and the request as it was asked, to what the error shows in place of it, if anything."""
+    """Returns what an error contains instead of the request, given the refusal and the request; None for the request."""
 
     def __call__(self, refused: Refused, *, asked: Element) -> bytes | None:
         """Return it."""
@@ -56,26 +56,26 @@ class Instead(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """How one request is read and answered."""
+    """Reads and answers one kind of request."""
 
     read: Reader
     write: Renderer = replies.done
     briefly: Mapping[str, Renderer] = field(default_factory=dict)
-    """The renderers for requests that ask for another answer than the usual one, by that attribute."""
+    """The renderers for requests with an attribute that selects another answer."""
     refuse: Instead | None = None
-    """What a refusal shows in place of the request's child, if it is anything else."""
+    """Returns what an error contains instead of the request's child; None: it repeats the child."""
     accompanied: bool = False
-    """Whether other elements may be beside it, which its reader checks."""
+    """Whether the IQ may have other children, which its reader checks."""
     lax: bool = False
-    """Whether it is a `get` that changes something, which RFC 6120 8.2.3 knows nothing of."""
+    """Whether a `get` changes something, which RFC 6120 8.2.3 forbids."""
 
 
-def _cannot(feature: str) -> Handler:
+def _unsupported(feature: str) -> Handler:
     return Handler(lambda _iq: unsupported(feature))
 
 
-def _says(answer: Callable[[], str]) -> Handler:
-    """Answer what needs no queue; slixmpp's answers to such questions know no bound."""
+def _constant(answer: Callable[[], str]) -> Handler:
+    """Return the handler of a request that does not need the core. slixmpp would answer any number of them."""
     return Handler(lambda _iq: answer().encode())
 
 
@@ -100,7 +100,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("set", _P, f"{_p} retract"):       RETRACT,
     ("get", _P, f"{_p} retract"):       Handler(settling.retract_from_queue, accompanied=True, lax=True),  # XEP-0254 example 6 (row 1)
     ("set", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True),
-    ("get", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True, lax=True),  # as examples 10-15 print it
+    ("get", _P, f"{_Q} unlock"):        Handler(settling.unlock, accompanied=True, lax=True),  # as in examples 10-15
     ("set", _P, f"{_p} subscribe"):     Handler(subscribing.subscribe, replies.subscribed, refuse=replies.wanted, accompanied=True),
     ("set", _P, f"{_p} unsubscribe"):   Handler(subscribing.unsubscribe, replies.unsubscribed),
     ("get", _P, f"{_p} options"):       Handler(subscribing.get_options, replies.options),
@@ -112,7 +112,7 @@ VERBS: Final[Mapping[Key, Handler]] = {
     ("get", _P, f"{_p} affiliations"):  Handler(retrieving.my_affiliations, replies.my_affiliations, accompanied=True),
     ("get", _O, f"{_o} configure"):     Handler(managing.get_configuration, replies.configuration),
     ("set", _O, f"{_o} configure"):     Handler(managing.set_configuration),
-    ("get", _O, f"{_o} default"):       _says(replies.default_configuration),
+    ("get", _O, f"{_o} default"):       _constant(replies.default_configuration),
     ("set", _O, f"{_o} delete"):        Handler(managing.delete),
     ("set", _O, f"{_o} purge"):         Handler(managing.purge),
     ("get", _O, f"{_o} affiliations"):  Handler(managing.get_affiliations, replies.affiliations, accompanied=True),
@@ -132,16 +132,16 @@ VERBS: Final[Mapping[Key, Handler]] = {
 
     ("get", f"{ns.DISCO_INFO} query", ""):  Handler(requests.disco_info, disco.node_info),
     ("get", f"{ns.DISCO_ITEMS} query", ""): Handler(requests.disco_items, disco.items),
-    ("get", f"{ns.PING} ping", ""):         _says(str),  # XEP-0199: nothing
-    ("get", f"{ns.VERSION} query", ""):     _says(replies.software_version),
-    ("get", f"{ns.TIME} time", ""):         _says(_time),
+    ("get", f"{ns.PING} ping", ""):         _constant(str),  # XEP-0199: the result is empty
+    ("get", f"{ns.VERSION} query", ""):     _constant(replies.software_version),
+    ("get", f"{ns.TIME} time", ""):         _constant(_time),
     ("set", f"{ns.COMMANDS} command", ""):  Handler(requests.step),
     ("get", f"{ns.COMMANDS} command", ""):  Handler(lambda _iq: bad_request(text="a command must be an IQ of type set")),
 }
 # fmt: on
 
 STRICT: Final = {key: verb for key, verb in VERBS.items() if not verb.lax}
-"""The same without the `get` that changes something."""
+"""The table without the `get`s that change something."""
 
 _UNKNOWN: Final = Handler(
     lambda _iq: bad_request(text="this is not a request of XEP-0060 or XEP-0254"), accompanied=True
@@ -151,7 +151,7 @@ _BESIDE: Final = Handler(lambda _iq: bad_request(text="the stanza contains anoth
 
 
 def find(verbs: Mapping[Key, Handler], kind: str, child: Element) -> Handler:
-    """Return the row for a request; for what is none, a row that refuses it."""
+    """Return the row for a request, or a row that refuses unknown requests."""
     if child.tag not in {_P, _O}:
         return verbs.get((kind, child.tag, ""), _NOT_SERVED)
     grandchildren = child.children

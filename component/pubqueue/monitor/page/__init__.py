@@ -1,5 +1,5 @@
-"""The page in the browser: queues with plots of the last hours, one queue, its items, and what can be done about them.
+"""The page in the browser: queues with plots of the last hours, one queue, its items, and the actions on them.
 
-HTML comes from the server, and works without the script, which only brings what is shown up to date. All is relative to
-`/ui/`, so that a proxy may put it elsewhere. Nothing comes from another host.
+The server sends HTML, which also works without the script; the script only updates what is shown. All addresses are
+relative to `/ui/`, so that a proxy can serve the page at another path. Nothing is loaded from another host.
 """

@@ -1,4 +1,4 @@
-"""What can be done on the page: operations of the one table, each with the question that is asked before."""
+"""The actions of the page: operations of the common table, each with the question that the page asks first."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ if TYPE_CHECKING:
 
 @unique
 class Of(Enum):
-    """What a action is done to."""
+    """The object of an action."""
 
     NODE = auto()
     ITEMS = auto()
-    """Items that are named."""
+    """Named items."""
     REASON = auto()
-    """Dead items of a reason."""
+    """The dead items with one reason."""
 
 
 class PageAction(Struct, frozen=True):
-    """Something that can be done to a node or to some of its items."""
+    """An action on a node or on some of its items."""
 
     name: str
     operation: Operation
     label: str
     question: str
-    """`{node}` is the node, `{items}` how many items, `{reason}` of what they died."""
+    """`{node}` is the node, `{items}` the number of items, `{reason}` why they died."""
     yes: str
     of: Of
     grave: bool = False
-    """It cannot be undone."""
+    """The action cannot be undone."""
 
 
 class Exact(Given):
-    """Parameters from a generated form: names are taken as they are, including blanks at their ends."""
+    """Parameters from a generated form: names are used unchanged, including blanks at their ends."""
 
     def one(self, var: str) -> str:
-        """Return the value of a field as it is; empty if there is none."""
+        """Return the value of a field unchanged; empty if the field is missing."""
         values = self.get(var, ())
         return values[0] if values else ""
 
     def lines(self, var: str) -> tuple[str, ...]:
-        """Return the values of a field as they are, each once."""
+        """Return the values of a field unchanged, without duplicates."""
         return tuple(dict.fromkeys(self.get(var, ())))
 
 
 def given(node: NodeName, ids: tuple[ItemId, ...], reason: str = "") -> Given:
-    """Return what an operation is given."""
+    """Return the parameters of an operation."""
     words = {"node": (node,)} | ({"item": ids} if ids else {})
     return Exact(words | ({"reason": (reason,)} if reason else {}))
 
@@ -126,7 +126,7 @@ OF_STATE: Final = {
     State.DELAYED: (ACTIONS["cancel"],),
     None: (ACTIONS["cancel"],),
 }
-"""What can be done to items of a queue in a state, or in any."""
+"""The actions on items of a queue in one state, or in any state."""
 
 OF_REASON: Final = (ACTIONS["redrive-reason"], ACTIONS["discard-reason"])
-"""What can be done to all that has died of a reason."""
+"""The actions on all items that died for one reason."""

@@ -1,4 +1,4 @@
-"""Numbers, moments and spans as people read them."""
+"""Formats numbers, times and durations for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pubqueue.app.management import words
 
 
 def span(millis: float) -> str:
-    """Return a span in two units at most: 2 d 3 h, 4 min 5 s, 12 s, 40 ms."""
+    """Return a duration in up to two units: 2 d 3 h, 4 min 5 s, 12 s, 40 ms."""
     if millis < 1_000:  # noqa: PLR2004  # a second
         return f"{max(0, int(millis))} ms"
     if millis < 10_000 and millis % 1_000:  # noqa: PLR2004  # so short that the tenths matter
@@ -17,7 +17,7 @@ def span(millis: float) -> str:
 
 
 def moment(millis: int) -> str:
-    """Return a moment in UTC, to the second: 2026-11-22 14:45:00."""
+    """Return a time in UTC, with seconds: 2026-11-22 14:45:00."""
     return f"{datetime.fromtimestamp(millis // 1000, UTC):%Y-%m-%d %H:%M:%S}"
 
 
@@ -27,7 +27,7 @@ def clock(millis: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with its thousands apart: 12,345; 0.4."""
+    """Return a number with separators for thousands: 12,345; 0.4."""
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:,.1f}"  # noqa: PLR2004  # then nobody needs the tenths
 
 

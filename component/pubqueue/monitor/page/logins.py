@@ -1,133 +1,110 @@
-"""Who is logged in: a token is shown once, and from then on a cookie that is signed with it.
+"""Logins: a user enters a password or a token once, and is then recognized by a signed cookie.
 
-Nothing is kept of those who are logged in: a cookie says who it is for and until when, and only who knows the token could
-have signed it. So it holds after a restart, and on every instance that has the same tokens; another token ends it.
+The service stores nothing about logged-in users: a cookie has the user, the credential that proved it, and the expiry time. It is
+signed with a key that is derived from the service's secret, so that it is valid after a restart, and on each instance with the
+same configuration. It becomes invalid when the user, or the password or token that proved it, is removed.
 """
 
 from __future__ import annotations
 
 import hmac
 import secrets
-from enum import StrEnum, unique
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.app.accounts import Proven, Role
+from pubqueue.monitor.page.views import same
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pubqueue.app.accounts import Accounts
+
+FACE: Final = "page"
+"""The value in a user's `faces` for the page."""
 
 HELD: Final = 12 * 3600
 """Seconds after which a login expires."""
 
 MAX_ENDED: Final = 10_000
-"""Log-outs that are remembered, so that a cookie which was copied before ends with them."""
+"""Maximum number of logouts that are remembered, so that a copy of a cookie becomes invalid with it."""
 
+CHANGING: Final = frozenset({Role.OPERATOR, Role.ADMIN})
+"""Roles that may change queues and see payloads."""
 
-@unique
-class Role(StrEnum):
-    """The rights of a login."""
-
-    LOOK = "look"
-    CHANGE = "change"
-    """May change queues, and see payloads."""
-
-
-class Tokens(Struct, frozen=True):
-    """The tokens that open the page."""
-
-    look: str | None = None
-    change: str | None = None
-
-    @property
-    def any(self) -> bool:
-        """Whether there is one at all; without any there is no page."""
-        return self.look is not None or self.change is not None
-
-    def role_of(self, token: str) -> Role | None:
-        """Return the rights of the bearer of a token, in time that does not depend on how much of it is correct."""
-        given = sha256(token.encode()).digest()
-        found = None
-        for role, known in ((Role.LOOK, self.look), (Role.CHANGE, self.change)):
-            expected = sha256((known or "").encode()).digest()
-            if hmac.compare_digest(given, expected) and known is not None:
-                found = role
-        return found
-
-    def of(self, role: Role) -> str | None:
-        """Return the token of a role."""
-        return self.change if role is Role.CHANGE else self.look
+PARTS: Final = 5
+"""Parts of a cookie: the user, the credential that proved it, the expiry time, the name of the login, the signature."""
 
 
 class Login(Struct, frozen=True):
-    """A login. `form` must be in every form that changes something."""
+    """A login. `form` must be in each form that changes something."""
 
-    role: Role
+    proven: Proven
+    may_change: bool
     until: int
     name: str
     form: str
 
-    @property
-    def may_change(self) -> bool:
-        """Whether the login may make changes."""
-        return self.role is Role.CHANGE
-
 
 class Logins:
-    """Makes cookies and reads them."""
+    """Issues and verifies cookies. `seed` is a secret that all instances have; `clock` returns the seconds since 1970."""
 
-    def __init__(self, tokens: Tokens, clock: Callable[[], float]) -> None:
-        self._tokens = tokens
+    def __init__(self, accounts: Accounts, seed: bytes, clock: Callable[[], float]) -> None:
+        self.accounts = accounts
+        self._seed = hmac.digest(seed, b"pubqueue page", "sha256")
         self._clock = clock
         self._ended: dict[str, None] = {}
 
-    def begin(self, token: str) -> tuple[Login, str] | None:
-        """Return a session for the bearer of the token, and its cookie; None if the token is wrong."""
-        role = self._tokens.role_of(token)
-        if role is None:
-            return None
-        until, name = int(self._clock()) + HELD, secrets.token_urlsafe(18)
-        return self._session(role, until, name), self._cookie(role, until, name)
+    @property
+    def any(self) -> bool:
+        """Whether any user can log in; if not, there is no page."""
+        return self.accounts.has_role_at(FACE)
+
+    def begin(self, proven: Proven) -> tuple[Login, str] | None:
+        """Return a login for the user, and its cookie; None if the user has no role."""
+        login = self._login(proven, int(self._clock()) + HELD, secrets.token_urlsafe(18))
+        return None if login is None else (login, self._cookie(login))
 
     def read(self, cookie: str | None) -> Login | None:
-        """Return whose cookie that is, if it holds."""
-        role, _, rest = (cookie or "").partition(".")
-        until, _, name = rest.partition(".")
-        name = name.partition(".")[0]
-        if (
-            role not in set(Role)
-            or not (until.isascii() and until.isdigit())
-            or name in self._ended
-        ):
+        """Return the login of the cookie, if it is valid."""
+        words = (cookie or "").split(":")
+        if len(words) != PARTS or not (words[2].isascii() and words[2].isdigit()):
             return None
-        if self._tokens.of(Role(role)) is None or int(until[:20]) < self._clock():
+        user, mark, until, name, _ = words
+        proven = self.accounts.held(user, mark, FACE)
+        if proven is None or name in self._ended or int(until[:20]) < self._clock():
             return None
-        genuine = self._cookie(Role(role), int(until[:20]), name)
-        if not hmac.compare_digest(genuine.encode(), (cookie or "").encode()):
+        login = self._login(proven, int(until[:20]), name)
+        if login is None or not same(self._cookie(login), cookie or ""):
             return None
-        return self._session(Role(role), int(until[:20]), name)
+        return login
 
-    def end(self, session: Login) -> None:
-        """Let its cookie hold no longer, on this instance."""
-        self._ended[session.name] = None
+    def end(self, login: Login) -> None:
+        """Invalidate its cookie, on this instance."""
+        self._ended[login.name] = None
         while len(self._ended) > MAX_ENDED:
             del self._ended[next(iter(self._ended))]
 
-    def sign(self, session: Login, text: str) -> str:
-        """Return what only this session can have been given for a text."""
-        return self._mac(session.role, f"said.{session.name}.{text}")
+    def sign(self, login: Login, text: str) -> str:
+        """Return a signature of the text that only this login can have."""
+        return self._mac(login.proven, f"said.{login.name}.{text}")
 
-    def signed(self, session: Login, text: str, mark: str) -> bool:
-        """Say whether `sign` has made this."""
-        return hmac.compare_digest(self.sign(session, text).encode(), mark.encode())
+    def signed(self, login: Login, text: str, mark: str) -> bool:
+        """Return whether the signature was made by `sign`."""
+        return same(self.sign(login, text), mark)
 
-    def _session(self, role: Role, until: int, name: str) -> Login:
-        return Login(role, until, name, self._mac(role, f"form.{name}"))
+    def _login(self, proven: Proven, until: int, name: str) -> Login | None:
+        roles = self.accounts.roles(proven)
+        if not roles:
+            return None
+        form = self._mac(proven, f"form.{name}")
+        return Login(proven, not roles.isdisjoint(CHANGING), until, name, form)
 
-    def _cookie(self, role: Role, until: int, name: str) -> str:
-        value = f"{role}.{until}.{name}"
-        return f"{value}.{self._mac(role, f'cookie.{value}')}"
+    def _cookie(self, login: Login) -> str:
+        value = f"{login.proven.name}:{login.proven.mark}:{login.until}:{login.name}"
+        return f"{value}:{self._mac(login.proven, f'cookie.{value}')}"
 
-    def _mac(self, role: Role, text: str) -> str:
-        key = sha256(f"pubqueue page {self._tokens.of(role)}".encode()).digest()
-        return hmac.new(key, text.encode(), sha256).hexdigest()
+    def _mac(self, proven: Proven, text: str) -> str:
+        key = hmac.digest(self._seed, f"{proven.name}:{proven.mark}".encode(), "sha256")
+        return hmac.new(key, text.encode(), "sha256").hexdigest()

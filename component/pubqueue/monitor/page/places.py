@@ -1,31 +1,34 @@
-"""Where a request comes from, and where a log-in goes back to."""
+"""Where a request comes from, and the page to which a login returns."""
 
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode, urlsplit
+
+from pubqueue.config import plain_text
 
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from pubqueue.config.plain_text import Networks
+
 PLACES: Final = frozenset({"./", "queue", "items", "item", "reasons", "ask"})
-"""Pages to which a log-in returns."""
+"""Pages to which a login returns."""
 
 MAX_PLACE_LENGTH: Final = 4_000
-"""Characters of an address to which a log-in returns."""
+"""Maximum number of characters of an address to which a login returns."""
 
 
 def place_of(request: web.Request) -> str:
-    """Return which page was asked for, as it stands in a link from any other; the first one if it is none."""
+    """Return the requested page, as a link from any other page has it; the first page if the address is not a page."""
     page = request.path.rpartition("/")[2] or "./"
     query = request.rel_url.raw_query_string
     return known_place(f"{page}?{query}" if query else page)
 
 
 def referring(request: web.Request) -> str:
-    """Return our page from which a form was sent; the first page if the request does not name it."""
+    """Return our page from which a form was sent; the first page if the request does not name one."""
     there = urlsplit(request.headers.get("Referer", ""))
     page = there.path.rpartition("/")[2]
     if there.netloc != request.host:
@@ -34,19 +37,19 @@ def referring(request: web.Request) -> str:
 
 
 def known_place(text: str) -> str:
-    """Return where a log-in returns to if that is a page of ours, else the first one: never another site's."""
+    """Return the page to which a login returns: one of ours, else the first one; never a page of another site."""
     page, _, query = text.partition("?")
     fits = page in PLACES and len(text) <= MAX_PLACE_LENGTH and re.fullmatch(r"[!-~]*", query)
     return text if fits else "./"
 
 
 def login_from(place: str) -> str:
-    """Return the page to log in on, from which one comes back to the place."""
+    """Return the address of the login page, from which the user returns to this page."""
     return "login" if place == "./" else f"login?{urlencode({'to': place})}"
 
 
 def is_from_here(request: web.Request) -> bool:
-    """Return whether a form was sent from a page of this host, according to the browser's headers."""
+    """Return whether a form was sent from a page of this host, by the headers of the browser."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
         return False
     origin = request.headers.get("Origin")
@@ -54,28 +57,24 @@ def is_from_here(request: web.Request) -> bool:
 
 
 def is_private(request: web.Request) -> bool:
-    """Say whether a proxy, or we, speak TLS with the browser."""
+    """Return whether the browser's connection uses TLS, to a proxy or to us."""
     return request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
 
 
-def address_of(request: web.Request) -> str:
+def is_guarded(request: web.Request, proxies: Networks) -> bool:
+    """Return whether this connection may carry a password: with TLS, from this host, or from a configured proxy."""
+    return request.secure or plain_text.is_trusted(request.remote or "", proxies)
+
+
+def address_of(request: web.Request, proxies: Networks = ()) -> str:
     """Return the address of the client.
 
-    A proxy on this host is believed whom it asks for: the last address of `X-Forwarded-For`, which it has added itself. From
-    anywhere else the header is anybody's word.
+    A proxy on this host, or a configured proxy, is trusted to name its client: the last address of `X-Forwarded-For`, which the
+    proxy added itself. From any other address the header cannot be trusted.
     """
     remote = request.remote or ""
     forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    return forwarded if _is_address(forwarded) and _is_loopback(remote) else remote
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(text: str) -> bool:
-    return _is_address(text) and ip_address(text).is_loopback
+    believed = plain_text.address_of(forwarded) is not None and plain_text.is_trusted(
+        remote, proxies
+    )
+    return forwarded if believed else remote

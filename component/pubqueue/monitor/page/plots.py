@@ -1,8 +1,7 @@
-"""Plots: samples become lines in a picture of fixed size, and a few numbers beside it.
+"""Plots: samples become lines in a picture of fixed size, with a few numbers beside it.
 
-A sample stands for its minute. A level (waiting items) stays as it was while nothing happens, for a minute without
-a sample is one in which nothing did. What happened (items published) is then nothing, and of how long things took nothing
-is known.
+A sample is valid for its minute. A minute without a sample is one in which nothing happened. A level (waiting items)
+keeps its value in it, a count (items published) is 0, and a duration is unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ HEIGHT: Final = 120
 
 @unique
 class Between(Enum):
-    """What holds in a minute without a sample."""
+    """The value in a minute without a sample."""
 
     AS_BEFORE = auto()
     NOTHING = auto()
@@ -35,14 +34,14 @@ class Between(Enum):
 
 
 class Series(Struct, frozen=True):
-    """Something that is plotted: its label, and its value in a sample, None where there is none."""
+    """A plotted value: its label, and its value in a sample, None if there is none."""
 
     label: str
     value: Callable[[Sample], float | None]
 
 
 class PlotKind(Struct, frozen=True):
-    """A picture: its title, what its lines are, what holds between samples, and how its values are written."""
+    """A picture: its title, its lines, the value between samples, and the format of its values."""
 
     title: str
     series: tuple[Series, ...]
@@ -51,7 +50,7 @@ class PlotKind(Struct, frozen=True):
 
 
 class PlotLine(Struct, frozen=True):
-    """A line: the path of an SVG, and its value at the end and at the top, in words; it is drawn in a style of its number."""
+    """A line: the path of an SVG, its last and its highest value as text; its number selects its style."""
 
     label: str
     style: int
@@ -61,7 +60,7 @@ class PlotLine(Struct, frozen=True):
 
 
 class Plot(Struct, frozen=True):
-    """A picture, with what stands at its edges."""
+    """A picture, with the labels at its edges."""
 
     title: str
     lines: tuple[PlotLine, ...]
@@ -72,7 +71,7 @@ class Plot(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """The picture in words, for who does not see it."""
+        """The picture as text, for users who do not see it."""
         said = (f"{one.label}: last {one.last}, most {one.most}" for one in self.lines)
         return f"{self.title} from {self.begin} to {self.end} UTC. {'; '.join(said)}."
 
@@ -115,7 +114,7 @@ KINDS: Final = (
 )
 
 SMALL: Final = PlotKind("Waiting", (KINDS[0].series[0],), Between.AS_BEFORE)
-"""For the list: one line alone."""
+"""One line alone, for the list."""
 
 
 def draw(
@@ -144,7 +143,7 @@ def _values(
     if kind.between is not Between.AS_BEFORE:
         missing = 0 if kind.between is Between.NOTHING else None
         return [known.get(Millis(at), missing) for at in range(begin, end, SLOT)]
-    if not known:  # nothing has happened since: it was as it is
+    if not known:  # nothing has happened since: the value is unchanged
         return [series.value(now)] * ((end - begin) // SLOT)
     value = next((series.value(one) for one in reversed(samples) if one.at < begin), None)
     values: list[float | None] = []

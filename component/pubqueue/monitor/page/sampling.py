@@ -1,7 +1,7 @@
-"""Takes samples: counts what each batch has done, and has it kept once a minute, with what is in the queues then.
+"""Takes samples: counts what each batch does, and stores the counts once a minute, with the contents of the queues.
 
-Only nodes in which something has happened are sampled, so that a thousand idle ones cost nothing. Levels are read
-beside the batches; what is kept goes through the broker as any other request, once a minute.
+Only nodes in which something happened are sampled, so that a thousand idle nodes cost nothing. Levels are read
+beside the batches; samples are stored by a request to the broker, once a minute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from pubqueue.app.task import Again, Task
 from pubqueue.core.changes import GiveUp, Postpone, RemoveItem, Revive, Ripen
 from pubqueue.core.decision import Done
-from pubqueue.core.queue.settle import Settle, holds
+from pubqueue.core.queue.settle import Settle, finishes
 from pubqueue.core.reading.pages import NodePage
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AT_ONCE: Final = 50
-"""Nodes that are looked at in one request: others have their turn between."""
+"""Nodes that are read in one request; other requests have their turn between."""
 
 
 class Counts(Struct, gc=False):
-    """What this process has done in one node since the last sample."""
+    """What this process did in one node since the last sample."""
 
     published: int = 0
     delivered: int = 0
@@ -57,16 +57,16 @@ COUNTED: Final = {
     ItemEvent.COMPLETED: "completed",
     ItemEvent.FAILED: "failed",
 }
-"""Which count a kind of happening adds to; all others only say that something has happened."""
+"""The count to which a kind of event adds; all others only show that something happened."""
 
 
 class Sampling:
-    """Counts, and keeps. `clock` is that of the broker."""
+    """Counts, and stores samples. `clock` is that of the broker."""
 
     def __init__(self, by: Principal, clock: Callable[[], Millis]) -> None:
         self._by = by
         self._clock = clock
-        self._counts: dict[NodeName, Counts] = {}
+        self.counts: dict[NodeName, Counts] = {}
 
     def note(
         self,
@@ -90,13 +90,13 @@ class Sampling:
     def _look_at(
         self, asked: Iterable[tuple[Request, Decision]], now: Millis
     ) -> dict[NodeName, list[int]]:
-        """Return how long done work took; note that something has happened where happenings do not say it."""
+        """Return the duration of the work that was done; mark the node if no event shows that something happened."""
         took: dict[NodeName, list[int]] = {}
         for request, decision in asked:
             for change in decision.changes:
                 if isinstance(change, RemoveItem):
                     item = change.item
-                    if type(request) is Settle and holds(request.by, item):
+                    if type(request) is Settle and finishes(request, item):
                         took.setdefault(item.node, []).append(now - item.published)
                 elif isinstance(change, GiveUp):
                     self._of(change.to or change.item.node)
@@ -105,14 +105,14 @@ class Sampling:
         return took
 
     def _of(self, node: NodeName) -> Counts | None:
-        """Return the counts of a node; None if there are too many, or it is none."""
-        counts = self._counts.get(node)
-        if counts is None and node and len(self._counts) < MAX_SAMPLED:
-            counts = self._counts[node] = Counts()
+        """Return the counts of a node; None if there are too many nodes, or no node is given."""
+        counts = self.counts.get(node)
+        if counts is None and node and len(self.counts) < MAX_SAMPLED:
+            counts = self.counts[node] = Counts()
         return counts
 
     def task(self, broker_of: Callable[[], Broker | None]) -> Task:
-        """Return what keeps a sample at the end of each minute; after a fault a plot has a gap, and the next one is tried."""
+        """Return a task that stores a sample at the end of each minute; after an error, plots have a gap of a minute."""
         return Task("samples", partial(self._run, broker_of), Again("samples.failed", pause=0))
 
     async def _run(self, broker_of: Callable[[], Broker | None]) -> None:
@@ -123,8 +123,8 @@ class Sampling:
                 await self.keep(broker.handle, slot_of(now))
 
     async def keep(self, ask: Ask, at: Millis) -> None:
-        """Keep what is known of the minute that began then; if that cannot be, it counts for the next one."""
-        counts, self._counts = self._counts, {}
+        """Store the sample of the minute that began then; if it cannot be stored, its counts are added to the next one."""
+        counts, self.counts = self.counts, {}
         kept = False
         try:
             kept = not counts or await self._kept(ask, at, counts)
@@ -145,7 +145,7 @@ class Sampling:
         return isinstance(await ask(KeepSamples(self._by, samples)), Done)
 
     async def _entries(self, ask: Ask, names: Sequence[NodeName]) -> list[NodeEntry] | None:
-        """Return what is in these nodes, as far as they are there; None if the store does not answer."""
+        """Return the contents of these nodes, if they exist; None if the store does not respond."""
         found: list[NodeEntry] = []
         after = None
         while True:

@@ -1,29 +1,28 @@
-"""The pages, by their addresses: who may see them, what stands on them, and what is done when a form is sent."""
+"""The pages, by their addresses: who may see them, their contents, and what a form does."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import structlog
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec.structs import replace
 
-from pubqueue.app.management.audit import performed
+from pubqueue.app.accounts import Bearer, Denied, Plain
 from pubqueue.app.management.overview import place_from
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.reading.survey import Sort
 from pubqueue.faces.http_status import STATUS
+from pubqueue.monitor.asking import Asking, RefusedError, SilentError
 from pubqueue.monitor.page import formats, views
 from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
-from pubqueue.monitor.page.attempts import Attempts
-from pubqueue.monitor.page.logins import HELD, Logins
+from pubqueue.monitor.page.logins import FACE, HELD
 from pubqueue.monitor.page.places import (
     address_of,
     is_from_here,
+    is_guarded,
     is_private,
     known_place,
     login_from,
@@ -36,11 +35,10 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
+    from pubqueue.config.plain_text import Networks
     from pubqueue.core.model import Principal
     from pubqueue.monitor.page.actions import PageAction
-    from pubqueue.monitor.page.logins import Login, Tokens
+    from pubqueue.monitor.page.logins import Login, Logins
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -49,29 +47,27 @@ log = structlog.get_logger(__name__)
 COOKIE: Final = "pubqueue"
 
 PART: Final = "X-Pubqueue-Part"
-"""A header with which the script asks for the part alone that changes."""
-
-TIMEOUT: Final = 10.0
-"""Seconds for the store to answer."""
+"""A header with which the script requests only the part that changes."""
 
 CHANGING: Final = frozenset(
     {"queues.html", "queue.html", "items.html", "item.html", "reasons.html"}
 )
-"""Pages of which the script brings a part up to date, which is a template of its own."""
+"""Pages of which the script updates a part, which is a template of its own."""
 
 LIVE: Final = 5_000
-"""Milliseconds after which the script brings a page up to date."""
+"""Milliseconds after which the script updates a page."""
 
 MAX_REASON_LENGTH: Final = 1_000
-"""Characters of a reason that items are chosen by."""
+"""Maximum number of characters of a reason by which items are selected."""
 
 MAX_CHOSEN: Final = 200
-"""Items in one form, at most."""
+"""Maximum number of items in one form."""
 
 OFF: Final = (
-    "There is no page: set http_token_file (to look) or http_admin_token_file (to change things too),"
-    " each a file with a token in its first line.\n"
+    "There is no page: no user with a role may log in to it ([[user]] in the configuration).\n"
 )
+
+UNGUARDED: Final = "Log in over HTTPS: this connection would send your password in plain text."
 
 NOBODYS: Final = "No queue or item has this name."
 
@@ -96,34 +92,22 @@ STATIC: Final = {
 }
 
 
-class SilentError(Exception):
-    """The store, or who does the work, does not answer; the message says which."""
-
-
-class RefusedError(Exception):
-    """The core has refused; the reply says why."""
-
-    def __init__(self, reply: Refused) -> None:
-        super().__init__(reply.reason or reply.refusal.name.lower().replace("_", " "))
-        self.reply = reply
-
-
 class Site:
     """The page of one process. `broker_of` returns the broker, or None while there is none."""
 
     def __init__(
         self,
-        tokens: Tokens,
+        logins: Logins,
         by: Principal,
         broker_of: Callable[[], Broker | None],
         *,
         version: str,
+        proxies: Networks = (),
     ) -> None:
-        self._tokens = tokens
+        self._logins = logins
+        self._proxies = tuple(proxies)
         self._by = by
-        self._broker_of = broker_of
-        self._sessions = Logins(tokens, time.time)
-        self._attempts = Attempts(time.monotonic)
+        self.ask = Asking(broker_of)
         self._templates = Environment(
             loader=PackageLoader("pubqueue.monitor.page"),
             autoescape=True,
@@ -140,13 +124,9 @@ class Site:
         self._files = {name: _file(name) for name in STATIC}
 
     def add_to(self, app: web.Application) -> None:
-        """Answer under `/ui/`; without a token, say how to get a page."""
-        if not self._tokens.any:
-            app.router.add_get("/", _off)
-            app.router.add_get("/ui/{rest:.*}", _off)
-            return
-        app.router.add_get("/", _to_page)
-        app.router.add_get("/ui", _to_page)
+        """Answer requests under `/ui/`; as long as no user may log in, explain how to set up the page."""
+        app.router.add_get("/", self._to_page)
+        app.router.add_get("/ui", self._to_page)
         pages = web.Application(middlewares=[self._guarded])
         pages.router.add_get("/", self._open(self._queues))
         pages.router.add_get("/queue", self._open(self._queue))
@@ -161,12 +141,19 @@ class Site:
         pages.router.add_get("/static/{name}", self._static)
         app.add_subapp("/ui/", pages)
 
-    # --- what holds of all pages ----------------------------------------------------------------
+    async def _to_page(self, _request: web.Request) -> web.Response:
+        if not self._logins.any:
+            return off()
+        raise web.HTTPSeeOther("ui/")
+
+    # --- for all pages --------------------------------------------------------------------------
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer with the headers of a closed page, whatever happens; a form from elsewhere is refused."""
+        """Add the headers of a closed page to each response; a form from another site is refused."""
         response: web.StreamResponse
+        if not self._logins.any:
+            return off()
         try:
             if request.method == "POST" and not is_from_here(request):
                 response = self._sorry(request, 403, "This form was sent from another page.")
@@ -188,7 +175,7 @@ class Site:
         return response
 
     def _open(self, page: Callable[[web.Request, Login], Awaitable[web.StreamResponse]]) -> Handler:
-        """Return the page for those who are logged in; others are sent to log in."""
+        """Return the page to users who are logged in; redirect others to the login."""
 
         async def shown(request: web.Request) -> web.StreamResponse:
             session = self._session(request)
@@ -201,7 +188,7 @@ class Site:
         return shown
 
     def _session(self, request: web.Request) -> Login | None:
-        return self._sessions.read(request.cookies.get(COOKIE))
+        return self._logins.read(request.cookies.get(COOKIE))
 
     def _shown(
         self, request: web.Request, template: str, session: Login | None, **facts: object
@@ -209,7 +196,7 @@ class Site:
         facts = {"session": session, "said": "", **facts}
         if session is not None:
             said = request.query.get("said", "")
-            genuine = self._sessions.signed(session, said, request.query.get("mark", ""))
+            genuine = self._logins.signed(session, said, request.query.get("mark", ""))
             facts["said"] = said if genuine else ""
         if PART in request.headers and template in CHANGING:
             template = f"live_{template}"
@@ -238,29 +225,7 @@ class Site:
         response.headers["Cache-Control"] = "no-cache"
         return response
 
-    async def ask(self, request: Request) -> Reply:
-        """Have a request decided.
-
-        Raises:
-            SilentError: the service does not answer now.
-            RefusedError: the answer is no.
-
-        """
-        broker = self._broker_of()
-        if broker is None:
-            raise SilentError("This process does not serve at present.")
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                reply = await broker.handle(request)
-        except TimeoutError:
-            raise SilentError("The store does not answer.") from None
-        if isinstance(reply, Refused):
-            if reply.refusal is Refusal.STORE_FAILED:
-                raise SilentError(reply.reason or "The store does not answer.")
-            raise RefusedError(reply)
-        return reply
-
-    # --- coming and going -----------------------------------------------------------------------
+    # --- login and logout -----------------------------------------------------------------------
 
     async def _login(self, request: web.Request) -> web.StreamResponse:
         to = known_place(request.query.get("to", ""))
@@ -273,18 +238,23 @@ class Site:
 
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
         form = await request.post()
-        to, address = known_place(str(form.get("to", ""))), address_of(request)
-        if wait := self._attempts.wait(address):
-            return self._slowed(request, to, wait)
-        begun = self._sessions.begin(str(form.get("token", "")).strip())
+        to, address = known_place(str(form.get("to", ""))), address_of(request, self._proxies)
+        if not is_guarded(request, self._proxies):
+            return self._refused(request, to, 403, UNGUARDED)
+        name, password = str(form.get("name", "")).strip(), str(form.get("password", ""))
+        given = Plain(name, password) if name else Bearer(password.strip())
+        proven = await self._logins.accounts.prove(given, face=FACE, peer=address)
+        if isinstance(proven, Denied):
+            return (
+                self._slowed(request, to, proven.wait) if proven.wait else self._wrong(request, to)
+            )
+        begun = self._logins.begin(proven)
         if begun is None:
-            self._attempts.was_wrong(address)
-            log.warning("page.login_refused", remote=address)
-            response = self._at_login(request, to, "Wrong token.")
-            response.set_status(403)
-            return response
+            why = "the user has no role"
+            log.warning("login.refused", user=proven.name, face=FACE, peer=address, why=why)
+            return self._refused(request, to, 403, "This account has no role for the page.")
         session, cookie = begun
-        log.info("page.login", role=session.role.value, remote=address)
+        log.info("page.login", user=proven.name, changes=session.may_change, remote=address)
         response = web.HTTPSeeOther(to)
         response.set_cookie(
             *(COOKIE, cookie),
@@ -296,24 +266,31 @@ class Site:
         )
         raise response
 
-    def _slowed(self, request: web.Request, to: str, wait: float) -> web.Response:
-        """Refuse to look at a token: there were too many wrong ones."""
-        seconds = int(wait) + 1
-        why = f"There were too many wrong tokens from your address. Try again in {seconds} s."
+    def _refused(self, request: web.Request, to: str, status: int, why: str) -> web.Response:
         response = self._at_login(request, to, why)
-        response.set_status(429)
+        response.set_status(status)
+        return response
+
+    def _wrong(self, request: web.Request, to: str) -> web.Response:
+        return self._refused(request, to, 403, "Wrong name, password or token.")
+
+    def _slowed(self, request: web.Request, to: str, wait: float) -> web.Response:
+        """Refuse to check a password: there were too many wrong ones."""
+        seconds = int(wait) + 1
+        why = f"There were too many wrong attempts from your address. Try again in {seconds} s."
+        response = self._refused(request, to, 429, why)
         response.headers["Retry-After"] = str(seconds)
         return response
 
     async def _log_out(self, request: web.Request, session: Login) -> web.StreamResponse:
         await self._form(request, session)
-        self._sessions.end(session)
+        self._logins.end(session)
         response = web.HTTPSeeOther("login")
         response.del_cookie(COOKIE, path="/")
         raise response
 
     async def _form(self, request: web.Request, session: Login) -> Any:  # noqa: ANN401  # aiohttp's
-        """Return a form that this session was given; any other is refused."""
+        """Return a form that this session was given; refuse any other."""
         form = await request.post()
         if not views.same(str(form.get("form", "")), session.form):
             raise web.HTTPForbidden(
@@ -331,7 +308,7 @@ class Site:
         sort = request.query.get("sort") or views.usual(plain=plain)
         try:
             order, after = Sort(sort), place_from(request.query.get("after", ""))
-        except ValueError as odd:  # an order, or a place, that nobody was given
+        except ValueError as odd:  # an order, or a place, that no page has a link to
             raise web.HTTPBadRequest(
                 reason="There is no such sort order, or no such position in it."
             ) from odd
@@ -378,7 +355,7 @@ class Site:
     # --- what is done ---------------------------------------------------------------------------
 
     async def _ask(self, request: web.Request, session: Login) -> web.StreamResponse:
-        """Ask whether that is meant, and say what it would do."""
+        """Ask whether the user means it, and show what the action would do."""
         action, node, ids, reason = _meant(request.query.get("action", ""), request.query, session)
         found = await views.some(self.ask, self._by, (node,))
         if not found:
@@ -397,14 +374,15 @@ class Site:
         )
 
     async def _do(self, request: web.Request, session: Login) -> web.StreamResponse:
-        """Do it, write that into the audit log, and say what came of it on the page of the node."""
+        """Do it, log it in the audit log, and show the result on the page of the node."""
         form = await self._form(request, session)
         action, node, ids, reason = _meant(str(form.get("action", "")), form, session)
         operation, meant = action.operation, given(node, ids, reason)
-        reply = await self.ask(operation.ask(self._by, meant))
-        performed(operation, self._by, meant, remote=address_of(request))
+        by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
+        remote = address_of(request, self._proxies)
+        reply = await self.ask.perform(operation, by, meant, remote=remote)
         said = operation.answer(reply, meant).note
-        mark = self._sessions.sign(session, said)
+        mark = self._logins.sign(session, said)
         raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'said': said, 'mark': mark})}")
 
 
@@ -413,9 +391,9 @@ def _meant(
     form: Any,  # noqa: ANN401  # a query or a form of aiohttp
     session: Login,
 ) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
-    """Return what is to be done to what, and of what reason; refuses who may only look, and what cannot be meant."""
+    """Return the action, its node, its items and the reason; refuse users who may only read, and invalid forms."""
     if not session.may_change:
-        raise web.HTTPForbidden(reason="This token is read-only.")
+        raise web.HTTPForbidden(reason="This login is read-only.")
     action = ACTIONS.get(name)
     if action is None:
         raise web.HTTPBadRequest(reason="There is no such action.")
@@ -437,7 +415,7 @@ def _reason(form: Any) -> str:  # noqa: ANN401  # a query or a form of aiohttp
 
 
 def _is_nobodys(text: str) -> bool:
-    """Say whether no XML can have that in it, and some stores cannot either."""
+    """Return whether the text contains NUL, which XML and some stores cannot contain."""
     return "\0" in text
 
 
@@ -457,9 +435,6 @@ def _file(name: str) -> bytes:
     return (folder / name).read_bytes()
 
 
-async def _to_page(_request: web.Request) -> web.Response:
-    raise web.HTTPSeeOther("ui/")
-
-
-async def _off(_request: web.Request) -> web.Response:
+def off() -> web.Response:
+    """Return the response as long as no user may log in."""
     return web.Response(text=OFF, status=404)

@@ -1,4 +1,4 @@
-"""What stands on each page: asked of the core, a page at a time, and put together for the templates."""
+"""The contents of each page: read from the core, one page at a time, and prepared for the templates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from pubqueue.app.management.overview import place_in_words
 from pubqueue.app.management.pretty import Shown, shown
-from pubqueue.core.decision import Described
 from pubqueue.core.model import Item, Jid, Millis, NodeName, State
-from pubqueue.core.nodes.manage import Describe
+from pubqueue.core.nodes.discovery import Describe
+from pubqueue.core.nodes.replies import Described
+from pubqueue.core.reading.connections import ReadConnections
 from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.inspect import Peek, ReadWorkers
 from pubqueue.core.reading.pages import (
@@ -27,7 +28,15 @@ from pubqueue.core.reading.pages import (
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.core.reading.samples import ReadSamples
-from pubqueue.core.reading.summaries import Peeked, ReasonCount, ReasonPage, Worker, WorkerPage
+from pubqueue.core.reading.summaries import (
+    ClientState,
+    ConnectionPage,
+    Peeked,
+    ReasonCount,
+    ReasonPage,
+    Worker,
+    WorkerPage,
+)
 from pubqueue.core.reading.survey import ReadSurvey, Sort, place_of
 from pubqueue.monitor.page import plots
 
@@ -45,10 +54,13 @@ if TYPE_CHECKING:
 HOUR: Final = 3_600_000
 
 ROWS: Final = 50
-"""Queues, or items, of one page."""
+"""Queues, or items, on one page."""
 
 SEARCHES: Final = 10
-"""Parts of a search that one view waits for; then the page offers to go on."""
+"""Parts of a search for which one view waits; after them the page offers to continue."""
+
+CLIENTS: Final = 20
+"""Connections that the page of a queue shows."""
 
 SHOWN: Final = 4_000
 """Characters of a payload that are shown."""
@@ -60,7 +72,7 @@ STATES: Final = (
     ("delayed", "Delayed"),
     ("dead", "Dead"),
 )
-"""What items can be looked at, each with how that is called here."""
+"""The states by which items can be shown, each with its label."""
 
 
 class Row(Struct, frozen=True):
@@ -82,12 +94,12 @@ class Row(Struct, frozen=True):
 
     @property
     def age(self) -> int | None:
-        """Milliseconds for which its oldest item has been waiting."""
+        """Milliseconds for which its oldest item has waited."""
         return None if self.entry.oldest is None else max(0, self.now - self.entry.oldest)
 
 
 class Overview(Struct, frozen=True):
-    """A page of queues, each with its problems, and what there is in all; the next page begins behind `through`, if there is one."""
+    """A page of queues, each with its problems, and the totals; the next page begins after `through`, if there is one."""
 
     rows: tuple[tuple[Row, tuple[str, ...]], ...]
     totals: Totals
@@ -99,7 +111,7 @@ class Overview(Struct, frozen=True):
     first: bool
 
     def to(self, **words: str) -> str:
-        """Return a link to this view with some words changed; an empty one is left out."""
+        """Return a link to this view with some parameters changed; an empty parameter is left out."""
         now = {"q": self.wanted, "sort": self.sort.value, "plain": "1" if self.plain else ""}
         found = {name: value for name, value in (now | words).items() if value}
         if found.get("sort") == usual(plain="plain" in found):
@@ -108,12 +120,12 @@ class Overview(Struct, frozen=True):
 
 
 def usual(*, plain: bool) -> Sort:
-    """Return the order in which a list is shown unless another is asked for."""
+    """Return the default order of a list."""
     return Sort.NAME if plain else Sort.PROBLEMS
 
 
 class Queue(Struct, frozen=True):
-    """All about one queue but its items."""
+    """All about one queue except its items."""
 
     row: Row
     node: Node
@@ -121,6 +133,10 @@ class Queue(Struct, frozen=True):
     hours: int
     workers: tuple[Worker, ...]
     more: bool
+    clients: tuple[ClientState, ...] = ()
+    """The first subscribed connections on this instance."""
+    connected: int = 0
+    """The number of subscribed connections."""
 
 
 class Items(Struct, frozen=True):
@@ -137,7 +153,7 @@ class Items(Struct, frozen=True):
 
 
 class Reasons(Struct, frozen=True):
-    """Why items of a node have died; of `whole`: all of them were looked at."""
+    """Why items of a node died; if `whole`, all dead items were counted."""
 
     node: NodeName
     reasons: tuple[ReasonCount, ...]
@@ -148,7 +164,7 @@ class Reasons(Struct, frozen=True):
 
 
 class OneItem(Struct, frozen=True):
-    """An item, with the beginning of its payload if that may be seen."""
+    """An item, with the beginning of its payload if the user may see it."""
 
     node: NodeName
     item: Item
@@ -159,16 +175,17 @@ class OneItem(Struct, frozen=True):
 
 def same(one: str, other: str) -> bool:
     """Return whether two texts are equal, in constant time."""
-    return hmac.compare_digest(one.encode(), other.encode())
+    first, second = (text.encode("utf-8", "surrogatepass") for text in (one, other))
+    return hmac.compare_digest(first, second)
 
 
 def state_of(text: str) -> State | None:
-    """Return the state of items that is asked for; None: all."""
+    """Return the requested state of items; None: all."""
     return State(text) if text in {name for name, _ in STATES if name} else None
 
 
 def state_of_node(config: NodeConfig) -> str:
-    """Return in a word or two how a node stands."""
+    """Return the state of a node, in a word or two."""
     if not config.queueing:
         return "no queue"
     said = ["paused"] if config.paused else []
@@ -185,7 +202,7 @@ async def _nodes(ask: Ask, request: ReadNodes) -> NodePage:
 async def overview(
     ask: Ask, by: Principal, wanted: str, sort: Sort, after: Place | None, *, plain: bool
 ) -> Overview:
-    """Return the next queues in that order, or of those that have something in their names, with plots of the last hour."""
+    """Return the next queues in that order, or of those with the text in their names, with plots of the last hour."""
     request = ReadSurvey(by, sort, plain=plain, containing=wanted, after=after, most=ROWS)
     found = await ask(request)
     assert isinstance(found, Survey)
@@ -205,7 +222,7 @@ async def overview(
 
 
 async def some(ask: Ask, by: Principal, names: tuple[NodeName, ...]) -> tuple[Row, ...]:
-    """Return these nodes as far as they are there, with plots of the last hour."""
+    """Return these nodes, if they exist, with plots of the last hour."""
     page = await _nodes(ask, ReadNodes(by, only=names))
     return await _rows(ask, by, page.entries, page.now)
 
@@ -242,7 +259,7 @@ async def _samples(
 
 
 async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: Jid | None) -> Queue:
-    """Return all about a queue: what is in it, plots of the last hours, and a page of its workers."""
+    """Return all about a queue: its contents, plots of the last hours, and a page of its workers."""
     described = await ask(Describe(by, name, manage=True))
     assert isinstance(described, Described)
     found = await some(ask, by, (name,))
@@ -254,13 +271,16 @@ async def queue(ask: Ask, by: Principal, name: NodeName, *, hours: int, after: J
     known = (await _samples(ask, by, (name,), Millis(end - KEPT))).samples
     there = _now(row.entry, row.now)
     drawn = tuple(plots.draw(kind, known, begin, end, there) for kind in plots.KINDS)
-    return Queue(row, described.node, drawn, hours, workers.workers, workers.more)
+    here = await ask(ReadConnections(by, most=CLIENTS, node=name))
+    assert isinstance(here, ConnectionPage)
+    shown = workers.workers, workers.more, here.clients, here.total
+    return Queue(row, described.node, drawn, hours, *shown)
 
 
 async def items(
     ask: Ask, by: Principal, name: NodeName, state: State | None, after: int, *, reason: str = ""
 ) -> Items:
-    """Return the next items of a node, in one state or in all; of dead ones those of a reason, as far as a few answers go."""
+    """Return the next items of a node, in one state or in all; of dead items, those with a reason, as far as a few replies reach."""
     wanted = ReadItems(by, name, after, max=ROWS, state=state, payloads=False, reason=reason)
     page = await _item_page(ask, wanted)
     found = page.entries
@@ -287,14 +307,14 @@ async def _is_queue(ask: Ask, by: Principal, name: NodeName) -> bool:
 
 
 async def reasons(ask: Ask, by: Principal, name: NodeName, after: str) -> Reasons:
-    """Return why the dead items of a node have died."""
+    """Return why the dead items of a node died."""
     reply = await ask(ReadReasons(by, name, after or None))
     assert isinstance(reply, ReasonPage)
     return Reasons(name, reply.reasons, reply.looked, reply.more, reply.whole, after)
 
 
 async def item(ask: Ask, by: Principal, name: NodeName, which: ItemId, *, payload: bool) -> OneItem:
-    """Return one item; the beginning of its payload only if that may be seen."""
+    """Return one item; the beginning of its payload only if the user may see it."""
     reply = await ask(Peek(by, name, which))
     assert isinstance(reply, Peeked)
     read = shown(reply.payload, reply.item.headers, SHOWN) if payload else None

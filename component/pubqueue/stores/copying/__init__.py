@@ -1,4 +1,4 @@
-"""Copies all that a store keeps into another store, which may be of another kind."""
+"""Copies the whole contents of a store into another store, which may be of another kind."""
 
 from __future__ import annotations
 

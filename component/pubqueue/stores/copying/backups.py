@@ -1,7 +1,7 @@
-"""A backup is one file: a SQLite store of its own, with a table that says what it is and what has to be found in it.
+"""A backup is one file: a SQLite store with a table that describes what the backup is and what it must contain.
 
-It is written beside its name and gets the name once it is complete, compared, and on the disk; so under that name there is
-a whole backup or nothing. The store is read in one transaction, of one moment, in which nobody has to wait for the reader.
+It is written under another name and renamed when it is complete, compared and synced to disk. So under its name there is a
+complete backup or nothing. The store is read in one transaction, from one snapshot; no process has to wait for the reader.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 HEADER: Final = b"SQLite format 3\0"
 APPLICATION: Final = slice(68, 72)
-"""Where a SQLite file says whose it is."""
+"""The position of the application id in a SQLite file."""
 
 BESIDE: Final = ("", "-journal", "-wal", "-shm")
-"""The ends of the names of what is written before the backup has its name."""
+"""The suffixes of the files that are written before the backup gets its name."""
 
 
 class Facts(Struct, frozen=True):
-    """What a backup says of itself: of which store it is, and of each table how many rows and their SHA-256.
+    """The description in a backup: its store, and for each table the number of rows and their SHA-256.
 
-    `taken` is in milliseconds since 1970. `died` are the processes that were at work, or had died, in that moment.
+    `taken` is in milliseconds since 1970. `died` are the processes that were at work, or had died, at that time.
     """
 
     source: str
@@ -56,7 +56,7 @@ class Facts(Struct, frozen=True):
 
 
 class _Written(SqlitePlace):
-    """A backup as it is written."""
+    """A backup that is being written."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path, connection)
@@ -64,12 +64,12 @@ class _Written(SqlitePlace):
         self.of_processes: list[int] = []
 
     def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:
-        """Let numbers go on behind these, and keep for the facts which processes there were."""
+        """Let numbers continue after these, and keep the processes for the facts."""
         super().finish(last, ())
         self.of_processes = list(died)
 
     def seal(self, facts: Facts) -> None:
-        """Say what it is, see that it is sound, and let all of it be in the one file."""
+        """Write the description, check that the file is sound, and put everything into the one file."""
         self._run("BEGIN IMMEDIATE")
         self._run(f"CREATE TABLE {BACKUP} (facts TEXT NOT NULL) STRICT")
         self._run(f"INSERT INTO {BACKUP} VALUES (?)", (json.encode(facts).decode(),))  # noqa: S608  # ours
@@ -81,7 +81,7 @@ class _Written(SqlitePlace):
 
 
 class _Backup(SqlitePlace):
-    """A backup as it is read."""
+    """A backup that is being read."""
 
     def __init__(self, file: Path, connection: sqlite3.Connection) -> None:
         super().__init__(file, connection)
@@ -91,11 +91,11 @@ class _Backup(SqlitePlace):
         self.facts = json.decode(facts, type=Facts)
 
     def died(self) -> list[int]:
-        """Return the numbers of all processes that there were."""
+        """Return the numbers of all processes that existed."""
         return self.facts.died
 
     def check(self, watch: CopyProgress) -> None:
-        """See that it holds what was written into it.
+        """Check that it contains what was written into it.
 
         Raises:
             StoreError: it does not.
@@ -113,16 +113,16 @@ class _Backup(SqlitePlace):
 def backup(address: str, file: Path, watch: CopyProgress) -> list[Copied]:
     """Write a backup of the store at an address to a file, and return what is in it, table by table.
 
-    The store may be served from. Whatever ends this, the file is whole, or is not there.
+    The store may be served from. However this ends, the file is complete or does not exist.
 
     Raises:
-        RefusedError: nothing was done, for there is no store, or the file is there already.
-        StoreError: the store or the file cannot be used, or what was written reads back otherwise.
+        RefusedError: there is no store, or the file exists already; nothing was done.
+        StoreError: the store or the file cannot be used, or the file does not read back as it was written.
 
     """
     if file.exists():
         raise RefusedError(f"{file} is there already")
-    with running_at(address) as source, _part(file) as (part, descriptor):
+    with running_at(address) as source, part_of(file) as (part, descriptor):
         with connected(part) as connection:
             target = _Written(part, connection)
             taken = time.time_ns() // 1_000_000
@@ -135,12 +135,12 @@ def backup(address: str, file: Path, watch: CopyProgress) -> list[Copied]:
 def restore(file: Path, address: str, watch: CopyProgress) -> list[Copied]:
     """Fill the empty store at an address from a backup, and return what was written, table by table.
 
-    A store that was filled from it already is compared once more. What an earlier version has written is brought to the
-    schema of this one; the file stays as it is.
+    A store that was already filled from it is compared again. A backup of an earlier version is migrated to the schema of this
+    version; the file stays unchanged.
 
     Raises:
-        RefusedError: nothing was done, for it is no backup, or the store is not empty.
-        StoreError: the backup is damaged, the store is served from or cannot be reached, or reads back otherwise.
+        RefusedError: the file is not a backup, or the store is not empty; nothing was done.
+        StoreError: the backup is damaged, the store is served from or cannot be reached, or does not read back as it was written.
 
     """
     with opened(file, watch) as source, target_at(address, source) as target:
@@ -148,8 +148,8 @@ def restore(file: Path, address: str, watch: CopyProgress) -> list[Copied]:
 
 
 @contextmanager
-def _part(file: Path) -> Iterator[tuple[Path, int]]:
-    """Have the file in which the backup is written; whatever is left of it at the end is removed."""
+def part_of(file: Path) -> Iterator[tuple[Path, int]]:
+    """Open the file in which the backup is written; at the end remove it if it still exists."""
     part = file.with_name(f"{file.name}.part")
     try:
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, MINE)
@@ -169,7 +169,7 @@ def _part(file: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _take(part: Path, descriptor: int) -> None:
-    """Lock it: another backup to the same name may be under way, or has just got its name."""
+    """Lock the file: another backup to the same name may be under way, or has just finished."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_still = os.path.samestat(part.stat(), os.fstat(descriptor))
@@ -180,7 +180,7 @@ def _take(part: Path, descriptor: int) -> None:
 
 
 def _empty(part: Path, descriptor: int) -> None:
-    """Remove what a backup that was killed has left."""
+    """Remove the leftovers of a killed backup."""
     for end in BESIDE[1:]:
         Path(f"{part}{end}").unlink(missing_ok=True)
     os.ftruncate(descriptor, 0)
@@ -194,7 +194,7 @@ def _remove(part: Path) -> None:
 
 
 def _publish(part: Path, descriptor: int, file: Path) -> None:
-    """Bring it to the disk, and give it its name."""
+    """Sync the file to disk, and give it its name."""
     try:
         os.fsync(descriptor)
         part.rename(file)
@@ -209,7 +209,7 @@ def _publish(part: Path, descriptor: int, file: Path) -> None:
 
 @contextmanager
 def opened(file: Path, watch: CopyProgress) -> Iterator[_Backup]:
-    """Open a backup to read, and see that it is whole."""
+    """Open a backup for reading, and check that it is complete."""
     _see_that_it_is_one(file)
     try:
         with connected(file, read_only=True) as connection:
@@ -249,7 +249,7 @@ def _see_that_it_is_one(file: Path) -> None:
 
 
 def _see_that_it_is_sound(name: str, answer: sqlite3.Cursor) -> None:
-    """Raise what SQLite has found wrong; it says one row, `ok`, or none where nothing is."""
+    """Raise an error with what SQLite has found; without faults it returns one row, `ok`, or none."""
     wrong = [row for row in answer.fetchall() if row != ("ok",)]
     if wrong:
         raise StoreError(f"{name} is damaged: {wrong[0]}")

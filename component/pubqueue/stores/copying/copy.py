@@ -1,8 +1,8 @@
-"""The copy itself: mark the target, read the source once, read the target back, and take the mark away.
+"""The copy itself: mark the target, read the source once, read the target back, and remove the mark.
 
-The target is marked before the first row is written, and the mark goes in the transaction that makes the copy complete;
-until then no process serves from it. So whatever ends a copy, it can be begun again, and begins from an empty target:
-the source may have been served in between, and then nothing that was brought before would be sure to be true.
+The target is marked before the first row is written, and the mark is removed in the transaction that completes the copy.
+Until then no process serves from it. So however a copy ends, it can be started again. It then starts from an empty target:
+the source may have been served from in between, and the rows copied before may be outdated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Copied(Struct, frozen=True):
-    """A table that was copied: how many rows it has, and the SHA-256 of them all, in the order of their key."""
+    """A copied table: how many rows it has, and the SHA-256 of all rows, in the order of their key."""
 
     table: str
     rows: int
@@ -34,17 +34,17 @@ class Copied(Struct, frozen=True):
 
 
 class CopyProgress(Protocol):
-    """Who is told how far a copy is: each row is read from the source, and read back from the target."""
+    """Is notified of the progress of a copy: each row is read from the source, and read back from the target."""
 
     def begin(self, rows: int) -> None:
-        """Take note of how many rows there are to read."""
+        """Note how many rows there are to read."""
 
     def step(self, what: str, rows: int) -> None:
-        """Take note of what is being done, and how many rows have been read for it since the last step."""
+        """Note the current step, and how many rows have been read for it since the last call."""
 
 
 class _Digest:
-    """What went through: the number of rows, and their digest."""
+    """The number of rows that passed, and their digest."""
 
     STEP = 256
 
@@ -72,11 +72,11 @@ class _Digest:
 def copy(from_address: str, to_address: str, watch: CopyProgress) -> list[Copied]:
     """Copy the store at one address into that at another, and return what was copied, table by table.
 
-    A target that is the complete copy already is compared once more, and nothing is written.
+    A target that is already the complete copy is compared again, and nothing is written.
 
     Raises:
-        RefusedError: nothing was done, for there is no store, or the target is another one's.
-        StoreError: a store is in use, cannot be reached, or what was written reads back otherwise.
+        RefusedError: there is no store, or the target has other contents; nothing was done.
+        StoreError: a store is in use or cannot be reached, or the target does not read back as it was written.
 
     """
     with ExitStack() as ends:
@@ -98,10 +98,10 @@ def bring(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
 
 
 def fill(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
-    """Copy one store into the other, whatever that holds, and read it back.
+    """Copy one store into the other, replacing its contents, and read it back.
 
     Raises:
-        StoreError: what was written reads back otherwise.
+        StoreError: the target does not read back as it was written.
 
     """
     target.begin(source.name)
@@ -110,7 +110,7 @@ def fill(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
     copied = []
     for table in tables:
         digest = _Digest(watch, f"copying {table.name}")
-        with closing(source.rows(table)) as rows:  # also where the copy ends in the middle
+        with closing(source.rows(table)) as rows:  # also if the copy ends in the middle
             target.fill(table, digest.through(rows))
         copied.append(digest.of(table))
     for table, written in zip(tables, copied, strict=True):
@@ -121,7 +121,7 @@ def fill(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
 
 
 def _compare(source: Source, target: Target, watch: CopyProgress) -> list[Copied]:
-    """Return what both hold, if it is the same: a copy may have been ended between its last two steps."""
+    """Return the contents of both, if they are the same: a copy may have ended between its last two steps."""
     tables = agreed(source.tables(), target.tables())
     counts = [source.count(table) for table in tables]
     refused = RefusedError(f"{target.name} is not empty")
@@ -137,7 +137,7 @@ def _compare(source: Source, target: Target, watch: CopyProgress) -> list[Copied
 
 
 def read(place: StoreReader, table: DatabaseTable, watch: CopyProgress) -> Copied:
-    """Read a table through, and return what there is of it."""
+    """Read a whole table, and return its number of rows and digest."""
     digest = _Digest(watch, f"comparing {table.name}")
     with closing(place.rows(table)) as rows:
         for _ in digest.through(rows):

@@ -1,4 +1,4 @@
-"""The two ends of a copy, whatever they are made of."""
+"""The interfaces of the two ends of a copy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 WAITING: Final = 5.0
-"""Seconds to wait for a lock that somebody else holds."""
+"""Seconds to wait for a lock that another process holds."""
 
 AT_ONCE: Final = 500
-"""Rows that are written together, at most."""
+"""The maximum number of rows that are written together."""
 
 BYTES_AT_ONCE: Final = 4 << 20
 """Bytes after which no further row is written together with others."""
@@ -28,12 +28,12 @@ class RefusedError(StoreError):
 
 
 class StoreReader(Protocol):
-    """A store whose rows are read. `name` is how it is shown, without who may use it."""
+    """A store whose rows are read. `name` is its address for display, without credentials."""
 
     name: str
 
     def tables(self) -> dict[str, DatabaseTable]:
-        """Return what it has, by name."""
+        """Return its tables, by name."""
 
     def count(self, table: DatabaseTable) -> int:
         """Return how many rows a table has."""
@@ -42,33 +42,33 @@ class StoreReader(Protocol):
         """Yield all rows in the order of their key, one by one; numbers, texts, bytes and None."""
 
     def last_numbers(self) -> dict[str, int]:
-        """Return the last number that was given to a row of each table whose numbers are never given again."""
+        """Return the last number that was used, for each table whose numbers are never reused."""
 
     def died(self) -> list[int]:
         """Return the numbers of processes that have ended without leaving."""
 
 
 class Source(StoreReader, Protocol):
-    """A store that stands still while it is read."""
+    """A store that does not change while it is read."""
 
 
 class Target(StoreReader, Protocol):
     """A store that is empty, or has been filled by a copy."""
 
     def copied_from(self) -> str | None:
-        """Return what store it is the unfinished copy of, None if it is none."""
+        """Return the source of the unfinished copy in it, None if there is none."""
 
     def is_empty(self) -> bool:
-        """Say whether nothing is kept there."""
+        """Return whether it has no contents."""
 
     def begin(self, source: str) -> None:
-        """Mark it as the unfinished copy of that store, and remove what an earlier attempt has brought.
+        """Mark it as the unfinished copy of that store, and remove the rows of an earlier attempt.
 
-        From here on nobody serves from it, whatever ends this process.
+        From here on no process serves from it, however this process ends.
         """
 
     def fill(self, table: DatabaseTable, rows: Iterable[Row]) -> None:
         """Write these rows."""
 
     def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:
-        """Let numbers go on behind these, take note of the processes that died, and take the mark away."""
+        """Let numbers continue after these, note the processes that died, and remove the mark."""

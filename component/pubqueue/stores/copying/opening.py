@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Kind(Protocol):
-    """What a module of this package offers, for its kind of store."""
+    """The interface of a module of this package, for its kind of store."""
 
     def source(self, store: Store) -> AbstractContextManager[Source]: ...
 
@@ -27,14 +27,14 @@ class _Kind(Protocol):
 
 
 KINDS: Final = {"sqlite": "sqlite_tables", "postgresql": "postgres_tables"}
-"""The module for each kind of store that keeps what it has; PostgreSQL's library may not be installed."""
+"""The module for each durable kind of store; PostgreSQL's library may not be installed."""
 
 
 def source_at(address: str) -> AbstractContextManager[Source]:
-    """Open the store to copy from; nobody writes to it, and it does not change, until it is closed.
+    """Open the store to copy from; no process writes to it until it is closed.
 
     Raises:
-        RefusedError: it is no address of a store that can be copied, or there is no store.
+        RefusedError: it is not the address of a store that can be copied, or there is no store.
         StoreError: it is in use, or cannot be reached.
 
     """
@@ -43,11 +43,11 @@ def source_at(address: str) -> AbstractContextManager[Source]:
 
 
 def running_at(address: str) -> AbstractContextManager[Source]:
-    """Open the store to read, as it is at this moment, while whoever serves from it goes on.
+    """Open a snapshot of the store for reading, while processes continue to serve from it.
 
     Raises:
-        RefusedError: it is no address of a store that can be copied, or there is no store.
-        StoreError: it is none of this version of the program, or cannot be reached.
+        RefusedError: it is not the address of a store that can be copied, or there is no store.
+        StoreError: it is not of this version of the program, or cannot be reached.
 
     """
     store, kind = _opened(address)
@@ -55,10 +55,10 @@ def running_at(address: str) -> AbstractContextManager[Source]:
 
 
 def target_at(address: str, source: Source) -> AbstractContextManager[Target]:
-    """Open the store to copy into; nobody serves from it until it is closed.
+    """Open the store to copy into; no process serves from it until it is closed.
 
     Raises:
-        RefusedError: it is no address of a store that can be copied, or it is the source.
+        RefusedError: it is not the address of a store that can be copied, or it is the source.
         StoreError: it is in use, or cannot be reached.
 
     """

@@ -67,7 +67,7 @@ class PostgresPlace:
     # --- reading ---
 
     def tables(self) -> dict[str, DatabaseTable]:
-        """Return what it has, by name."""
+        """Return its tables, by name."""
         refers: dict[str, set[str]] = {}
         for mine, theirs in self._ask(REFERENCES, SCHEMA):
             refers.setdefault(mine, set()).add(theirs)
@@ -109,7 +109,7 @@ class PostgresPlace:
                 yield _turned(row, flags, int) if flags else row
 
     def last_numbers(self) -> dict[str, int]:
-        """Return the last number given in each table whose numbers are never given again."""
+        """Return the last number that was used, for each table whose numbers are never reused."""
         last = (
             "SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence($1, $2)::regclass), 0)"
         )
@@ -119,17 +119,17 @@ class PostgresPlace:
         }
 
     def died(self) -> list[int]:
-        """Return the numbers of processes that have ended without leaving: nobody lives beside us."""
+        """Return the numbers of processes that have ended without leaving: no other process is alive."""
         return [int(number) for (number,) in self._ask("SELECT number FROM instance ORDER BY 1")]
 
     # --- writing ---
 
     def copied_from(self) -> str | None:
-        """Return what store it is the unfinished copy of, None if it is none."""
+        """Return the source of the unfinished copy in it, None if there is none."""
         return copied_from(self._connection)
 
     def is_empty(self) -> bool:
-        """Say whether nothing is kept there; where numbers begin does not count."""
+        """Return whether it has no contents; the next numbers of sequences do not count."""
         return not any(
             self._ask(f"SELECT 1 FROM {_quoted(table)} LIMIT 1")  # noqa: S608  # names of the schema
             for table in self.tables()
@@ -155,7 +155,7 @@ class PostgresPlace:
                 sent.write_row(_turned(row, flags, bool) if flags else row)
 
     def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:
-        """Let numbers go on, take note of the processes that died, and take the mark away."""
+        """Let numbers continue, note the processes that died, and remove the mark."""
         with self._connection.transaction():
             for table, column in self._identities.items():
                 of = f"{SCHEMA}.{_quoted(table)}", column
@@ -186,7 +186,7 @@ class PostgresPlace:
 
 @contextmanager
 def source(store: Store) -> Iterator[PostgresPlace]:
-    """Open a schema to copy from: nobody else writes to it, and what is read is of one moment."""
+    """Open a schema to copy from: no other process writes to it, and it is read from one snapshot."""
     with _connected(store) as connection:
         name = _name(connection)
         if version(connection) is None:
@@ -201,7 +201,7 @@ def source(store: Store) -> Iterator[PostgresPlace]:
 
 @contextmanager
 def running(store: Store) -> Iterator[PostgresPlace]:
-    """Open a schema to read while others may write to it: what is read is of one moment, and nobody waits for it."""
+    """Open a schema for reading while others may write to it: it is read from one snapshot, and no process waits for it."""
     with _connected(store) as connection:
         name = _name(connection)
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -229,7 +229,7 @@ def target(store: Store, source: Source) -> Iterator[PostgresPlace]:
 
 @contextmanager
 def _connected(store: Store) -> Iterator[Connection]:
-    """Connect; what PostgreSQL refuses is a StoreError, and what is open at the end is undone."""
+    """Connect; errors of PostgreSQL are raised as StoreError, and at the end an open transaction is rolled back."""
     assert isinstance(store, PostgresStore)
     with translated(), closing(connected(store.conninfo)) as connection:
         see_that_sessions_are_kept(store.conninfo)
@@ -239,13 +239,13 @@ def _connected(store: Store) -> Iterator[Connection]:
 
 
 def _name(connection: Connection) -> str:
-    """Return where it is, without who may use it."""
+    """Return its address, without credentials."""
     info = connection.info
     return f"postgresql://{info.host}:{info.port}/{info.dbname}"
 
 
 def _turned(row: Row, places: Sequence[int], into: type) -> Row:
-    """Return the row with flags in these places, as the other side has them."""
+    """Return the row with the flags in these places converted to the type of the other side."""
     values = list(row)
     for place in places:
         if values[place] is not None:

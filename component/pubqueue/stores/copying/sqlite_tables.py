@@ -38,7 +38,7 @@ class SqlitePlace:
     # --- reading ---
 
     def tables(self) -> dict[str, DatabaseTable]:
-        """Return what it has, by name."""
+        """Return its tables, by name."""
         found = self._connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
         )
@@ -70,24 +70,24 @@ class SqlitePlace:
             yield from cursor.execute(statement)
 
     def last_numbers(self) -> dict[str, int]:
-        """Return the last number given in each table whose numbers are never given again."""
+        """Return the last number that was used, for each table whose numbers are never reused."""
         return dict(self._connection.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
 
     def died(self) -> list[int]:
-        """Return the numbers of processes that have ended without leaving: nobody lives beside us."""
+        """Return the numbers of processes that have ended without leaving: no other process is alive."""
         return numbered(self._path)
 
     # --- writing ---
 
     def copied_from(self) -> str | None:
-        """Return what store it is the unfinished copy of, None if it is none."""
+        """Return the source of the unfinished copy in it, None if there is none."""
         if self._application() != HALF_COPIED:
             return None
         (source,) = self._connection.execute(f"SELECT source FROM {COPYING}").fetchone()  # noqa: S608  # ours
         return str(source)
 
     def is_empty(self) -> bool:
-        """Say whether nothing is kept there; where numbers begin does not count."""
+        """Return whether it has no contents; the next numbers of sequences do not count."""
         tables = self.tables()
         tables.pop("sequence", None)
         return not any(self.count(table) for table in tables.values())
@@ -109,10 +109,10 @@ class SqlitePlace:
             run(f"DELETE FROM {_quoted(table)}")  # noqa: S608  # names of the schema
         run("COMMIT")
         run("PRAGMA foreign_keys = ON")
-        run("PRAGMA synchronous = NORMAL")  # what a loss of power takes is copied again
+        run("PRAGMA synchronous = NORMAL")  # rows lost in a power failure are copied again
 
     def fill(self, table: DatabaseTable, rows: Iterable[Row]) -> None:
-        """Write these rows; some at a time, so that neither memory nor the log grows with them."""
+        """Write these rows, some at a time, so that neither memory nor the log grows with their number."""
         columns = _listed(table.name, table.columns)
         values = ", ".join("?" for _ in table.columns)
         statement = f"INSERT INTO {_quoted(table.name)} ({columns}) VALUES ({values})"  # noqa: S608  # names of the schema
@@ -128,7 +128,7 @@ class SqlitePlace:
         self._connection.execute("COMMIT")
 
     def finish(self, last: Mapping[str, int], died: Sequence[int]) -> None:
-        """Let numbers go on, take note of the processes that died, and take the mark away."""
+        """Let numbers continue, note the processes that died, and remove the mark."""
         for number in {*numbered(self._path), *died}:
             file = number_file(self._path, number)
             file.touch(file_mode.MINE) if number in died else file.unlink()
@@ -144,7 +144,7 @@ class SqlitePlace:
         run("COMMIT")
 
     def _never_again(self) -> list[str]:
-        """Return the tables whose numbers are never given again."""
+        """Return the tables whose numbers are never reused."""
         found = self._connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'"
         )
@@ -156,7 +156,7 @@ class SqlitePlace:
 
 @contextmanager
 def source(store: Store) -> Iterator[SqlitePlace]:
-    """Open a file to copy from: nobody else writes to it, and what is read is of one moment."""
+    """Open a file to copy from: no other process writes to it, and it is read from one snapshot."""
     path = _path(store)
     if not path.is_file() or not path.stat().st_size:
         raise RefusedError(f"{path}: there is no store")
@@ -168,20 +168,20 @@ def source(store: Store) -> Iterator[SqlitePlace]:
 
 
 class _Running(SqlitePlace):
-    """A file that others write to meanwhile."""
+    """A file that other processes may write to meanwhile."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, before: Sequence[int]) -> None:
         super().__init__(path, connection)
         self._before = before
 
     def died(self) -> list[int]:
-        """Return the numbers of all processes there are: to whoever goes on from here they have all died."""
+        """Return the numbers of all processes: for a service started from the copy, they have all died."""
         return sorted({*self._before, *super().died()})
 
 
 @contextmanager
 def running(store: Store) -> Iterator[SqlitePlace]:
-    """Open a file to read while others may write to it: what is read is of one moment, and nobody waits for it."""
+    """Open a file for reading while others may write to it: it is read from one snapshot, and no process waits for it."""
     path = _path(store)
     if why := in_the_way(path, os.R_OK | os.W_OK):
         raise StoreError(f"{path}: Permission denied{why}")
@@ -217,7 +217,7 @@ def _path(store: Store) -> Path:
 
 @contextmanager
 def connected(path: Path, *, read_only: bool = False) -> Iterator[sqlite3.Connection]:
-    """Connect; what SQLite refuses is a StoreError, and what is open at the end is undone."""
+    """Connect; errors of SQLite are raised as StoreError, and at the end an open transaction is rolled back."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
     try:
         with closing(
@@ -233,7 +233,7 @@ def _application(connection: sqlite3.Connection) -> int:
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[tuple[list[Row], int]]:
-    """Cut rows into lists, each with its bytes."""
+    """Yield rows in lists, each with its number of bytes."""
     batch: list[Row] = []
     byte_count = 0
     for row in rows:
@@ -246,7 +246,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[tuple[list[Row], int]]:
 
 
 def _listed(table: str, columns: Iterable[str]) -> str:
-    """Return columns by the names that they have here."""
+    """Return columns by the names that they have in this store."""
     here = {common: own for (of, own), common in RENAMED.items() if of == table}
     return ", ".join(_quoted(here.get(column, column)) for column in columns)
 

@@ -1,7 +1,7 @@
-"""What there is to copy: the tables of a store, as its own schema tells them, in words that all stores share.
+"""The tables to copy, read from a store's own schema, in terms that all stores share.
 
-A table or a column that is added to the schemas of both is copied without a word here. What only one of them has is named
-in this file, with its reason; anything else in which they differ is an error, and fails a test.
+A table or a column that is added to both schemas is copied without a change here. What only one of them has is listed in this
+file, with the reason; any other difference is an error, and fails a test.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COPYING: Final = "copying"
-"""The table that says of what store this one is the unfinished copy; it is there no longer than that."""
+"""The table with the source of an unfinished copy; it exists only until the copy is complete."""
 
 BACKUP: Final = "backup"
-"""The table of a backup that says what it is a backup of."""
+"""The table of a backup that describes it."""
 
 OF_PROCESSES: Final = frozenset({"pubqueue", "writing", "writer", "instance", "winner", "met"})
-"""What PostgreSQL keeps in tables for its processes, and SQLite elsewhere. Of `instance` those are carried that died."""
+"""Tables for processes in PostgreSQL, which SQLite keeps elsewhere. Of `instance` the processes that died are copied."""
 
 RENAMED: Final = {("staged", "row"): "place"}
-"""What SQLite calls otherwise: `row` is a word of PostgreSQL's own."""
+"""Columns with another name in SQLite: `row` is a keyword of PostgreSQL."""
 
-KEYS: Final = {"receipt": ("seq", "jid")}
-"""The order of the rows of tables that have no primary key everywhere."""
+KEYS: Final = {"receipt": ("seq", "jid"), "ping_answer": ("jid",)}
+"""The order of the rows of tables that do not have a primary key in every store."""
 
 
 class DatabaseTable(Struct, frozen=True):
-    """A table: the kind of each column (integer, text, bytes, real), the order of its rows, and what they refer to."""
+    """A table: the kind of each column (integer, text, bytes, real), the order of its rows, and the tables they refer to."""
 
     name: str
     kinds: Mapping[str, str]
@@ -49,10 +49,10 @@ class DatabaseTable(Struct, frozen=True):
 def agreed(
     source: Mapping[str, DatabaseTable], target: Mapping[str, DatabaseTable]
 ) -> list[DatabaseTable]:
-    """Return the tables of both, in an order in which their rows can be written.
+    """Return the tables of both stores, in an order in which their rows can be written.
 
     Raises:
-        StoreError: they are not the same; then a migration has been forgotten.
+        StoreError: they are not the same, so a migration is missing.
 
     """
     if unlike := differences(source, target):
@@ -62,7 +62,7 @@ def agreed(
 
 
 def differences(one: Mapping[str, DatabaseTable], other: Mapping[str, DatabaseTable]) -> list[str]:
-    """Return in which tables and columns they differ."""
+    """Return the tables and columns in which they differ, each as a text."""
     only = [f"only one has {name}" for name in sorted(one.keys() ^ other.keys())]
     for name in sorted(one.keys() & other.keys()):
         unlike = set(one[name].kinds.items()) ^ set(other[name].kinds.items())

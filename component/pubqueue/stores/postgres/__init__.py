@@ -1,4 +1,4 @@
-"""The PostgreSQL store: a schema of a database, one writer at a time among all processes, readers beside it."""
+"""The PostgreSQL store: a schema of a database, with one writer at a time among all processes and concurrent readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def store_at(address: SplitResult) -> Store:
     """Return the store in the database that the address names.
 
     Raises:
-        ValueError: it is no address of a database, or psycopg is not installed.
+        ValueError: it is not the address of a database, or psycopg is not installed.
 
     """
     if not address.path.startswith("/") or address.fragment:

@@ -1,7 +1,6 @@
-"""Columns as PostgreSQL takes them: whole arrays in its binary form, each of one type whatever it holds.
+"""Columns as PostgreSQL takes them: whole arrays in binary form, each of a fixed type whatever it contains.
 
-psycopg would look at every element to choose a type, and a column that is all NULL today would be another statement to
-prepare tomorrow.
+psycopg would look at every element to choose a type, and a column with only NULLs would need another prepared statement.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class _Flags(Column):
 
 
 class _ColumnDumper(Dumper):
-    """Writes one dimension from 1 on; NULLs are lengths of -1."""
+    """Writes an array of one dimension with lower bound 1; a NULL is a length of -1."""
 
     format = Format.BINARY
     element: int
@@ -103,11 +102,11 @@ COLUMNS: Final[dict[str, Callable[[Sequence[Any]], Column]]] = {
     "bytea": _Bytes,
     "boolean": _Flags,
 }
-"""The arrays that statements take, by the names of their types."""
+"""The array types that statements take, by name."""
 
 
 def register(adapters: AdaptersMap) -> None:
-    """Let a connection take columns; and every number as a bigint, so that one number is no other statement."""
+    """Register columns with a connection, and let every number be a bigint, so that each statement is prepared once."""
     adapters.register_dumper(int, Int8BinaryDumper)
     adapters.register_dumper(_Integers, _IntegersDumper)
     adapters.register_dumper(_Texts, _TextsDumper)

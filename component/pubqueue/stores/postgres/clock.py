@@ -1,6 +1,6 @@
-"""The clock of the database: by it the deadlines of locks are set and judged, for instances have no other in common.
+"""The clock of the database. Deadlines of locks are set and judged by it, because it is the only one that all instances share.
 
-Each batch learns the time with its first answer, for nothing. Between batches the clock of the machine goes on from there.
+Each batch gets the time with its first answer, at no cost. Between batches it is computed from the clock of the machine.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LATE: Final = 250
-"""Milliseconds by which an answer may be late: one that seems to set the clock back further has to be seen again."""
+"""Milliseconds by which an answer may be late. One that would set the clock back further has to be confirmed."""
 
 SEEN: Final = 3
-"""Answers in a row that have to say so."""
+"""Consecutive answers that confirm it."""
 
 WORTH_A_WORD: Final = 1000
-"""Milliseconds by which the clocks have to differ otherwise than before to be logged."""
+"""Milliseconds by which the difference of the clocks has to change to be logged."""
 
 
 class ServerClock:
-    """What is known of the time of the database, by the clock of this machine.
+    """The time of the database, computed from the clock of this machine.
 
-    An answer is late by its way: so of what they say the greatest is nearest to the truth, and a clock does not go back because
-    one answer was slow.
+    Each answer is late by its latency. So the greatest difference is the most accurate, and one slow answer does not set the
+    clock back.
     """
 
     def __init__(self) -> None:
@@ -41,16 +41,16 @@ class ServerClock:
 
     @property
     def ahead(self) -> int:
-        """How many milliseconds the database's clock is ahead of this machine's, as far as it is known."""
+        """How many milliseconds the database's clock is ahead of this machine's, if known."""
         return self._ahead or 0
 
     def beside(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
-        """Return the time of the database from now on, in milliseconds since 1970, by what this machine's clock shows."""
+        """Return a clock that returns the time of the database, in milliseconds since 1970, from this machine's clock."""
         self._machine = machine
         return lambda: Millis(machine() + self.ahead)
 
     def note_time(self, now: Millis) -> None:
-        """Take note of the time that the database has just told."""
+        """Note the time that the database has just returned."""
         if self._machine is None:
             return
         ahead = now - self._machine()

@@ -1,4 +1,4 @@
-"""A connection and the thread that it is used on; it is made when it is needed, and made anew when it is lost."""
+"""A connection and the thread that uses it; it is opened when it is needed, and reopened when it is lost."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ CONNECTION: Final = {
     "application_name": "pubqueue",
     "target_session_attrs": "read-write",
 }
-"""Unless the address says otherwise: a server that is gone without a word is noticed in seconds, and of several that are
-named the one is taken that can be written to."""
+"""Defaults for what the address does not set: a server that is gone is noticed in seconds, and of several servers in the
+address the one is used that can be written to."""
 
 CLOSE_TIMEOUT: Final = 0.5
-"""Seconds that a thread has to come to an end when its connection is closed, and again when that is cut."""
+"""Seconds that a thread has to end when its connection is closed, and again after the connection is cut."""
 
 PREPARED: Final = 512
-"""Prepared statements to keep: more than there are."""
+"""Prepared statements to keep; there are fewer."""
 
 
 class DatabaseConnection:
-    """One connection. What is done with it is done on its thread, one after the other."""
+    """One connection. Its jobs run on its thread, one after the other."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
@@ -55,21 +55,21 @@ class DatabaseConnection:
         self._connection: psycopg.Connection | None = None
         self._made: psycopg.Connection | None = None
         self.closing = threading.Event()
-        """It is being closed: nothing is waited for any more."""
+        """Set when it is being closed: nothing is waited for any more."""
         self.warned = False
-        """The server has warned: so it does of a commit that no standby has."""
+        """Whether the server has sent a warning, as it does for a commit that no standby has."""
 
     @property
     def is_new(self) -> bool:
-        """Whether there is no connection now, so that the next one will be new."""
+        """Whether there is no connection now, so that the next job opens one."""
         return self._connection is None or self._connection.closed
 
     async def run(self, job: Callable[[], T]) -> T:
-        """Run a job on the thread; what PostgreSQL or the way to it refuses is a StoreError."""
+        """Run a job on the thread; errors of PostgreSQL or of the network are raised as StoreError."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, _translated, job)
 
     def tried(self, job: Callable[[], T], again: Callable[[], bool] = lambda: True) -> T:
-        """Do a job, on the thread; once more on a new connection if it was the old one that was lost."""
+        """Run a job, on the thread; if the connection was lost, retry once on a new one."""
         fresh = self.is_new
         try:
             return job()
@@ -79,7 +79,7 @@ class DatabaseConnection:
         return job()
 
     def connection(self) -> psycopg.Connection:
-        """Return the connection, made ready anew if it was lost."""
+        """Return the connection; if it was lost, open and prepare a new one."""
         connection = self._connection
         if connection is None or connection.closed:
             connection = self._made = connected(self._conninfo)
@@ -96,7 +96,7 @@ class DatabaseConnection:
         self.warned = True
 
     def undo(self) -> None:
-        """Roll back what is open; a connection that cannot even do that is let go."""
+        """Roll back the open transaction; drop the connection if even that fails."""
         connection = self._connection
         if connection is None or connection.closed:
             return
@@ -106,17 +106,17 @@ class DatabaseConnection:
             self.drop()
 
     def drop(self) -> None:
-        """Let the connection go."""
+        """Drop the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(psycopg.Error):
                 connection.close()
 
     async def close(self) -> None:
-        """Let go of the connection and of the thread.
+        """Close the connection and end the thread.
 
-        What the thread is doing it may bring to an end, if that is soon; else the connection is cut under it. A thread
-        that even then does not come back is left alone: it keeps no process from ending.
+        The thread may finish its job within `CLOSE_TIMEOUT`; after that the connection is cut. A thread that does not
+        end even then is abandoned: it does not keep the process from ending.
         """
         self.closing.set()
         loop = asyncio.get_running_loop()
@@ -128,7 +128,7 @@ class DatabaseConnection:
         self._thread.shutdown(wait=False)
 
     def _cut(self) -> None:
-        """End the connection from outside, whatever its thread waits for."""
+        """End the connection from another thread, whatever its own waits for."""
         if self._made is None:
             return
         with (
@@ -139,22 +139,22 @@ class DatabaseConnection:
 
 
 async def _is_done(work: asyncio.Future[None]) -> bool:
-    """Wait a moment for the end of the work; say whether it came."""
+    """Wait up to `CLOSE_TIMEOUT` for the end of the work; return whether it has ended."""
     done, _ = await asyncio.wait([work], timeout=CLOSE_TIMEOUT)
     return bool(done)
 
 
 def completed(address: str) -> str:
-    """Return what psycopg connects by: an address, and what it does not say.
+    """Return the connection string for psycopg: the address, completed by defaults.
 
     Raises:
-        ValueError: it is no address; what it is may hold a password, so it is not told.
+        ValueError: it is not an address. The message does not contain it, because it may contain a password.
 
     """
     try:
         given = conninfo_to_dict(address)
         for port in str(given.get("port", 0)).split(","):
-            int(port)  # libpq would repeat it in its error, and it may be a piece of a password
+            int(port)  # libpq would repeat it in its error, and it may be a part of a password
     except (psycopg.ProgrammingError, ValueError):
         raise ValueError(
             "store: postgresql://... is no address that PostgreSQL's library reads"
@@ -163,7 +163,7 @@ def completed(address: str) -> str:
 
 
 def connected(conninfo: str) -> psycopg.Connection:
-    """Return a new connection, not made ready yet."""
+    """Return a new connection that is not prepared yet."""
     try:
         connection: psycopg.Connection = psycopg.connect(
             conninfo, autocommit=True, prepare_threshold=0, cursor_factory=psycopg.RawCursor

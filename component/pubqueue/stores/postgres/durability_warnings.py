@@ -1,4 +1,4 @@
-"""Settings of a server that lose what is confirmed when its power fails, or when a standby takes over."""
+"""Settings of a server that lose confirmed data when its power fails, or when a standby takes over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEANING: Final = {
 }
 
 DIFFERENT: Final = 1.0
-"""Seconds by which clocks may differ without a word."""
+"""Seconds by which clocks may differ without a warning."""
 
 LOCAL: Final = """\
 the server has synchronous standbys and synchronous_commit local: pubqueue waits for them all the same, \
@@ -28,17 +28,17 @@ what was confirmed last may be lost when it takes over"""
 
 
 def doubts(connection: Connection) -> list[str]:
-    """Return a sentence about each of these settings; what a session sets for itself does not count."""
+    """Return a sentence about each of these settings. Values that a session sets for itself do not count."""
     rows = connection.execute(
         "SELECT name FROM pg_settings WHERE name = ANY($1::text[]) AND reset_val = 'off' ORDER BY name",
         (list(MEANING),),
     )
     off = [f"the server has {name} off: {MEANING[name]}" for (name,) in rows]
-    return off + _about_standbys(connection) + _about_clocks(connection)
+    return off + _about_standbys(connection) + about_clocks(connection)
 
 
-def _about_clocks(connection: Connection) -> list[str]:
-    """Say when the clocks differ: deadlines and logs are then of two times."""
+def about_clocks(connection: Connection) -> list[str]:
+    """Return a sentence if the clocks differ: deadlines and logs are then on different times."""
     row = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
     ahead = round(time.time() - row[0], 1) if row is not None else 0.0
     if abs(ahead) < DIFFERENT:
@@ -50,7 +50,7 @@ def _about_clocks(connection: Connection) -> list[str]:
 
 
 def _about_standbys(connection: Connection) -> list[str]:
-    """Say what becomes of a commit when a standby takes over. Who they are is not for every role to see, how many is."""
+    """Return a sentence if a commit may be lost when a standby takes over. Every role can see whether there are standbys."""
     row = connection.execute(
         "SELECT current_setting('synchronous_standby_names') != '',"
         " (SELECT reset_val = 'local' FROM pg_settings WHERE name = 'synchronous_commit'),"

@@ -1,4 +1,4 @@
-"""What PostgreSQL or the way to it refuses, in the words of the seam."""
+"""Translates errors of PostgreSQL and of the connection to those of the store interface."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STALE: Final = (
-    errors.IntegrityError,  # a constraint is a guard as well
+    errors.IntegrityError,  # a constraint is also a guard
     errors.DivisionByZero,  # `queries.guarded`
     errors.SerializationFailure,
     errors.DeadlockDetected,
 )
 
-logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it warns of what it raises as well
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it also logs what it raises
 
 
 def words(problem: Exception) -> StoreError:
-    """Return the error of the seam for what PostgreSQL, its client or the way between them has refused."""
+    """Return the store error for an error of PostgreSQL, of its client or of the network."""
     match problem:
         case psycopg.Error() if isinstance(problem, STALE):
             return StaleError("constraint", said(problem))
@@ -40,7 +40,7 @@ def words(problem: Exception) -> StoreError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Tell what is refused as a StoreError."""
+    """Raise errors of PostgreSQL as StoreError."""
     try:
         yield
     except psycopg.Error as problem:

@@ -1,6 +1,6 @@
--- The event log as it is written. Only one batch at a time may write, so the newest number and the commits go together.
+-- Writes of the event log. Only one batch at a time may write, so the newest number and the commits are in step.
 
--- add_event: events; their numbers go on from the newest
+-- add_event: events; their numbers continue from the newest
 INSERT INTO event (seq, at, kind, node_id, item, attempt, worker, publisher, age, held, origin, went_to, detail)
 SELECT (SELECT coalesce(max(seq), 0) FROM event) + v.place, v.at, v.kind, v.node_id, v.item, v.attempt, v.worker, v.publisher,
     v.age, v.held, v.origin, v.went_to, v.detail
@@ -9,7 +9,7 @@ FROM unnest(
     $10::text[], $11::text[], $12::text[]
 ) WITH ORDINALITY v(at, kind, node_id, item, attempt, worker, publisher, age, held, origin, went_to, detail, place);
 
--- add_superseded: items that the winners of a commit replace in a node; $4 says that it is a queue
+-- add_superseded: items that the winners of a commit replace in a node; $4 is true for a queue
 INSERT INTO event (seq, at, kind, node_id, item, attempt, publisher, age, detail)
 SELECT (SELECT coalesce(max(seq), 0) FROM event) + row_number() OVER (ORDER BY i.seq), $1::bigint, $2::text,
     (SELECT id FROM node WHERE name = $3), i.id, i.acquired, i.publisher, greatest(0, $1::bigint - i.published), $5::text

@@ -1,6 +1,6 @@
--- Rows by their keys. The keys come as JSON: a list, or an object with a list for each node's id, so that one
--- constant statement does for any number of them. First the keys, then for each its rows by the index: LATERAL and OFFSET 0 see to that, for
--- PostgreSQL would walk the whole table instead if that was empty when it was counted last (schema.SETTINGS). %(item)s are the columns of an item.
+-- Rows by their keys. The keys are passed as JSON: a list, or an object with a list for each node's id, so that one
+-- constant statement works for any number of them. First the keys, then for each its rows by the index: LATERAL and OFFSET 0 force this, because
+-- PostgreSQL would walk the whole table instead if that was empty when it was last analysed (schema.SETTINGS). %(item)s are the columns of an item.
 
 -- node_ids: the ids of nodes by their names
 SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value)
@@ -10,57 +10,57 @@ CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n;
 SELECT n.name, n.id FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = k.value::bigint OFFSET 0) n;
 
--- contents_of: the ids of what nodes contain, by the names of the nodes
+-- contents_of: the ids of nodes' contents, by the names of the nodes
 SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
 
--- nodes_holding: the names of nodes by the ids of what they contain
+-- nodes_holding: the names of nodes by the ids of their contents
 SELECT n.name, c.id FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE id = k.value::bigint OFFSET 0) c
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = c.node_id OFFSET 0) n;
 
--- nodes: nodes by their names, with the ids of what they contain
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, c.id
+-- nodes: nodes by their names, with the ids of their contents
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, c.id
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
 CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c;
 
--- affiliations: what accounts are to nodes
+-- affiliations: the affiliations of accounts with nodes
 SELECT a.node_id, a.jid, a.affiliation FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM affiliation WHERE node_id = n.key::bigint AND jid = k.value OFFSET 0) a;
 
 -- subscriptions: those of accounts to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value AND node_id = n.key::bigint OFFSET 0) s;
 
 -- subscribers: all subscriptions to nodes
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE node_id = k.value::bigint OFFSET 0) s;
 
 -- accounts: all subscriptions of accounts
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE account = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
 -- jids: all subscriptions of exactly these JIDs
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM subscription WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n;
 
--- resources: the full JIDs of accounts that are here
-SELECT r.jid, r.since FROM json_array_elements_text($1::json) k(value)
+-- resources: the available full JIDs of accounts
+SELECT r.jid, r.since, r.qos FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM resource WHERE account = k.value OFFSET 0) r ORDER BY r.id;
 
--- people: those of the accounts and full JIDs that are something to a node, subscribe, or hold an item
+-- people: the accounts and full JIDs, of those given, with an affiliation, a subscription or a held item
 SELECT k.value FROM json_array_elements_text($1::json) k(value)
 LEFT JOIN LATERAL (SELECT true AS found FROM affiliation WHERE jid = k.value LIMIT 1) a ON true
 LEFT JOIN LATERAL (SELECT true AS found FROM subscription WHERE account = k.value LIMIT 1) s ON true
@@ -77,24 +77,58 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE node_id = n.key::bigint AND id = k.
 SELECT %(item)s FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
--- held: some of what is locked to exactly these JIDs
+-- held: some of the items that are locked to exactly these JIDs
 SELECT %(item)s FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (
     SELECT h.* FROM (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) h
     CROSS JOIN LATERAL (SELECT FROM contents WHERE id = h.node_id AND node_id IS NOT NULL OFFSET 0) c LIMIT $2
 ) i;
 
--- payloads: payloads as they were published, by the items' numbers
+-- payloads: payloads as they were published, by the items' numbers; items that a batch revives are still among the done ones
 SELECT i.seq, i.payload FROM json_array_elements_text($1::json) k(value)
-CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i
+UNION ALL SELECT d.seq, d.payload FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM done_item WHERE seq = k.value::bigint OFFSET 0) d;
 
--- receipts: who held items and lost them
+-- receipts: the former holders of items
 SELECT r.seq, r.jid FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM receipt WHERE seq = k.value::bigint OFFSET 0) r;
 
 -- finished: ids of finished work
 SELECT f.node_id, f.id, f.digest, f.until FROM json_each($1::json) n CROSS JOIN json_array_elements_text(n.value) k(value)
 CROSS JOIN LATERAL (SELECT * FROM finished WHERE node_id = n.key::bigint AND id = k.value OFFSET 0) f;
+
+-- seeks: queues with a seek under way
+SELECT s.node_id, s.since, s.at, s.through FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM seek WHERE node_id = k.value::bigint OFFSET 0) s;
+
+-- settled: locks that were settled, by their tokens
+SELECT s.token, s.whose, s.verdict, s.until FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM settled WHERE token = k.value::bigint OFFSET 0) s;
+
+-- answered_deliveries: answers to deliveries of other instances, by lock tokens
+SELECT a.token, a.arrived, a.until FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM answered WHERE token = k.value::bigint OFFSET 0) a;
+
+-- ping_answers: when JIDs last answered a ping of another instance
+SELECT p.jid, p.at, p.until FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM ping_answer WHERE left(jid, 500) = left(k.value, 500) AND jid = k.value OFFSET 0) p;
+
+-- used_keys: keys of publishes, by their digests
+SELECT u.mark, u.account, u.content, u.until, u.size, u.ids, u.known FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM used_key WHERE mark = k.value OFFSET 0) u;
+
+-- key_totals: the totals of accounts' keys
+SELECT t.account, t.bytes FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM key_total WHERE account = k.value OFFSET 0) t;
+
+-- kept_messages: messages of assured service, by their keys, without their bytes
+SELECT m.mark, m.sender, m.account, m.msg_id, m.iq_id, m.digest, m.byte_count, m.held, m.answer, m.until
+FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (SELECT * FROM kept_message WHERE mark = k.value OFFSET 0) m;
+
+-- message_totals: the totals of kept messages, by account
+SELECT t.account, t.messages, t.byte_count, t.remembered FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM message_total WHERE account = k.value OFFSET 0) t;
 
 -- apps: writers of transactions by name
 SELECT p.name, p.owner, p.version, p.committed, p.used FROM json_array_elements_text($1::json) k(value)
@@ -111,7 +145,7 @@ CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
 CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t
 CROSS JOIN LATERAL (SELECT * FROM attempt WHERE txn_id = t.id AND part = (k.value->>2)::bigint AND number = (k.value->>3)::bigint OFFSET 0) a;
 
--- waiting: what waits for commits, by account
+-- waiting: the totals of staged items, by account
 SELECT u.account, u.items, u.bytes FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM staged_usage WHERE account = k.value OFFSET 0) u;
 
@@ -123,22 +157,22 @@ CROSS JOIN LATERAL (SELECT * FROM attempt WHERE txn_id = t.id AND part = (k.valu
 CROSS JOIN json_each(k.value->4) n CROSS JOIN json_array_elements_text(n.value) m(value)
 CROSS JOIN LATERAL (SELECT * FROM staged WHERE txn_id = t.id AND node = n.key AND id = m.value AND attempt_id = a.id OFFSET 0) s;
 
--- noted: what any attempt at open versions has noted of ids: by app and version an object of nodes with ids
+-- noted: the ids that attempts at open versions have recorded: by app and version an object of nodes with ids
 SELECT p.name, t.version, s.node, s.id, s.payload, s.known FROM json_array_elements($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM txn_app WHERE name = k.value->>0 OFFSET 0) p
 CROSS JOIN LATERAL (SELECT * FROM txn WHERE app_id = p.id AND version = (k.value->>1)::bigint AND committed IS NULL OFFSET 0) t
 CROSS JOIN json_each(k.value->2) n CROSS JOIN json_array_elements_text(n.value) m(value)
 CROSS JOIN LATERAL (SELECT * FROM staged WHERE txn_id = t.id AND node = n.key AND id = m.value OFFSET 0) s;
 
--- holdings: what accounts have made that is there: nodes, items and their bytes
+-- holdings: what accounts have created: nodes, items, and the bytes of items and of done items
 SELECT k.value, x.nodes, x.items, x.bytes FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
-    SELECT count(*) AS nodes, coalesce(sum(items), 0)::bigint AS items, coalesce(sum(bytes), 0)::bigint AS bytes
+    SELECT count(*) AS nodes, coalesce(sum(items), 0)::bigint AS items, coalesce(sum(bytes + done_bytes), 0)::bigint AS bytes
     FROM node WHERE creator = k.value OFFSET 0
 ) x WHERE x.nodes > 0;
 
--- ready: the next items of a node to hand out, and as many of those put aside, each read in the order of its partial
--- index, behind a priority and a place; no more than so many bytes of payload and one item. In two parts, for one condition
--- would walk all of a priority. So many places are looked at; those whose life is over are passed over.
+-- ready: the next items of a node to deliver, and as many of those set aside, each read in the order of its partial
+-- index, after a priority and a place; up to a number of bytes of payload and one more item. In two parts, because one condition
+-- would walk all of a priority. A limited number of places is examined; expired items are skipped.
 SELECT %(item)s, i.payload FROM (
     SELECT p.*, sum(p.size) OVER (ORDER BY p.aside, p.priority DESC, p.place) - p.size AS before FROM (
         (SELECT q.seq, q.place, q.priority, q.aside, octet_length(q.payload) AS size FROM (
@@ -165,7 +199,34 @@ SELECT %(item)s, i.payload FROM (
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i
 WHERE f.before <= greatest($9, 0) ORDER BY f.aside, f.priority DESC, f.place;
 
--- ready_places: the next items of many nodes, but only where they stand
+-- ready_of_size: the same, only payloads up to a size; others are skipped as if they had expired
+SELECT %(item)s, i.payload FROM (
+    SELECT p.*, sum(p.size) OVER (ORDER BY p.aside, p.priority DESC, p.place) - p.size AS before FROM (
+        (SELECT q.seq, q.place, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+            SELECT l.* FROM (
+                (SELECT *, %(place)s AS place FROM item
+                 WHERE node_id = $1 AND %(ready)s AND priority = $5 AND %(place)s > $6 ORDER BY %(place)s LIMIT $4)
+                UNION ALL
+                (SELECT *, %(place)s AS place FROM item WHERE node_id = $1 AND %(ready)s AND priority < $5
+                 ORDER BY priority DESC, %(place)s LIMIT $4)
+            ) l LIMIT $4
+        ) q WHERE (q.expires IS NULL OR q.expires > $2) AND octet_length(q.payload) <= $9 LIMIT $3)
+        UNION ALL
+        (SELECT q.seq, q.place, q.priority, q.aside, octet_length(q.payload) AS size FROM (
+            SELECT l.* FROM (
+                (SELECT *, %(place)s AS place FROM item
+                 WHERE node_id = $1 AND aside AND priority = $7 AND %(place)s > $8 ORDER BY %(place)s LIMIT $4)
+                UNION ALL
+                (SELECT *, %(place)s AS place FROM item WHERE node_id = $1 AND aside AND priority < $7
+                 ORDER BY priority DESC, %(place)s LIMIT $4)
+            ) l LIMIT $4
+        ) q WHERE (q.expires IS NULL OR q.expires > $2) AND octet_length(q.payload) <= $9 LIMIT $3)
+    ) p
+) f
+CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i
+WHERE f.before <= greatest($10, 0) ORDER BY f.aside, f.priority DESC, f.place;
+
+-- ready_places: the places of the next items of many nodes
 SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
     (SELECT q.node_id, q.aside, -q.priority, coalesce(q.turn, q.seq), q.seq, octet_length(q.payload) FROM (
         SELECT * FROM item WHERE node_id = k.value::bigint AND %(ready)s ORDER BY priority DESC, %(place)s LIMIT $4
@@ -176,7 +237,7 @@ SELECT r.* FROM json_array_elements_text($1::json) k(value) CROSS JOIN LATERAL (
      ) q WHERE q.expires IS NULL OR q.expires > $2 LIMIT $3)
 ) r;
 
--- ready_ends: where so many places of nodes end, of what is queued and of what is put aside, if there are so many
+-- ready_ends: the last of a number of places of nodes, of queued items and of those set aside, if there are that many
 SELECT e.* FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
     (SELECT l.node_id, l.aside, -l.priority, l.place FROM (
         (SELECT node_id, aside, priority, %(place)s AS place FROM item WHERE node_id = (k.value->>0)::bigint AND %(ready)s
@@ -199,7 +260,7 @@ SELECT e.* FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
 SELECT %(item)s, i.payload FROM json_array_elements_text($1::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) i;
 
--- next_due: when the next lock, pause, life or wait for a commit ends, or a schedule has something to do, or 0 if there is something to sweep;
+-- next_due: when the next lock, pause, lifetime or staged version ends, or a schedule is due, or 0 if there is something to sweep;
 -- each part reads one end of one index
 SELECT min(m.moment) FROM (
     SELECT min(deadline) AS moment FROM item WHERE state = 'locked'

@@ -1,4 +1,4 @@
-"""The advisory locks of a database, and what they say with the leases: who writes, who serves, who has the schema for himself."""
+"""The advisory locks of a database, which together with the leases show the writer, the serving processes, and exclusive access."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LOCK: Final = 0x70756271
-"""`pubq`: the advisory lock of whoever writes, in this database; with an epoch beside, that of a process."""
+"""`pubq`: the advisory lock of the writer, in this database; together with an epoch, that of a process."""
 
 GATE: Final = -1
-"""An epoch that no process has: the lock of whoever has the schema alone."""
+"""An epoch that no process has: for the lock of a process with exclusive access to the schema."""
 
 OF_LEASES: Final = 12
-"""The number of the schema from which on there are leases."""
+"""The number of the first schema with leases."""
 
 NOBODY: Final = """
     SELECT NOT EXISTS (
@@ -26,13 +26,13 @@ NOBODY: Final = """
 """Whether no process has the lock of its epoch."""
 
 OVER: Final = "SELECT NOT EXISTS (SELECT 1 FROM instance WHERE until > clock_timestamp())"
-"""Whether all leases are over: one that has just lost its connection has no lock, and serves all the same."""
+"""Whether all leases are over: a process that has just lost its connection has no lock, and still serves."""
 
 
 def nobody_serves(connection: Connection, schema: int) -> bool:
-    """Keep everybody from beginning to serve until this transaction ends, and say whether nobody does; of which number the schema is.
+    """Block processes that begin to serve until this transaction ends; return whether none serves. `schema` is the schema's number.
 
-    Whoever begins takes the lock of their epoch first, and then looks at the gate: so one of the two sees the other.
+    A process that begins first takes the lock of its epoch, and then checks the gate. So at least one of the two detects the other.
     """
     questions: list[tuple[str, tuple[int, ...]]] = [
         ("SELECT pg_try_advisory_xact_lock($1::int, $2::int)", (LOCK, GATE)),

@@ -1,4 +1,4 @@
-"""Looks at a schema and leaves it as it is."""
+"""Reads a schema and leaves it unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
-    """Run a job on what the schema has at this moment; see `pubqueue.stores.looking.look`."""
+    """Run a job on the current contents of the schema; see `pubqueue.stores.looking.look`."""
     assert isinstance(store, PostgresStore)
     try:
         with translated(), closing(connected(store.conninfo)) as connection:
@@ -66,7 +66,7 @@ def _look(connection: Connection, job: Callable[[Transaction], T]) -> Looked[T]:
 
 
 def _see_that_it_can_be_made(connection: Connection) -> None:
-    """Raise what the start of the service would: the role may not make the schema, nor make tables in one that is there."""
+    """Raise the error of the service's start if the role may not make the schema, or tables in an existing one."""
     row = connection.execute(
         "SELECT CASE WHEN to_regnamespace($1) IS NULL THEN"
         " has_database_privilege(current_database(), 'CREATE')"

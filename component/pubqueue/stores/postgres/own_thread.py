@@ -1,7 +1,7 @@
-"""One thread that does jobs in their order, and that no end of a process waits for.
+"""One thread that runs jobs in order, and that a process does not wait for when it ends.
 
-Python waits for the threads of its own pools when it ends. A thread that waits for a server which does not answer would
-keep the process for as long as that takes.
+Python waits for the threads of its own pools when it ends. A thread that waits for a server that does not answer would
+keep the process alive for as long as that takes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class OwnThread(Executor):
-    """Does what is submitted, one after the other, on a thread of this name."""
+    """Runs the submitted jobs, one after the other, on a thread of this name."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -28,7 +28,7 @@ class OwnThread(Executor):
         self._has_started = False
 
     def submit(self, job: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have the job done behind those before it."""
+        """Run the job after the earlier ones."""
         if not self._has_started:
             self._has_started = True
             self._thread.start()
@@ -37,7 +37,7 @@ class OwnThread(Executor):
         return done
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """End the thread behind the last job; `wait` for that."""
+        """End the thread after the last job; `wait` for that."""
         self._jobs.put(None)
         if wait and self._has_started:
             self._thread.join()
@@ -53,4 +53,4 @@ class OwnThread(Executor):
                 done.set_exception(problem)
             else:
                 done.set_result(result)
-            del taken, done, job  # whoever waits for the next one keeps nothing alive
+            del taken, done, job  # the wait for the next job keeps no objects alive

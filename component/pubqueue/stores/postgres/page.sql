@@ -1,29 +1,33 @@
--- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
+-- Pages of rows, for the listings of the seam. Nodes are passed as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE n.access_model = $1 AND n.name > $2 ORDER BY n.name LIMIT $3;
 
--- page_nodes_of: nodes with an access model whose payloads are of a type, by name
+-- nodes_named_with: nodes with an access model between two names, by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.name < $3 ORDER BY n.name LIMIT $4;
+
+-- page_nodes_of: nodes with an access model whose payloads are of a type, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name > $3 ORDER BY n.name LIMIT $4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE n.access_model = $1 AND n.name > $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name LIMIT $4;
 
--- Backward, the same in front of a name.
+-- Backward, the same before a name.
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE n.access_model = $1 AND n.name < $2 ORDER BY n.name DESC LIMIT $3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended($1::text, 0) AND n.type = $1 AND n.access_model = $2 AND n.name < $3 ORDER BY n.name DESC LIMIT $4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE n.access_model = $1 AND n.name < $2 AND n.type NOT IN (SELECT json_array_elements_text($3::json)) ORDER BY n.name DESC LIMIT $4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -32,11 +36,11 @@ SELECT count(*) FROM node n WHERE hashtextextended(n.type, 0) = hashtextextended
 -- count_nodes_but: how many nodes with an access model have payloads of none of these types
 SELECT count(*) FROM node n WHERE n.access_model = $1 AND n.type NOT IN (SELECT json_array_elements_text($2::json));
 
--- count_nodes_with: how many nodes there are with an access model
+-- count_nodes_with: how many nodes have an access model
 SELECT count(*) FROM node n WHERE n.access_model = $1;
 
--- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
--- Nodes with a free window are walked, one step of the index to each; items are looked for in what a node contains, for
+-- ready_nodes: queues with something to deliver and a free window, in the order of their ids
+-- Nodes with a free window are walked, one step of the index to each; items are searched in the contents of a node, because
 -- contents are not in the order of nodes.
 WITH RECURSIVE walk(id) AS (
     SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > $1
@@ -54,63 +58,63 @@ SELECT w.id, (
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s WHERE s.node_id = $1 AND s.available AND s.in_flight < s.queue_requests
     AND (s.in_flight::float8 / s.queue_requests, s.last_served, s.jid) > ($2::float8, $3::bigint, $4::text)
 ORDER BY s.in_flight::float8 / s.queue_requests, s.last_served, s.jid LIMIT $5;
 
--- subscribers_of: who subscribes to a node and wants to be told, by JID
+-- subscribers_of: subscribers of a node that can be notified, by JID
 SELECT jid FROM subscription
 WHERE node_id = $1 AND state = 'subscribed' AND left(jid, 500) >= left($2::text, 500) AND jid > $2 AND deliver
 ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
--- subscriptions_of: subscriptions to a node that stand so, by JID
+-- subscriptions_of: subscriptions to a node in a state, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) >= left($3::text, 500) AND s.jid > $3
 ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
 
--- subscriptions_of_back: the same in front of a JID
+-- subscriptions_of_back: the same before a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = $2 AND left(s.jid, 500) <= left($3::text, 500) AND s.jid < $3
 ORDER BY s.node_id DESC, s.state DESC, left(s.jid, 500) DESC, s.jid DESC LIMIT $4;
 
--- several_of: those who subscribe to a node several times, by JID, up to one
+-- several_of: subscribers with several subscriptions to a node, by JID, up to one
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s
 WHERE s.node_id = $1 AND s.state = 'subscribed' AND s.several IS NOT NULL
     AND left(s.jid, 500) >= left($2::text, 500) AND left(s.jid, 500) <= left($3::text, 500) AND s.jid > $2 AND s.jid <= $3
 ORDER BY s.node_id, s.state, left(s.jid, 500), s.jid LIMIT $4;
 
--- subscriber_roles: the same with what their accounts are to the node
+-- subscriber_roles: the same with the affiliations of their accounts
 SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
 LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
 WHERE s.node_id = $1 AND left(s.jid, 500) >= left($2::text, 500) AND s.jid > $2
 ORDER BY left(s.jid, 500), s.jid LIMIT $3;
 
--- node_sums: what accounts have made, of so many nodes behind one; by account
-SELECT creator, count(*), sum(items)::bigint, sum(bytes)::bigint, max(id) FROM (
-    SELECT creator, id, items, bytes FROM node WHERE (creator, id + 0) > ($1, $2) ORDER BY creator, id + 0 LIMIT $3
+-- node_sums: totals of the nodes that accounts have created, of a number of nodes after one; by account
+SELECT creator, count(*), sum(items)::bigint, sum(bytes + done_bytes)::bigint, max(id) FROM (
+    SELECT creator, id, items, bytes, done_bytes FROM node WHERE (creator, id + 0) > ($1, $2) ORDER BY creator, id + 0 LIMIT $3
 ) n GROUP BY creator ORDER BY creator;
 
--- reviews: nodes whose subscribers are to be looked through
+-- reviews: nodes whose subscribers have to be reviewed
 SELECT n.name FROM review r
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = r.node_id OFFSET 0) n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
--- former_subscribers: who subscribed to a deleted node and is to be told
+-- former_subscribers: subscribers of a deleted node that have to be notified
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = $1 AND telling)
     AND state = 'subscribed' AND left(jid, 500) >= left($2::text, 500) AND jid > $2 AND deliver
 ORDER BY node_id, state, left(jid, 500), jid LIMIT $3;
 
--- unnotified_nodes: deleted nodes whose subscribers are to be told
+-- unnotified_nodes: deleted nodes whose subscribers have to be notified
 SELECT id, name FROM former_node WHERE telling AND id > $1 ORDER BY id LIMIT $2;
 
--- nodes_of_account: every node that an account is something to
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
+-- nodes_of_account: nodes with which an account has an affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
@@ -119,8 +123,8 @@ WHERE n.name > $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_e
     AND ($7::json IS NULL OR n.type NOT IN (SELECT json_array_elements_text($7::json)))
 ORDER BY n.name LIMIT $5;
 
--- nodes_of_account_back: the same in front of a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
+-- nodes_of_account_back: the same before a name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
 FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE n.name < $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($3::json)))
     AND ($4::json IS NULL OR n.access_model IN (SELECT json_array_elements_text($4::json)))
@@ -128,7 +132,7 @@ WHERE n.name < $2 AND ($3::json IS NULL OR a.affiliation IN (SELECT json_array_e
     AND ($7::json IS NULL OR n.type NOT IN (SELECT json_array_elements_text($7::json)))
 ORDER BY n.name DESC LIMIT $5;
 
--- count_nodes_of_account: how many that are
+-- count_nodes_of_account: their number
 SELECT count(*) FROM (SELECT * FROM affiliation WHERE jid = $1 OFFSET 0) a
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = a.node_id OFFSET 0) n
 WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2::json)))
@@ -138,24 +142,31 @@ WHERE ($2::json IS NULL OR a.affiliation IN (SELECT json_array_elements_text($2:
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) > ($3, $4) ORDER BY n.name, s.jid LIMIT $5;
 
--- subscriptions_of_account_back: the same in front of a node and a JID
+-- subscriptions_of_account_back: the same before a node and a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2) AND (n.name, s.jid) < ($3, $4) ORDER BY n.name DESC, s.jid DESC LIMIT $5;
 
--- count_subscriptions_of_account: how many that are
+-- count_subscriptions_of_account: their number
 SELECT count(*) + coalesce(sum(json_array_length(s.several::json) - 1), 0)
 FROM (SELECT * FROM subscription WHERE account = $1 OFFSET 0) s
 CROSS JOIN LATERAL (SELECT * FROM node WHERE id = s.node_id OFFSET 0) n
 WHERE ($2::text IS NULL OR n.name = $2);
 
--- oldest: a node's items behind a number, no more than so many bytes of payload and one item
+-- done_items: done items of a queue, by publish time, after a time and a number
+SELECT * FROM (
+    SELECT %(done)s FROM done_item d WHERE d.node_id = $1 AND d.published = $2 AND (d.seq + 0) > $3 ORDER BY (d.seq + 0) LIMIT $4
+) here UNION ALL SELECT * FROM (
+    SELECT %(done)s FROM done_item d WHERE d.node_id = $1 AND d.published > $2 ORDER BY d.published, (d.seq + 0) LIMIT $4
+) later LIMIT $4;
+
+-- oldest: a node's items after a number, up to a number of bytes of payload and one more item
 SELECT %(item)s, i.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq) - p.size AS before FROM (
         SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.node_id = $1 AND q.seq > $2 ORDER BY q.seq LIMIT $3
@@ -163,7 +174,7 @@ SELECT %(item)s, i.payload FROM (
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($4, 0) ORDER BY f.seq;
 
--- newest: a node's last items in front of a number, the newest first, as many bytes
+-- newest: a node's last items before a number, the newest first, up to the same bytes
 SELECT %(item)s, i.payload FROM (
     SELECT p.seq, sum(p.size) OVER (ORDER BY p.seq DESC) - p.size AS before FROM (
         SELECT q.seq, octet_length(q.payload) AS size FROM item q WHERE q.node_id = $1 AND q.seq < $2 ORDER BY q.seq DESC LIMIT $3
@@ -171,12 +182,12 @@ SELECT %(item)s, i.payload FROM (
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($4, 0) ORDER BY f.seq DESC;
 
--- held_numbers: the numbers of what some JIDs hold of a node
+-- held_numbers: the numbers of the items that some JIDs hold of a node
 SELECT i.seq FROM json_array_elements_text($2::json) k(value)
 CROSS JOIN LATERAL (SELECT * FROM item WHERE left(holder, 500) = left(k.value, 500) AND holder = k.value OFFSET 0) i
 WHERE i.node_id = $1;
 
--- numbered: items of these numbers, in their order, as many bytes
+-- numbered: items of these numbers, in their order, up to the same bytes
 SELECT %(item)s, i.payload FROM (
     SELECT k.value, k.place, sum(octet_length(q.payload)) OVER (ORDER BY k.place) - octet_length(q.payload) AS before
     FROM json_array_elements_text($1::json) WITH ORDINALITY k(value, place)
@@ -184,7 +195,7 @@ CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = k.value::bigint OFFSET 0) q
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.value::bigint OFFSET 0) i WHERE f.before <= greatest($2, 0) ORDER BY f.place;
 
--- dead: items that died here or came here dead, and are free
+-- dead: items that died here or were moved here dead, and are not locked
 SELECT %(item)s FROM item i
 WHERE i.node_id = $1 AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > $2 ORDER BY i.seq LIMIT $3;
 
@@ -197,7 +208,7 @@ WHERE i.node_id = $1 AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq
     WHERE i.state = 'locked' AND i.deadline < $1 ORDER BY i.deadline DESC, i.seq DESC LIMIT $3
 ) LIMIT $3;
 
--- locks: what is locked, behind a deadline and a number; in two parts, for one condition would walk all of a deadline
+-- locks: locked items, after a deadline and a number; in two parts, because one condition would walk all of a deadline
 (
     SELECT %(item)s FROM item i JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
     WHERE i.state = 'locked' AND i.deadline = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3
@@ -206,15 +217,29 @@ WHERE i.node_id = $1 AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq
     WHERE i.state = 'locked' AND i.deadline > $1 ORDER BY i.deadline, i.seq LIMIT $3
 ) LIMIT $3;
 
--- held_by: what is locked to a JID, in any node or in one, behind a number; what it holds is sorted for each page
+-- held_by: items locked to a JID, in any node or in one, after a number; its items are sorted for each page
 SELECT %(item)s FROM (SELECT * FROM item WHERE left(holder, 500) = left($1, 500) AND holder = $1 OFFSET 0) i
 CROSS JOIN LATERAL (SELECT FROM contents WHERE id = i.node_id AND node_id IS NOT NULL OFFSET 0) c
 WHERE i.seq > $2 AND ($3::bigint IS NULL OR i.node_id = $3) ORDER BY i.seq LIMIT $4;
 
--- count_held_by: how much that is
+-- count_held_by: their number
 SELECT count(*) FROM (SELECT * FROM item WHERE left(holder, 500) = left($1, 500) AND holder = $1 OFFSET 0) i
 CROSS JOIN LATERAL (SELECT FROM contents WHERE id = i.node_id AND node_id IS NOT NULL OFFSET 0) c
 WHERE $2::bigint IS NULL OR i.node_id = $2;
+
+-- holders_of: addresses that hold items and match a pattern, by address
+SELECT DISTINCT holder FROM item
+WHERE left(holder, 500) >= left($1 COLLATE "C", 500) AND holder > $1 AND holder LIKE $2 ESCAPE '!' ORDER BY holder LIMIT $3;
+
+-- held_of: how many items of nodes all addresses of accounts hold: a list of contents and accounts; "0" is the character after "/"
+SELECT h.held FROM json_array_elements($1::json) WITH ORDINALITY k(value, at) CROSS JOIN LATERAL (
+    SELECT count(*) AS held FROM (
+        SELECT node_id, holder FROM item
+        WHERE left(holder, 500) >= left((k.value->>1) COLLATE "C", 500)
+            AND left(holder, 500) <= left(((k.value->>1) || '0') COLLATE "C", 500)
+            AND (holder = k.value->>1 OR starts_with(holder, (k.value->>1) || '/')) OFFSET 0
+    ) i WHERE i.node_id = (k.value->>0)::bigint
+) h ORDER BY k.at;
 
 -- shown: a page of a node's items, with their sizes
 SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
@@ -235,11 +260,11 @@ SELECT %(item)s, octet_length(i.payload), CASE WHEN $5 THEN i.payload END FROM (
 ) f
 CROSS JOIN LATERAL (SELECT * FROM item WHERE seq = f.seq OFFSET 0) i WHERE f.before <= greatest($7, 0) ORDER BY f.death;
 
--- node_entries: nodes with their items by state; locked items are found by their locks, for there are few
+-- node_entries: nodes with their items by state; locked items are found by their locks, because there are few
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes,
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes,
     coalesce($4::bigint, (SELECT count(*) FROM item WHERE node_id = c.id AND %(ready)s) + (
         SELECT count(*) FROM item WHERE node_id = c.id AND state = 'queued' AND group_name <> '' AND turn IS NULL
     )),
@@ -264,7 +289,7 @@ SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n
 FROM json_array_elements_text($1::json) k(value) JOIN node n ON n.name = k.value JOIN contents c ON c.node_id = n.id
 WHERE n.name > $2 ORDER BY n.name LIMIT $3;
 
--- count_queued: how many items are ready behind a priority and a place, counted as far as a limit
+-- count_queued: how many items are ready after a priority and a place, counted up to a limit
 SELECT count(*) FROM (
     (SELECT 1 FROM item WHERE node_id = $1 AND %(ready)s AND priority = $2 AND %(place)s > $3 LIMIT $4)
     UNION ALL
@@ -272,7 +297,19 @@ SELECT count(*) FROM (
     LIMIT $4
 ) q;
 
--- queued_end: the last of so many items that are ready behind a priority and a place
+-- newest_items: the highest number of an item in each of some nodes
+SELECT n.name, m.newest FROM json_array_elements_text($1::json) k(value)
+CROSS JOIN LATERAL (SELECT * FROM node WHERE name = k.value OFFSET 0) n
+CROSS JOIN LATERAL (SELECT * FROM contents WHERE node_id = n.id OFFSET 0) c
+CROSS JOIN LATERAL (SELECT max(seq) AS newest FROM item WHERE node_id = c.id) m
+WHERE m.newest IS NOT NULL LIMIT $2;
+
+-- count_too_large: how many of the first ready items have more than this many bytes of payload
+SELECT count(*) FROM (
+    SELECT payload FROM item WHERE node_id = $1 AND %(ready)s ORDER BY priority DESC, %(place)s LIMIT $3
+) q WHERE octet_length(q.payload) > $2;
+
+-- queued_end: the last of this many ready items after a priority and a place
 SELECT q.priority, q.place FROM (
     (SELECT priority, %(place)s AS place FROM item WHERE node_id = $1 AND %(ready)s AND priority = $2 AND %(place)s > $3
      ORDER BY %(place)s LIMIT $4)
@@ -281,13 +318,13 @@ SELECT q.priority, q.place FROM (
      ORDER BY priority DESC, %(place)s LIMIT $4)
 ) q LIMIT 1 OFFSET $4 - 1;
 
--- count_line: of the next items of groups that are queued: how many have no turn, how many were looked at, and the last one
+-- count_line: of the next queued items of groups: how many have no turn, how many were examined, and the last one
 SELECT count(*) FILTER (WHERE l.turn IS NULL), count(*), max(l.seq) FROM (
     SELECT seq, turn FROM item WHERE node_id = $1 AND state = 'queued' AND group_name <> '' AND seq > $2
     ORDER BY node_id, seq LIMIT $3
 ) l;
 
--- group_turns: how many turns of groups are under way: a list of contents and names
+-- group_turns: how many current turns groups have: a list of contents and names
 SELECT t.turns FROM json_array_elements($1::json) WITH ORDINALITY k(value, at) CROSS JOIN LATERAL (
     SELECT count(*) AS turns FROM (
         SELECT turn FROM item WHERE node_id = (k.value->>0)::bigint AND group_name = k.value->>1 AND turn IS NOT NULL
@@ -295,14 +332,14 @@ SELECT t.turns FROM json_array_elements($1::json) WITH ORDINALITY k(value, at) C
     ) i
 ) t ORDER BY k.at;
 
--- group_lines: the first in line of groups, so many of each at most
+-- group_lines: the first waiting items of groups, up to a number of each
 SELECT %(item)s FROM json_array_elements($1::json) k(value) CROSS JOIN LATERAL (
     SELECT * FROM item WHERE node_id = (k.value->>0)::bigint AND group_name = k.value->>1
         AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL
     ORDER BY node_id, group_name, seq LIMIT $2
 ) i;
 
--- waiting_groups: groups of a node with items in line, by name; one step of the index to each
+-- waiting_groups: groups of a node with waiting items, by name; one step of the index to each
 WITH RECURSIVE walk(name) AS (
     SELECT min(group_name) FROM item
     WHERE node_id = $1 AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL AND group_name > $2
@@ -326,13 +363,13 @@ SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes,
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.id > $1 AND coalesce($2::text, $3::text) IS NULL ORDER BY t.id LIMIT $4;
 
--- records_of_owner: those of an account, of all its apps
+-- records_of_owner: the records of an account
 SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
     t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND $2::text IS NULL AND t.owner = $3::text AND t.id > $1 ORDER BY t.id LIMIT $4;
 
--- litter: whether there is anything to sweep
+-- litter: whether a sweep has anything to delete
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     OR EXISTS (SELECT 1 FROM former_node WHERE NOT telling)
@@ -340,8 +377,8 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < $1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
 
--- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids, no more than so many
--- bytes of payload and one row
+-- winner_rows: the rows of an attempt after a row, and which other attempts have the same ids, up to a number of
+-- bytes of payload and one more row
 SELECT s.place, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, (
     SELECT string_agg(o.attempt_id::text, ',') FROM staged o
     WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
@@ -353,7 +390,7 @@ FROM (
     ) p
 ) f JOIN staged s ON s.attempt_id = $1 AND s.place = f.place WHERE f.before <= greatest($4, 0) ORDER BY f.place;
 
--- unmoved: committed versions of which something is still to be moved
+-- unmoved: committed versions with winners that still have to be moved
 SELECT m.name, m.version FROM (
     SELECT DISTINCT t.id, p.name, t.version FROM attempt a JOIN txn t ON t.id = a.txn_id JOIN txn_app p ON p.id = t.app_id
     WHERE a.committed

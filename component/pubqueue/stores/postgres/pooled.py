@@ -1,8 +1,8 @@
-"""A pooler before PostgreSQL that gives its sessions away between transactions: then nothing holds that a session keeps.
+"""Detects a pooler before PostgreSQL that changes sessions between transactions: session state is not kept then.
 
-Locks that say who lives, the settings of a session and what it listens to would be some other client's. Such a pooler tells
-a number of its own for the process at the other end. Where it differs from the one that the server tells, it is tried
-whether two connections share a session, or one changes its own.
+The locks of living processes, the settings of a session and its LISTEN would then belong to other clients. Such a pooler
+returns a process number of its own. If that differs from the server's, a test shows whether two connections share a
+session, or one changes its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 TRIES: Final = 3
-"""Others may take a session in between."""
+"""Attempts of the test: other clients may take a session in between."""
 
 SENTENCE: Final = (
     "a pooler is between, which keeps no sessions (transactions or statements are what it pools):"
@@ -28,11 +28,11 @@ SENTENCE: Final = (
 
 
 def see_that_sessions_are_kept(conninfo: str) -> None:
-    """See that a connection keeps its session.
+    """Check that a connection keeps its session.
 
     Raises:
-        ForeignStoreError: a pooler gives it to others between transactions.
-        UnreachableStoreError: nobody lets us connect.
+        ForeignStoreError: a pooler gives it to other clients between transactions.
+        UnreachableStoreError: the server cannot be connected to.
 
     """
     with closing(connected(conninfo)) as one:
@@ -42,13 +42,15 @@ def see_that_sessions_are_kept(conninfo: str) -> None:
             try:
                 shared = any(_share(one, other) for _ in range(TRIES))
             except errors.OperationalError as problem:
-                raise ForeignStoreError(SENTENCE) from problem  # it has no transactions at all
+                raise ForeignStoreError(
+                    SENTENCE
+                ) from problem  # the pooler does not even keep transactions
             if shared:
                 raise ForeignStoreError(SENTENCE)
 
 
 def _share(one: Connection, other: Connection) -> bool:
-    """Say whether the session of one was the other's meanwhile, or has become another one."""
+    """Return whether the two connections share a session, or the session of `one` has changed."""
     before = _process(one)
     with other.transaction():
         return _process(other) == before or _process(one) != before

@@ -1,4 +1,4 @@
-"""PostgreSQL's statements by name, and which of their values are arrays of what."""
+"""PostgreSQL's statements by name, and the types of their arrays."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ARRAYS: Final = {
     for name, text in SQL.items()
     if (found := _ARRAY.findall(text))
 }
-"""Of a statement for many rows the types of its arrays, in their order."""
+"""By statement for many rows, the types of its arrays, in order."""
 
 
 def guarded(statement: str) -> str:
-    """Return a statement that fails unless it changes as many rows as its last value says.
+    """Return a statement that fails unless the number of changed rows is its last value.
 
-    So nobody has to wait for the number of rows before the commit is sent.
+    So the commit can be sent without waiting for the number of rows.
     """
     last = 1 + max((int(number) for number in re.findall(r"\$(\d+)", statement)), default=0)
     return (
@@ -37,4 +37,4 @@ GUARDED: Final = {
     for name, text in SQL.items()
     if re.match(r"(--.*\n)*(INSERT|UPDATE|DELETE)", text) and "RETURNING" not in text
 }
-"""What changes rows, for where it matters how many."""
+"""The statements that change rows, in the form that checks their number."""

@@ -1,6 +1,6 @@
--- Samples of the last hours. Each process adds what it has done; what is there it only knows better than who said so before.
+-- Samples of the last hours. Each process adds its events; its levels replace older ones.
 
--- add_sample: what one process knows of nodes and minutes
+-- add_sample: one process's samples of nodes and minutes
 INSERT INTO sample (node_id, at, queued, locked, delayed, dead, published, delivered, completed, failed, waited, longest)
 SELECT v.node_id, v.at, v.queued, v.locked, v.delayed, v.dead, v.published, v.delivered, v.completed, v.failed, v.waited, v.longest
 FROM unnest(
@@ -11,7 +11,7 @@ ON CONFLICT (node_id, at) DO UPDATE SET queued = excluded.queued, locked = exclu
     published = sample.published + excluded.published, delivered = sample.delivered + excluded.delivered, completed = sample.completed + excluded.completed, failed = sample.failed + excluded.failed, waited = sample.waited + excluded.waited,
     longest = greatest(sample.longest, excluded.longest);
 
--- drop_samples: the oldest samples from before a moment, so many at most
+-- drop_samples: the oldest samples from before a moment, up to a number
 DELETE FROM sample s USING (SELECT node_id, at FROM sample WHERE at < $1 ORDER BY at LIMIT $2) old
 WHERE s.node_id = old.node_id AND s.at = old.at;
 

@@ -1,4 +1,4 @@
-"""Makes a connection ready: how it keeps what is written, whose schema it is, and its migrations."""
+"""Prepares a connection: sets how it writes, checks whose schema it is, and migrates it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "pubqueue"
 
 LOCK_TIMEOUT: Final = 5.0
-"""Seconds to wait while somebody else holds a lock."""
+"""Seconds to wait while another process holds a lock."""
 
 SETTINGS: Final = {
     "search_path": SCHEMA,
@@ -37,19 +37,19 @@ SETTINGS: Final = {
     "max_parallel_workers_per_gather": "0",
     "plan_cache_mode": "force_generic_plan",
 }
-"""The connection of a machine that is gone without a word is ended in five seconds, and its locks with it.
+"""The connection of a machine that is gone ends in five seconds, and its locks with it.
 
-A commit returns once it is on disk, and warns if it gave up waiting for a standby. And every statement is written for one
-plan, by the indexes in the order in which it is written: what the planner has counted of a queue is never right, for it is
-long now and empty then."""
+A commit returns when it is on disk, and warns if it gave up waiting for a standby. Every statement is written for one plan:
+by the indexes, in the order in which it is written. The planner's statistics of a queue are never right, because it is long
+at one time and empty at another."""
 
 
 def prepare(connection: Connection, *, half_copied: bool = False) -> None:
-    """Make the connection ready for use, on the newest schema. Only who copies a store uses one that is `half_copied`.
+    """Prepare the connection for use, on the newest schema. Only a copy uses a store that is `half_copied`.
 
     Raises:
         ForeignStoreError: the schema is not ours, is newer than this program, or cannot be made.
-        UnreachableStoreError: it has to be brought to this program's, and a process of an older one serves from it.
+        UnreachableStoreError: it has to be migrated, and a process of an older version serves from it.
 
     """
     configure(connection)
@@ -61,7 +61,7 @@ def prepare(connection: Connection, *, half_copied: bool = False) -> None:
 
 
 def configure(connection: Connection) -> None:
-    """Make the connection ready to look at a schema."""
+    """Prepare the connection for reading a schema."""
     register(connection.adapters)
     settings = SETTINGS | {"lock_timeout": f"{round(LOCK_TIMEOUT * 1000)}ms"}
     connection.execute(
@@ -70,12 +70,12 @@ def configure(connection: Connection) -> None:
 
 
 def newest() -> int:
-    """Return the number of the schema that this program works on."""
+    """Return the number of this program's schema."""
     return len(scripts(__package__))
 
 
 def version(connection: Connection) -> int | None:
-    """Return how far the schema is migrated, None if there is none of ours."""
+    """Return the number of the schema, None if there is none."""
     try:
         with connection.transaction():
             found = connection.execute("SELECT program, schema FROM pubqueue", prepare=False)
@@ -90,7 +90,7 @@ def version(connection: Connection) -> int | None:
 
 
 def copied_from(connection: Connection) -> str | None:
-    """Return what store this one is the unfinished copy of, None if it is whole."""
+    """Return the source of the unfinished copy in this store, None if the store is complete."""
     looked = connection.execute("SELECT to_regclass('copying') IS NULL", prepare=False).fetchone()
     if looked is None or looked[0]:
         return None
@@ -99,7 +99,7 @@ def copied_from(connection: Connection) -> str | None:
 
 
 def _migrate(connection: Connection, steps: list[str]) -> None:
-    """Run the migrations that the schema has not seen, in one transaction; another process waits for it."""
+    """Run the migrations that the schema does not have yet, in one transaction; another process waits for it."""
     try:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
@@ -120,7 +120,7 @@ def _migrate(connection: Connection, steps: list[str]) -> None:
 
 
 def _make_schema(connection: Connection) -> None:
-    """Make the schema unless it is there; one that somebody else has filled is theirs."""
+    """Make the schema unless it exists; refuse one that another program has filled."""
     row = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), EXISTS ("
         "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1)",

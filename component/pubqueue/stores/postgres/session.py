@@ -1,4 +1,4 @@
-"""An open transaction of PostgreSQL: statements by name, sent on without waiting for what need not be known yet."""
+"""An open transaction of PostgreSQL: statements by name, sent without waiting for answers that are not needed yet."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ NOTE: Final = f"""
     INSERT INTO writer (id, batch) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, seen = now()
     RETURNING CASE WHEN EXISTS (SELECT 1 FROM instance WHERE number <> $3) THEN pg_notify('{CHANNEL}', $1) END
 """  # noqa: S608  # ours
-"""That a batch writes: others see it by the count, its writer finds out by its own row whether it was committed.
+"""Notes that a batch writes. Other processes see that by the count; the writer's own row shows whether it was committed.
 
-Those who serve beside it are told with the commit; alone it tells nobody, for that costs a lock over all databases.
+If other processes serve too, the commit notifies them. A process that is alone sends no notification, because that costs a
+lock over all databases.
 """
 
 FORGET: Final = "UPDATE writing SET nodes = nodes + 1"
 
 
 class _Answer:
-    """Rows to come."""
+    """Rows that are not read yet."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -46,10 +47,10 @@ class _Answer:
 class PostgresSession(session.SqlSession):
     """Runs statements by name in a pipeline.
 
-    `mark` is what a batch is known by: its process, which of its batches, and its number there; a reader has none.
+    `mark` identifies a batch: its process, which of its batches it is, and its number there. A reader has none.
 
-    `numbers` are the next ones of all sequences: nobody else can take any while the batch holds the lock, so they are
-    reserved without waiting for an answer.
+    `numbers` are the next ones of all sequences. No other process can take any while the batch holds the lock, so they
+    are reserved without waiting for an answer.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class PostgresSession(session.SqlSession):
         return list(self.ask(query, *values))
 
     def ask(self, query: str, *values: object) -> Iterable[Any]:
-        """Ask for the rows of a statement; they are waited for when they are looked at."""
+        """Ask for the rows of a statement; iterating them waits for the answer."""
         return _Answer(self._send(SQL[query], values))
 
     def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
@@ -78,7 +79,7 @@ class PostgresSession(session.SqlSession):
         return next(iter(self.ask(query, *values)), None)
 
     def stream(self, query: str, room: int, *values: object) -> Iterator[Any]:
-        """Yield rows whose last column is a payload: the statement itself ends where there is no more room."""
+        """Yield rows whose last column is a payload; the statement itself stops when `room` is used up."""
         return iter(self.rows(query, *values, room))
 
     def run(self, query: str, *values: object) -> None:
@@ -87,22 +88,22 @@ class PostgresSession(session.SqlSession):
         self._send(SQL[query], values)
 
     def must(self, query: str, count: int, *values: object) -> None:
-        """Run a statement that has to change so many rows, else the transaction fails."""
+        """Run a statement that has to change `count` rows; otherwise the transaction fails."""
         self.note()
         self._send(GUARDED[query], (*values, count))
 
     def many(self, query: str, values: Sequence[Values]) -> None:
-        """Run a statement for each of these, however many rows that changes."""
+        """Run a statement for each of these values, however many rows that changes."""
         if values:
             self.run(query, *columns(ARRAYS[query], values))
 
     def each(self, query: str, values: Sequence[Values]) -> None:
-        """Run a statement for each of these, that has to change one row each time."""
+        """Run a statement for each of these values; each time it has to change one row."""
         if values:
             self.must(query, len(values), *columns(ARRAYS[query], values))
 
     def number(self, sequence: str, count: int) -> int:
-        """Reserve so many numbers of a sequence and return the first."""
+        """Reserve `count` numbers of a sequence and return the first."""
         first = self._numbers.get(sequence, 1)
         if count:
             self.run("number", count, sequence)
@@ -110,11 +111,11 @@ class PostgresSession(session.SqlSession):
         return first
 
     def forget_nodes(self) -> None:
-        """Have every process look up the ids of nodes anew: some are no more."""
+        """Let every process look up the ids of nodes again: some no longer exist."""
         self._send(FORGET, ())
 
     def note(self) -> None:
-        """Say once that this batch writes."""
+        """Note, once for the batch, that it writes."""
         if not self.written:
             self.written = True
             if self._mark is not None:

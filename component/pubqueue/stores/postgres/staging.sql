@@ -1,13 +1,13 @@
--- What waits for commits, as it is written.
+-- Writes of staged rows.
 
--- change_app: it was heard of, or is farther than before; its owner never changes
+-- change_app: the last use or version of an app; its owner never changes
 UPDATE txn_app SET owner = $1, version = $2, committed = $3, used = $4
 WHERE name = $5 AND owner = $6 AND version IS NOT DISTINCT FROM $7;
 
--- drop_app: a writer with all its versions
+-- drop_app: delete a writer and all its versions
 DELETE FROM txn_app WHERE name = $1 AND owner = $2 AND version IS NOT DISTINCT FROM $3;
 
--- add_version: an open version that was not there
+-- add_version: a new open version
 INSERT INTO txn (app_id, owner, version, immediate, began, until, items, bytes)
 SELECT id, $1::text, $2::bigint, $3::bigint <> 0, $4::bigint, $5::bigint, $6::bigint, $7::bigint
 FROM txn_app WHERE name = $8;
@@ -17,7 +17,7 @@ SELECT a.id, t.id, (SELECT coalesce(max(place), -1) + 1 FROM staged WHERE attemp
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL AND a.part = $3 AND a.number = $4;
 
--- add_staged: items that wait
+-- add_staged: staged items
 INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, place)
 SELECT v.state, v.priority, v.pause, v.life, v.known <> 0, v.size, v.headers, v.group_name, v.payload, v.txn_id, v.node, v.id,
     v.attempt_id, v.place
@@ -26,7 +26,7 @@ FROM unnest(
     $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[]
 ) v(state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, place);
 
--- restage: they come again, and keep their places
+-- restage: replace staged items, which keep their places
 UPDATE staged s SET state = v.state, priority = v.priority, pause = v.pause, life = v.life, known = v.known <> 0,
     size = v.size, headers = v.headers, group_name = v.group_name, payload = v.payload
 FROM (

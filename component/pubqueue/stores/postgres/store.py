@@ -1,10 +1,10 @@
-"""The PostgreSQL store: one transaction for each batch, on a thread of its own; readers beside it.
+"""The PostgreSQL store: one transaction for each batch, on its own thread, with concurrent readers.
 
-Who writes holds an advisory lock for the length of the transaction, over all processes: so a batch sees what every
-batch before it has committed, numbers rise without gaps in the order of commits, and no batch loses a race in the middle.
-Claiming items with FOR UPDATE SKIP LOCKED would let batches overlap, but the seam loads rows, decides and writes, and
-counts, windows and event numbers would then be everybody's races. What a batch believed is checked all the same when
-it is written (StaleError), for it may believe what it knew before the last commit of another process.
+The writer holds an advisory lock for the length of the transaction, over all processes. So a batch sees all commits of
+the batches before it, numbers rise without gaps in the order of commits, and no batch loses a race in the middle.
+Claiming items with FOR UPDATE SKIP LOCKED would let batches overlap. But a batch loads rows, decides and writes, so
+there would be races on counts, windows and event numbers. Writes are guarded nevertheless (StaleError), because a
+batch may have decided on rows cached before the last commit of another process.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ STANDING: Final = """
 """
 
 ENDS: Final = ("08", "57")
-"""Classes of errors by which a connection or the server ends: connection exception, operator intervention."""
+"""Classes of errors that end a connection or the server: connection exception, operator intervention."""
 
 PAUSE: Final = 0.2
-"""Seconds between two attempts to find out what became of a commit."""
+"""Seconds between two attempts to find out whether a batch was committed."""
 
 
 class _Standing(NamedTuple):
-    """How many batches were written, and how many nodes purged or deleted, by all processes; the next numbers of sequences.
+    """How many batches all processes have written, how many nodes they have purged or deleted, and the next numbers of sequences.
 
-    `epoch` is the one under which somebody has the number of this process now, and `now` the time of the database.
+    `epoch` is that of the process that now has the number of this one, and `now` the time of the database.
     """
 
     batches: int
@@ -71,7 +71,7 @@ class _Standing(NamedTuple):
 
 
 class _Batch:
-    """How far a batch has come: its job has begun, or it has written something and is being committed."""
+    """The progress of a batch: its job has begun, or it has written something and is being committed."""
 
     begun = ending = False
 
@@ -81,12 +81,12 @@ class PostgresStore:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = completed(conninfo)
-        self._line: DatabaseConnection | None = None
-        self._reader: DatabaseConnection | None = None
+        self.line: DatabaseConnection | None = None
+        self.reader: DatabaseConnection | None = None
         self._opening = asyncio.Lock()
         self._names = NodeIds()
-        self._id = secrets.token_hex(8)
-        self.instances = Instances(self._conninfo, self._id)
+        self.writer_id = secrets.token_hex(8)
+        self.instances = Instances(self._conninfo, self.writer_id)
         self._batch = 0
         self._committed = 0
         self._changes_seen = 0
@@ -95,34 +95,34 @@ class PostgresStore:
         self._clock = ServerClock()
 
     def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
-        """Return the clock of the database, as far as it is known: processes on several machines have that in common."""
+        """Return the clock of the database, if known, which processes on several machines share."""
         return self._clock.beside(machine)
 
     @property
     def clock_ahead(self) -> int:
-        """How many milliseconds the database's clock is ahead of this machine's, as far as it is known."""
+        """How many milliseconds the database's clock is ahead of this machine's, if known."""
         return self._clock.ahead
 
     @property
     def conninfo(self) -> str:
-        """What psycopg connects by; there may be a password in it."""
+        """The connection string for psycopg; it may contain a password."""
         return self._conninfo
 
     async def open(self) -> None:
-        """Connect, and bring the schema to the newest version.
+        """Connect, and migrate the schema to the newest version.
 
         Raises:
             ForeignStoreError: the schema is not ours, is newer than this program, or is unusable.
-            UnreachableStoreError: nobody lets us connect.
+            UnreachableStoreError: the server cannot be connected to.
 
         """
-        if self._line is not None:
+        if self.line is not None:
             return
         line = DatabaseConnection(self._conninfo)
         self.instances.forget()
         try:
             await line.run(lambda: see_that_sessions_are_kept(self._conninfo))
-            self._changes_seen = await line.run(lambda: self._of_others(line.connection()))
+            self._changes_seen = await line.run(lambda: self.of_others(line.connection()))
             await line.run(lambda: sweep(line.connection()))
         except StoreError as problem:
             await line.close()
@@ -133,29 +133,29 @@ class PostgresStore:
             await line.close()
             raise
         self._batch_seen = None
-        self._reader, self._line = DatabaseConnection(self._conninfo), line
+        self.reader, self.line = DatabaseConnection(self._conninfo), line
 
     async def close(self) -> None:
-        """Let go of the connections, in about a second also where nobody answers. Closing twice does no harm."""
+        """Close the connections, within about a second even if the server does not answer. Closing twice does no harm."""
         async with self._opening:
-            lines = [line for line in (self._line, self._reader) if line is not None]
-            self._line = self._reader = None
+            lines = [line for line in (self.line, self.reader) if line is not None]
+            self.line = self.reader = None
             await asyncio.gather(self.instances.close(), *(line.close() for line in lines))
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
         """Run the job in one transaction and return its result once it is on disk."""
-        line = self._opened(self._line)
-        return await line.run(lambda: self._transact(line, job))
+        line = self._opened(self.line)
+        return await line.run(lambda: self.transact(line, job))
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
-        """Run the job on what is committed by now, on a connection that only reads."""
-        line = self._opened(self._reader)
-        return await line.run(lambda: line.tried(lambda: _look(line, job)))
+        """Run the job on the committed data, on a connection that only reads."""
+        line = self._opened(self.reader)
+        return await line.run(lambda: line.tried(lambda: look(line, job)))
 
     async def changes(self) -> bool:
-        """Say whether another process has written since the last call."""
-        line = self._opened(self._line)
-        changes = await line.run(lambda: line.tried(lambda: self._of_others(line.connection())))
+        """Return whether another process has written since the last call."""
+        line = self._opened(self.line)
+        changes = await line.run(lambda: line.tried(lambda: self.of_others(line.connection())))
         seen, self._changes_seen = self._changes_seen, changes
         return seen != changes
 
@@ -164,12 +164,12 @@ class PostgresStore:
             raise StoreError("the store is closed")
         return line
 
-    def _of_others(self, connection: psycopg.Connection) -> int:
-        """Return how many batches are committed besides our own."""
+    def of_others(self, connection: psycopg.Connection) -> int:
+        """Return how many batches of other processes are committed."""
         return self._standing(connection).batches - self._committed
 
     def _standing(self, connection: psycopg.Connection) -> _Standing:
-        """Return how far all processes have come."""
+        """Return the standing of all processes."""
         row = connection.execute(STANDING, (self.instances.number,)).fetchone()
         if row is None:
             raise StoreError("the store has lost its count of batches")
@@ -178,16 +178,17 @@ class PostgresStore:
         return standing
 
     def _see_that_it_serves(self, standing: _Standing) -> None:
-        """See that the number of this process, if it has one, is still its own; nobody else writes meanwhile."""
+        """Check that the number of this process, if it has one, is still its own; no other process writes meanwhile."""
         if (mine := self.instances.epoch) is not None and standing.epoch != mine:
             raise FencedError(f"somebody else has taken the number {self.instances.number}")
 
     # --- on the thread ---
 
-    def _transact(self, line: DatabaseConnection, job: Callable[[Transaction], T]) -> T:
+    def transact(self, line: DatabaseConnection, job: Callable[[Transaction], T]) -> T:
         """Run a batch.
 
-        A connection that turns out to be lost before the job has begun is made anew, once; who hangs with the lock is cut off.
+        If the connection is found lost before the job has begun, a new one is opened, once. A process that hangs with the lock
+        is disconnected.
         """
         batch = _Batch()
         try:
@@ -208,7 +209,7 @@ class PostgresStore:
                 connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
                 standing = self._standing(connection)
                 self._see_that_it_serves(standing)
-                mark = self._id, self._batch, self.instances.number
+                mark = self.writer_id, self._batch, self.instances.number
                 session = PostgresSession(connection, self._names, mark, standing.numbers)
                 foreign = self._others_wrote(standing)
                 transaction = Guarded(PostgresTransaction(session, foreign=foreign), words)
@@ -225,14 +226,14 @@ class PostgresStore:
             unknown = batch.ending and (warned or _may_be_committed(connection, problem))
             if unknown and not warned:
                 line.drop()  # it may be in any state; the lock is free once its transaction is over
-            if not (unknown and self._is_committed(line, problem)):
+            if not (unknown and self.is_committed(line, problem)):
                 line.undo()
                 raise
         self._committed += session.written
         return result
 
     def _others_wrote(self, now: _Standing) -> bool:
-        """Say whether another process has written since the last batch began."""
+        """Return whether another process has written since the last batch began."""
         if now.nodes != self._nodes_seen:
             self._names.clear()
         self._nodes_seen = now.nodes
@@ -240,11 +241,11 @@ class PostgresStore:
         seen, self._batch_seen = self._batch_seen, others
         return seen != others
 
-    def _is_committed(self, line: DatabaseConnection, problem: BaseException) -> bool:
-        """Find out what became of our last batch, whose commit was not answered; that may take long.
+    def is_committed(self, line: DatabaseConnection, problem: BaseException) -> bool:
+        """Return whether our last batch, whose commit was not answered, is committed; that may take long.
 
         Raises:
-            StoreError: the store is closed meanwhile, or nobody remembers.
+            StoreError: the store was closed meanwhile, or the record of the batch is gone.
 
         """
         while True:
@@ -259,14 +260,14 @@ class PostgresStore:
                 raise StoreError(f"nobody knows whether a batch was committed: {problem}")
 
     def _last_batch(self, connection: psycopg.Connection) -> int | None:
-        """Return our last batch that is committed. The lock is free once the connection that was lost is over.
+        """Return our last committed batch. The lock is free when the lost connection has ended.
 
-        This writes, so that its own commit waits for the standbys that ours should have waited for.
+        This writes, so that its commit waits for the standbys that the batch's commit should have waited for.
         """
         with cutting_off(connection), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (LOCK,))
             row = connection.execute(
-                "UPDATE writer SET seen = now() WHERE id = $1 RETURNING batch", (self._id,)
+                "UPDATE writer SET seen = now() WHERE id = $1 RETURNING batch", (self.writer_id,)
             ).fetchone()
         if row is None and self._committed:
             raise StoreError("nobody knows any more whether a batch was committed")  # `writers`
@@ -274,10 +275,10 @@ class PostgresStore:
 
 
 def _may_be_committed(connection: psycopg.Connection, problem: BaseException) -> bool:
-    """Return whether a COMMIT that was sent may have been carried out all the same.
+    """Return whether a COMMIT that was sent may have been executed in spite of the error.
 
-    Certain is only what the server has refused with a code of its own; a server that ends may have committed before.
-    libpq reports the end of a server in many ways, and not always by a connection that is closed at once.
+    Only an error code of the server's own rules that out; a server that ends may have committed before. libpq reports the end
+    of a server in many ways, and does not always close the connection at once.
     """
     if not isinstance(problem, psycopg.Error):
         return False
@@ -285,14 +286,14 @@ def _may_be_committed(connection: psycopg.Connection, problem: BaseException) ->
 
 
 def _check_committed(cursor: psycopg.Cursor[Any], *, warned: bool) -> None:
-    """See that a COMMIT was one: a transaction that has failed answers that it was rolled back."""
+    """Check that a COMMIT committed: for a failed transaction the answer is that it was rolled back."""
     if warned:
         raise psycopg.OperationalError("perhaps no standby has what was committed")
     if cursor.statusmessage != "COMMIT":
         raise StoreError("the transaction is lost")
 
 
-def _look(line: DatabaseConnection, job: Callable[[Transaction], T]) -> T:
+def look(line: DatabaseConnection, job: Callable[[Transaction], T]) -> T:
     """Run a job on one snapshot; it neither waits for the writer nor makes it wait."""
     connection = line.connection()
     try:

@@ -8,5 +8,5 @@ from pubqueue.stores.sql.transaction import RelationalTransaction
 class PostgresTransaction(RelationalTransaction):
     """Implements `pubqueue.app.store.ports.Transaction` on an open PostgreSQL transaction.
 
-    What is written is sent; that it was stale is told with the next answer, at the latest before the commit.
+    Writes are sent without waiting. A stale write is reported with the next answer, at the latest before the commit.
     """

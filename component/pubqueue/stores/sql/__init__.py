@@ -1,5 +1,5 @@
-"""What stores have in common that keep rows in SQL: rows to nouns and back, and the order in which they are written.
+"""What the SQL stores have in common: rows to structs and back, and the order in which rows are written.
 
-Each has its statements in .sql files of its own, under the same names and with the same values, and a `SqlSession` that
-runs them.
+Each store has its own statements in .sql files, under the same names and with the same values, and a `SqlSession` that runs
+them.
 """

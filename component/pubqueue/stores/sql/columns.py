@@ -1,4 +1,4 @@
-"""From rows to the nouns of the model and back: what the columns hold."""
+"""Converts rows to the structs of the model and back."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pubqueue.core.model import (
     DeadLetter,
     Headers,
     Item,
+    Level,
     Node,
     NodeConfig,
     State,
@@ -31,7 +32,7 @@ _STANDINGS: Final = {state.value: state for state in SubscriptionState}
 
 
 def packed(headers: Headers) -> str | None:
-    """Return headers as a column: a list of pairs in JSON, NULL where there are none."""
+    """Return headers as a column: a list of pairs in JSON, NULL if there are none."""
     return msgspec.json.encode(headers).decode() if headers else None
 
 
@@ -47,12 +48,12 @@ def packed_config(config: NodeConfig) -> str:
 
 @lru_cache(maxsize=1024)
 def unpacked_config(text: str) -> NodeConfig:
-    """Return a node's settings; the text is the key, so a changed node is never mistaken."""
+    """Return a node's settings. The result is cached by the text, so a changed node never gets old settings."""
     return msgspec.json.decode(text, type=NodeConfig)
 
 
 def packed_terms(several: tuple[Terms, ...]) -> str | None:
-    """Return several subscriptions of a JID as a column: a list in JSON, NULL where there is one."""
+    """Return several subscriptions of a JID as a column: a list in JSON, NULL if there is only one."""
     return msgspec.json.encode(several).decode() if several else None
 
 
@@ -63,24 +64,26 @@ def unpacked_terms(text: str) -> tuple[Terms, ...]:
 
 
 def node_of(row: Sequence[Any]) -> Node:
-    """Make a node of its columns; the first is its id."""
+    """Make a node from its columns; the first is its id."""
     _, name, config, *facts = row
     return Node(name, unpacked_config(config), *facts)
 
 
 def subscription_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Subscription:
-    """Make a subscription of its columns; the first is its place in the order of their coming."""
+    """Make a subscription from its columns; the first is its position in the order of creation."""
     _, node, jid, subid, requests, in_flight, last_served, available, unanswered, *terms = row
-    state, deliver, expire, remind, temporary, several = terms
+    state, deliver, expire, remind, temporary, several, lock_timeout, qos = terms
     return Subscription(
         *(names[node], jid, subid, requests, in_flight, last_served, available != 0, unanswered),
         *(_STANDINGS[state], deliver != 0, expire, remind, temporary != 0),
+        lock_timeout=lock_timeout,
+        qos=None if qos is None else Level(qos),
         several=unpacked_terms(several) if several else (),
     )
 
 
 def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
-    """Make an item of its columns; what comes after them is not looked at. Spelled out, for it is hot."""
+    """Make an item from its columns; further columns are ignored. It is written out, because it is hot."""
     return Item(
         row[1],
         names[row[0]],
@@ -111,19 +114,19 @@ def item_of(names: Mapping[int, NodeName], row: Sequence[Any]) -> Item:
 
 
 def items_of(session: SqlSession, rows: Sequence[Sequence[Any]]) -> list[Item]:
-    """Make items of rows; those of a node that was purged or deleted since are not there any more."""
+    """Make items from rows; leave out those of nodes that were purged or deleted since."""
     names = session.holding({row[0] for row in rows})
     return [item_of(names, row) for row in rows if row[0] in names]
 
 
 def with_payloads(session: SqlSession, rows: Iterable[Sequence[Any]]) -> list[tuple[Item, bytes]]:
-    """Make items of rows of which the last column is the payload."""
+    """Make items from rows whose last column is the payload."""
     found = list(rows)
     return [(item, row[-1]) for item, row in zip(items_of(session, found), found, strict=True)]
 
 
 def record_of(row: Sequence[Any]) -> Record:
-    """Make a transaction's record of its columns."""
+    """Make a transaction's record from its columns."""
     row_id, app, owner, version, began, committed, items, size, *counts, on_taken, place = row
     totals, choice = Totals(*counts), OnTaken(on_taken)
     return Record(row_id, app, owner, version, began, committed, items, size, totals, choice, place)

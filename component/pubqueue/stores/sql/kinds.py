@@ -1,23 +1,32 @@
 """How SQL loads and writes the rows of each kind.
 
-A kind has four statements: its name loads rows, whose columns are the fields of a row in their order; `add_`, `change_` and
-`drop_` write one row. A row to add has its facts and then its key, one to change these and then the guard, one to drop its
-key and the guard. `SQL` has the kinds that differ from that.
+A kind has four statements. The one with its name loads rows, whose columns are the fields of a row in their order; `add_`,
+`change_` and `drop_` write one row. `add_` takes the facts and the key, `change_` these and the guard, `drop_` the key and
+the guard. `SQL` has the kinds that differ from that.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from pubqueue.app.store.rows import (
     AFFILIATIONS,
+    ANSWERED,
     ATTEMPTS,
     FINISHED,
+    KEPT_MESSAGES,
+    KEY_TOTALS,
+    MESSAGE_TOTALS,
     NOTED,
+    PING_ANSWERS,
+    REGISTRATIONS,
     SCHEDULES,
+    SEEKS,
+    SETTLED,
     STAGED,
+    USED_KEYS,
     VERSIONS,
     WAITING,
     AffiliationRow,
@@ -27,8 +36,13 @@ from pubqueue.app.store.rows import (
     StagedKey,
     StagedSize,
 )
-from pubqueue.core.model import Affiliation
+from pubqueue.core.deliveries.answered import Answered
+from pubqueue.core.model import Affiliation, ItemId
+from pubqueue.core.publishing.keys import UsedKey
+from pubqueue.core.queue.retention.mark import SeekMark
 from pubqueue.core.transactions.model import Version
+from pubqueue.stores.sql import kept_messages as kept
+from pubqueue.stores.sql.registrations import registration_of
 from pubqueue.stores.sql.schedules import facts_of_schedule, schedule_of
 from pubqueue.stores.sql.session import SqlSession
 from pubqueue.stores.sql.writing import staging
@@ -38,6 +52,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.kinds import RowKind
     from pubqueue.app.store.rows import Needs, Rows, Write
+    from pubqueue.core.model import NodeName
+    from pubqueue.core.pushing.model import Registration
     from pubqueue.core.schedules.model import Schedule
     from pubqueue.stores.sql.session import Values
 
@@ -57,7 +73,7 @@ def _cells(_session: SqlSession, kind: RowKind[Any, Any], row: object) -> Cells:
 
 
 def _write(session: SqlSession, kind: RowKind[Any, Any], writes: Sequence[Write[Any]]) -> None:
-    """Write rows: those that go first, then those that change."""
+    """Write rows: first drop, then change and add."""
     sql = sql_of(kind)
     rows: dict[str, list[Values]] = {"drop": [], "change": [], "add": []}
     for write in writes:
@@ -82,20 +98,20 @@ class KindInSql(Struct, frozen=True):
     """How rows of a kind are loaded and written."""
 
     ask: Callable[[SqlSession, str, Any], Iterable[Any]] = SqlSession.ask_keys
-    """Asks for the rows of some keys, by the name of the statement."""
+    """Asks for the rows of keys, by the name of the statement."""
     made: Callable[[SqlSession, RowKind[Any, Any], list[Any]], list[Any]] = _made
-    """Makes rows of their columns."""
+    """Makes rows from their columns."""
     cells: Callable[[SqlSession, RowKind[Any, Any], Any], Cells] = _cells
     """Returns a row's facts, key and guard as columns."""
     batched: bool = False
-    """The statements that write take many rows at once (in PostgreSQL, arrays)."""
+    """Whether the statements that write take many rows at once (in PostgreSQL, arrays)."""
     write: Callable[[SqlSession, RowKind[Any, Any], Sequence[Write[Any]]], None] = _write
 
 
 def load_kind(
     session: SqlSession, kind: RowKind[Any, Any], needs: Needs, rows: Rows
 ) -> Iterator[None]:
-    """Ask for the rows of a kind, and on the second step make them."""
+    """Ask for the rows of a kind; on the second step, make them."""
     sql = sql_of(kind)
     asked = sql.ask(session, kind.name, needs.of[kind])
     yield
@@ -131,6 +147,44 @@ def _finished_cells(session: SqlSession, _kind: object, row: Finished) -> Cells:
     return facts, (session.known_id(row.node), row.id), facts
 
 
+def _ask_seeks(session: SqlSession, query: str, nodes: set[NodeName]) -> Iterable[Any]:
+    ids = list(session.ids(nodes).values())
+    return session.ask_keys(query, ids) if ids else ()
+
+
+def _seeks(session: SqlSession, _kind: object, found: list[Any]) -> list[SeekMark]:
+    names = session.names({row[0] for row in found})
+    return [SeekMark(names[node], *facts) for node, *facts in found]
+
+
+def _seek_cells(session: SqlSession, _kind: object, row: SeekMark) -> Cells:
+    return (row.since, row.at, row.through), (session.known_id(row.node),), (row.at,)
+
+
+def _answered(_session: SqlSession, _kind: object, found: list[Any]) -> list[Answered]:
+    return [Answered(token, arrived != 0, until) for token, arrived, until in found]
+
+
+def _answered_cells(_session: SqlSession, _kind: object, row: Answered) -> Cells:
+    arrived = int(row.arrived)
+    return (arrived, row.until), (row.token,), (arrived,)
+
+
+_IDS: Final = json.Decoder(tuple[ItemId, ...])
+
+
+def _used_keys(_session: SqlSession, _kind: object, found: list[Any]) -> list[UsedKey]:
+    return [
+        UsedKey(mark, account, content, until, size, _IDS.decode(ids), _IDS.decode(known))
+        for mark, account, content, until, size, ids, known in found
+    ]
+
+
+def _used_key_cells(_session: SqlSession, _kind: object, row: UsedKey) -> Cells:
+    answer = [json.encode(ids).decode() for ids in (row.ids, row.known)]
+    return (row.account, row.content, row.until, row.size, *answer), (row.mark,), (row.until,)
+
+
 def _versions(_session: SqlSession, _kind: object, found: list[Any]) -> list[Version]:
     return [
         Version(app, number, owner, immediate != 0, *facts)
@@ -158,12 +212,16 @@ def _ask_noted(session: SqlSession, query: str, keys: set[NotedKey]) -> Iterable
 
 
 def _noted(_session: SqlSession, _kind: object, found: list[Any]) -> list[NotedRow]:
-    """Take one of the attempts that have noted an id: they noted the same."""
+    """Take one of the attempts that noted an id: all noted the same."""
     rows: dict[NotedKey, NotedRow] = {}
     for *place, payload, known in found:
         key = NotedKey(*place)
         rows.setdefault(key, NotedRow(key, payload, known != 0))
     return list(rows.values())
+
+
+def _registrations(_session: SqlSession, _kind: object, found: list[Any]) -> list[Registration]:
+    return [registration_of(row) for row in found]
 
 
 def _schedules(_session: SqlSession, _kind: object, found: list[Any]) -> list[Schedule]:
@@ -180,9 +238,18 @@ PLAIN: Final = KindInSql()
 SQL: Final[dict[RowKind[Any, Any], KindInSql]] = {
     AFFILIATIONS: KindInSql(ask=SqlSession.ask_by_node, made=_affiliations, cells=_affiliation_cells),
     FINISHED:     KindInSql(ask=SqlSession.ask_by_node, made=_finished, cells=_finished_cells, batched=True),
+    SEEKS:        KindInSql(ask=_ask_seeks, made=_seeks, cells=_seek_cells),
+    SETTLED:      KindInSql(batched=True),
+    USED_KEYS:    KindInSql(made=_used_keys, cells=_used_key_cells, batched=True),
+    KEY_TOTALS:   KindInSql(batched=True),
+    PING_ANSWERS: KindInSql(batched=True),
+    ANSWERED:     KindInSql(made=_answered, cells=_answered_cells, batched=True),
+    KEPT_MESSAGES: KindInSql(made=kept.messages, cells=kept.cells, batched=True),
+    MESSAGE_TOTALS: KindInSql(batched=True),
     VERSIONS:     KindInSql(made=_versions, write=staging.write_versions),
     ATTEMPTS:     KindInSql(write=staging.write_attempts),
     WAITING:      KindInSql(write=staging.write_waiting),
+    REGISTRATIONS: KindInSql(made=_registrations),
     SCHEDULES:    KindInSql(made=_schedules, cells=_schedule_cells),
     STAGED:       KindInSql(ask=_ask_staged, made=_staged),
     NOTED:        KindInSql(ask=_ask_noted, made=_noted),

@@ -1,4 +1,4 @@
-"""The winners of a version as rows, in slices: those of an open version to look at, of a committed one to be moved."""
+"""The winners of a version as rows, in slices: of an open version to inspect them, of a committed one to move them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pubqueue.core.transactions.model import StagedItem, WinnerRow
 from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:
-    from pubqueue.app.store import listings as li
+    from pubqueue.app.store import version_listings as ve
     from pubqueue.stores.sql.session import SqlSession
 
 _STATES: Final = {state.value: state for state in State}
 
 
 def rows(
-    session: SqlSession, which: li.WinnerRows, after: tuple[int, int] | None, limit: int
+    session: SqlSession, which: ve.WinnerRows, after: tuple[int, int] | None, limit: int
 ) -> list[WinnerRow]:
-    """Return rows behind a part and a row of it."""
+    """Return the rows after a row of a part."""
     first, behind = after or (-1, -1)
     winners = _attempts(session, which)
     parts = {row_id: part for part, _, row_id in winners}
@@ -36,8 +36,8 @@ def rows(
     return found
 
 
-def _attempts(session: SqlSession, which: li.WinnerRows) -> list[tuple[int, int, int]]:
-    """Return the attempts that stand for their parts, by part."""
+def _attempts(session: SqlSession, which: ve.WinnerRows) -> list[tuple[int, int, int]]:
+    """Return the attempt that counts for each part, by part."""
     named = None if which.parts is None else set(which.parts)
     return [
         (part, number, row_id)
@@ -60,7 +60,7 @@ def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerR
 
 
 def unmoved(
-    session: SqlSession, _which: li.Unmoved, _after: object, limit: int
+    session: SqlSession, _which: ve.Unmoved, _after: object, limit: int
 ) -> list[tuple[str, int]]:
-    """Return committed versions of which something is still to be moved."""
+    """Return committed versions with rows that are still to be moved."""
     return session.rows("unmoved", limit)

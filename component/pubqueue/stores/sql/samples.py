@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def note_samples(session: SqlSession, change: NoteSamples) -> None:
-    """Add samples to those that are there, and drop the oldest."""
+    """Add samples to the stored ones, and drop the oldest."""
     ids = session.ids({sample.node for sample in change.samples})
     rows = [
         (

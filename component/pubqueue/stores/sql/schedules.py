@@ -1,4 +1,4 @@
-"""Schedules: rows of their own, which nothing else refers to."""
+"""The rows of schedules, which no other rows refer to."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def _definition(text: str) -> Definition:
 
 
 def schedule_of(row: Sequence[Any]) -> Schedule:
-    """Make a schedule of its columns."""
+    """Make a schedule from its columns."""
     _name, definition, source, author, through, due, last, error, tries, paused, revision = row
     state = through, due, last, error, tries, paused != 0, revision
     return Schedule(_definition(definition), Source(source), author, *state)
 
 
 def facts_of_schedule(one: Schedule) -> Values:
-    """Return the columns of a schedule, but for its name."""
+    """Return the columns of a schedule, without its name."""
     definition = msgspec.json.encode(one.definition).decode()
     state = one.fired_through, one.due, one.last, one.error, one.tries, int(one.paused)
     return definition, one.source.value, one.by, *state, one.revision

@@ -1,7 +1,7 @@
-"""Reads the .sql files: statements by name, so that all SQL stands where it can be reviewed.
+"""Reads statements by name from the .sql files, where all SQL can be reviewed.
 
-What both dialects say alike stands once, in `common`, written for PostgreSQL with a few macros. A store's own file has the rest;
-a statement of a common name there takes the place of the common one.
+Statements that are the same in both dialects are in `common`, written for PostgreSQL with a few macros. A store's own file has
+the others; a statement with a common name there overrides the common one.
 """
 
 from __future__ import annotations
@@ -20,15 +20,22 @@ _ITEM: Final = """
 """
 
 ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
-"""The columns of an item, in the order in which `columns.item_of` takes them; the table is called i."""
+"""The columns of an item, in the order in which `columns.item_of` takes them; the table's alias is i."""
+
+DONE: Final = """
+    d.node_id, d.seq, d.id, 'done', d.publisher, d.published, d.priority, NULL, d.expires, 0, 0, 0, NULL, NULL, d.token,
+    NULL, 0, d.done_at, d.headers, NULL, NULL, NULL, NULL, NULL, d.txn_app, d.txn_version, d.group_name, NULL,
+    NULL, d.size
+"""
+"""The same of an item that is done, which has no other state; the table's alias is d."""
 
 READY: Final = "state = 'queued' AND (group_name IS NULL OR turn IS NOT NULL)"
-"""What is ready to be handed out, as the partial index says it, word for word."""
+"""The condition for ready items, word for word as in the partial index."""
 
 PLACE: Final = "coalesce(turn, seq)"
-"""Where an item stands among what is ready, behind its priority."""
+"""The position of an item among the ready items of its priority."""
 
-MACROS: Final = {"%(item)s": ITEM, "%(ready)s": READY, "%(place)s": PLACE}
+MACROS: Final = {"%(item)s": ITEM, "%(done)s": DONE.strip(), "%(ready)s": READY, "%(place)s": PLACE}
 
 FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule", "sample")
 
@@ -38,14 +45,14 @@ _LIST: Final = re.compile(r"%\(list (\d+)\)s")
 
 
 class Dialect(NamedTuple):
-    """What becomes of a common statement in one dialect."""
+    """How a common statement is written in one dialect."""
 
     join: str
-    """For `%(join)s`: joins two tables in the order in which they stand."""
+    """For `%(join)s`: joins two tables in the order in which they are written."""
     values: str
-    """For `%(list 3)s`: what selects the values of a list that comes as JSON; the place of the list is `\\1`."""
+    """For `%(list 3)s`: selects the values of a list in JSON; `\\1` is the number of the list's placeholder."""
     spelled: Callable[[str], str] = str
-    """Spells what is left, the placeholders and casts of PostgreSQL."""
+    """Converts the rest: the placeholders and casts of PostgreSQL."""
 
     def say(self, text: str) -> str:
         """Return a common statement in this dialect."""
@@ -59,7 +66,7 @@ def statements(package: str, dialect: Dialect) -> dict[str, str]:
 
 
 def common() -> dict[str, str]:
-    """Return the statements that both dialects say alike, as they are written."""
+    """Return the common statements, as they are written."""
     return _load(__package__, "common/")
 
 
@@ -99,14 +106,14 @@ def scripts(package: str) -> list[str]:
 
 
 def unfinished_copy(source: str) -> str:
-    """Return why a store cannot be used into which only a part of another one has been copied."""
+    """Return the reason why a store with an unfinished copy of another one cannot be used."""
     kind, _, _ = source.partition(":")
     command = "restore" if kind == "backup" else "migrate"
     return f"the copy from {source} is not complete; `pubqueue {command}` can be begun again"
 
 
 def served_from(done: int, known: int) -> str:
-    """Return why a store is not brought to the schema of this program now: whoever serves from it would fail, or write wrongly."""
+    """Return the reason why a store is not migrated now: a process that serves from it would fail, or write wrongly."""
     return (
         f"its schema is number {done}, that of this program {known}, and a process of another version serves from it;"
         " stop that first"
@@ -114,5 +121,5 @@ def served_from(done: int, known: int) -> str:
 
 
 def unlike(done: int, known: int) -> str:
-    """Return why a store cannot be read as it is: another version of the program has made its schema."""
+    """Return the reason why a store cannot be read as it is: another version of the program has made its schema."""
     return f"its schema is number {done}, that of this program {known}; use the version that serves from it"

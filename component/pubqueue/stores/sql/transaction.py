@@ -1,4 +1,4 @@
-"""One transaction: rows are read and written, nothing is ranked or judged."""
+"""One transaction: it reads and writes rows, and ranks or judges nothing."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ class RelationalTransaction:
 
     @property
     def foreign(self) -> bool:
-        """Whether somebody else has written since the last transaction that this store began."""
+        """Whether another process has written since the last transaction that this store began."""
         return self._foreign
 
     def load(self, needs: Needs) -> Rows:
-        """Return the rows that are there."""
+        """Return the rows that exist."""
         return loading.load(self._session, needs)
 
     def ready(
         self, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach = FAR
     ) -> Ready:
-        """Return for each node so many items that can be handed out."""
+        """Return for each node up to so many items that can be delivered."""
         return ready.ready(self._session, rooms, now, byte_count, reach)
 
     def due(self, now: Millis, limit: int) -> Due:
-        """Return what has run out by now."""
+        """Return what has expired at `now`, up to `limit` of each kind."""
         return ready.due(self._session, now, limit)
 
     def next_due(self) -> Millis | None:
-        """Return when the next thing runs out."""
+        """Return the next time at which something expires, None if nothing does."""
         return ready.next_due(self._session)
 
     def page(self, which: Listing[R], after: object = None, limit: int = 1) -> list[R]:
-        """Return rows of a listing behind `after`."""
+        """Return up to `limit` rows of a listing after `after`."""
         return paging.page(self._session, which, after, limit)
 
     def number(self, sequence: str, count: int) -> int:
-        """Reserve so many numbers of a sequence and return the first."""
+        """Reserve `count` numbers of a sequence and return the first."""
         return self._session.number(sequence, count)
 
     def write(self, writes: Writes) -> None:
-        """Make these writes, or raise StaleError."""
+        """Make these writes; raise StaleError if a row is not what its write expects."""
         write(self._session, writes)

@@ -1,17 +1,18 @@
-"""The winners of one version. Nothing is judged here but sameness to the byte."""
+"""The winners of one version. The only judgement made here is whether bytes are equal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.store.listings import UNBOUNDED, NodeWinners, WinnerClass
+from pubqueue.app.store.listings import UNBOUNDED
 from pubqueue.app.store.rows import Conflict
+from pubqueue.app.store.version_listings import NodeBytes, NodeWinners, WinnerClass
 from pubqueue.core.model import Draft, NodeName, State
 from pubqueue.core.transactions.model import TakenId
 from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:
-    from pubqueue.app.store import listings as li
+    from pubqueue.app.store import version_listings as ve
     from pubqueue.app.store.rows import Judged
     from pubqueue.core.transactions.model import SetAside
     from pubqueue.stores.sql.session import SqlSession
@@ -20,8 +21,8 @@ ALL = UNBOUNDED
 """No limit, as the statements take it."""
 
 
-def begin(session: SqlSession, which: li.Winners, _after: object, limit: int) -> list[NodeWinners]:
-    """Begin a commit of these (part, attempt): return each node with its rows and ids."""
+def begin(session: SqlSession, which: ve.Winners, _after: object, limit: int) -> list[NodeWinners]:
+    """Begin a commit of these attempts, (part, attempt): return each node with its rows and ids."""
     _choose(session, which)
     (transaction,) = session.row("open_version", which.app, which.version) or (0,)
     found = session.rows("node_winners", transaction, ALL)
@@ -31,7 +32,7 @@ def begin(session: SqlSession, which: li.Winners, _after: object, limit: int) ->
     return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in found[:limit]]
 
 
-def _choose(session: SqlSession, which: li.Winners) -> None:
+def _choose(session: SqlSession, which: ve.Winners) -> None:
     session.met.clear()
     session.run("forget_winners")
     session.run("forget_met")
@@ -42,11 +43,11 @@ def _choose(session: SqlSession, which: li.Winners) -> None:
 
 
 def conflicts(
-    session: SqlSession, which: li.Conflicts, _after: object, limit: int
+    session: SqlSession, which: ve.Conflicts, _after: object, limit: int
 ) -> list[Conflict]:
-    """Return winners of which it is open whether they mean the same as what is there.
+    """Return winners that are still to be compared by meaning with what exists under their ids.
 
-    Finished work is met once: what was judged to be other work is not to be met again.
+    Finished work is compared once: if it was judged to be other work, it does not conflict again.
     """
     if which.absorbing is not None and which.node not in session.met:
         session.met.add(which.node)
@@ -58,7 +59,7 @@ def conflicts(
 
 
 def judge(session: SqlSession, change: Judged) -> None:
-    """Keep whether these mean the same; finished work that does not counts no longer."""
+    """Store whether these mean the same; finished work that does not is ignored from then on."""
     kept, gone = [], []
     for conflict, same in change.verdicts:
         if same or not conflict.finished:
@@ -70,23 +71,30 @@ def judge(session: SqlSession, change: Judged) -> None:
 
 
 def classes(
-    session: SqlSession, which: li.WinnerClasses, _after: object, limit: int
+    session: SqlSession, which: ve.WinnerClasses, _after: object, limit: int
 ) -> list[WinnerClass]:
-    """Return what the winners of a node have met."""
+    """Return the classes of conflicts of a node's winners."""
     return [
         WinnerClass(state, same != 0, count, first)
         for state, same, count, first in session.rows("found", which.node, limit)
     ]
 
 
-def taken(session: SqlSession, which: li.TakenWinners, _after: object, limit: int) -> list[TakenId]:
+def byte_counts(
+    session: SqlSession, _which: ve.WinningBytes, _after: object, limit: int
+) -> list[NodeBytes]:
+    """Return how many bytes the winners add to each node."""
+    return [NodeBytes(*row) for row in session.rows("winning_bytes")[:limit]]
+
+
+def taken(session: SqlSession, which: ve.TakenWinners, _after: object, limit: int) -> list[TakenId]:
     """Return the winners of a node that cannot have their ids."""
     rows = session.rows("taken", which.node, limit)
     return [TakenId(which.node, name, State(state)) for name, state in rows]
 
 
 def set_aside(session: SqlSession, change: SetAside) -> None:
-    """Let winners that cannot have their ids win no longer, or in another node."""
+    """Drop winners that cannot have their ids, or move them to another node."""
     if change.to is None:
         session.run("leave_out")
     else:
@@ -94,7 +102,7 @@ def set_aside(session: SqlSession, change: SetAside) -> None:
         session.run("meet_nothing")
 
 
-def drafts(session: SqlSession, which: li.WinningDrafts, _after: object, limit: int) -> list[Draft]:
+def drafts(session: SqlSession, which: ve.WinningDrafts, _after: object, limit: int) -> list[Draft]:
     """Return the winners of a node, in their order."""
     rows = session.rows("winning_drafts", which.node, limit)
     return [

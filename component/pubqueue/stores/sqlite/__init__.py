@@ -1,4 +1,4 @@
-"""The SQLite store: one file, one writer, readers beside it; or the memory of one process (`in_memory`)."""
+"""The SQLite store: one file with one writer and concurrent readers, or the memory of one process (`in_memory`)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def store_at(address: SplitResult) -> SqliteStore:
     """Return the store in the file that the address names.
 
     Raises:
-        ValueError: it names no file.
+        ValueError: the address does not name a file.
 
     """
     if not address.path or address.netloc or address.query or address.fragment:
         raise ValueError(f"store must be sqlite:///path/to/file, not {address.geturl()!r}")
     path = unquote(address.path)
-    # sqlite:////path is an absolute path behind sqlite:///
+    # sqlite:////path is an absolute path after sqlite:///
     return SqliteStore(Path(path[1:] if path.startswith("//") else path))

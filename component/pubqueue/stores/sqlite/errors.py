@@ -1,4 +1,4 @@
-"""What SQLite refuses, in the words of the seam."""
+"""Translates SQLite's errors to those of the store interface."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 NO_TEXT: Final = "Could not decode to UTF-8"
-"""How it begins what it says of a row in which somebody has written bytes for text."""
+"""The beginning of its error about a row that has bytes in place of text."""
 
 
 def words(problem: Exception) -> StoreError:
-    """Return the error of the seam for what an operation on an open transaction has raised."""
+    """Return the store error for an exception that an operation on an open transaction has raised."""
     match problem:
-        case sqlite3.IntegrityError():  # a constraint is a guard as well
+        case sqlite3.IntegrityError():  # a constraint is also a guard
             return StaleError("constraint", str(problem))
         case sqlite3.DataError() | sqlite3.ProgrammingError() | sqlite3.InterfaceError():
             return UnfitError(str(problem))  # too long, or of no type that SQLite knows
         case sqlite3.OperationalError() if str(problem).startswith(NO_TEXT):
-            return UnfitError("a text in a row is none")  # its own words show what is there
+            return UnfitError("a text in a row is none")  # SQLite's message would contain the value
         case sqlite3.Error():
             return StoreError(str(problem))
         case _:
@@ -34,7 +34,7 @@ def words(problem: Exception) -> StoreError:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Tell what SQLite refuses as a StoreError."""
+    """Raise errors of SQLite as StoreError."""
     try:
         yield
     except sqlite3.Error as problem:

@@ -1,10 +1,10 @@
--- The event log as it is written.
+-- Writes of the event log.
 
 -- add_event: an event; its number is the newest plus one
 INSERT INTO event (at, kind, node_id, item, attempt, worker, publisher, age, held, origin, went_to, detail)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- add_superseded: items that the winners of a commit replace in a node; ?4 says that it is a queue
+-- add_superseded: items that the winners of a commit replace in a node; ?4 is true for a queue
 INSERT INTO event (at, kind, node_id, item, attempt, publisher, age, detail)
 SELECT ?1, ?2, (SELECT id FROM node WHERE name = ?3), i.id, i.acquired, i.publisher, max(0, ?1 - i.published), ?5
 FROM met m JOIN item i ON i.seq = m.item_seq WHERE m.node = ?3 AND (m.same = 0 OR NOT ?4);

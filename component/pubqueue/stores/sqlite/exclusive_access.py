@@ -1,7 +1,7 @@
-"""Having a file for oneself: nobody serves from it meanwhile.
+"""Exclusive access to a store's file: no process serves from it meanwhile.
 
-Whoever copies a store locks a file of that purpose first, and then looks whether a process has the lock of its number;
-a process takes its number first, and then looks whether somebody has locked that file. So one of them sees the other.
+A copy first locks a file for that purpose, and then checks whether a process has the lock of its number. A process first
+takes its number, and then checks whether that file is locked. So at least one of them detects the other.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 POLL_INTERVAL: Final = 0.02
-"""Seconds between two looks whether somebody else still has it."""
+"""Seconds between two checks whether another process still has exclusive access."""
 
 
 def numbered(path: Path) -> list[int]:
-    """Return the numbers of the processes whose files are there, whether these live or have died."""
+    """Return the numbers of the processes whose files exist, dead ones included."""
     start = f"{path.name}-instance-"
     names = (name.removeprefix(start) for name in os.listdir(path.parent) if name.startswith(start))
     return sorted(int(name) for name in names if name.isdecimal())
@@ -39,11 +39,11 @@ def number_file(path: Path, number: int) -> Path:
 
 
 def see_that_it_is_nobodys(path: Path) -> None:
-    """See that nobody has this store for themselves now, and that it is whole and on the schema of this program.
+    """Check that no process has exclusive access to the store, and that it is complete and on the schema of this program.
 
     Raises:
-        StoreError: somebody copies it just now, or brings it to another schema.
-        ForeignStoreError: what is there is half a copy, no store of ours, or another version has changed its schema meanwhile.
+        StoreError: another process copies or migrates it now.
+        ForeignStoreError: the file is an incomplete copy or not a store of ours, or another version has changed its schema.
 
     """
     if _is_had(path):
@@ -69,11 +69,11 @@ def _is_had(path: Path) -> bool:
 
 @contextmanager
 def alone(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Have the store for oneself; so many seconds are waited for somebody else who has.
+    """Have exclusive access to the store; wait up to `patience` seconds for another process that has it.
 
     Raises:
         ServedError: a process serves from it.
-        StoreError: somebody else has it for themselves, or its place cannot be used.
+        StoreError: another process has exclusive access, or the folder cannot be used.
 
     """
     gate = _gate(path)
@@ -88,7 +88,7 @@ def alone(path: Path, *, patience: float = 0.0) -> Iterator[None]:
 
 
 def _opened_gate(path: Path, gate: Path, patience: float) -> int:
-    """Return the gate, which nobody else has now."""
+    """Return the descriptor of the gate file, locked for this process."""
     until = time.monotonic() + patience
     while True:
         try:
@@ -127,7 +127,7 @@ def _locked(descriptor: int, how: int) -> bool:
 
 
 def _is_still(gate: Path, descriptor: int) -> bool:
-    """Say whether the locked file is the one of that name: who had it before has removed theirs."""
+    """Return whether the locked file still has that name: the last owner may have removed it."""
     try:
         return os.path.samestat(gate.stat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The store's files are their owner's alone: payloads and addresses are nobody else's business."""
+"""Keeps the store's files private to their owner, because they contain payloads and addresses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 MINE: Final = 0o600
 BESIDE: Final = ("", "-wal", "-shm")
-"""The ends of the names of SQLite's files; it gives the others the mode of the first when it makes them."""
+"""The suffixes of SQLite's files; SQLite makes the others with the mode of the first."""
 
 
 def create(path: Path) -> None:
-    """Make the file, empty, unless it is there; what is wrong with its place SQLite says better.
+    """Make the file, empty, unless it exists. Errors are ignored here, because SQLite reports them better.
 
-    What root makes belongs to the owner of the folder: a restore by root has to leave the store to the user of the
-    service. SQLite gives the files beside it the same owner.
+    If root makes the file, it gets the owner of the folder: a restore by root has to leave the store to the user of the
+    service. SQLite gives its other files the same owner.
     """
     with suppress(OSError):
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, MINE)
@@ -29,7 +29,7 @@ def create(path: Path) -> None:
 
 
 def close_to_others(path: Path) -> None:
-    """Take from others what an earlier version has let them do; a file of another user stays as it is."""
+    """Remove permissions of other users, which an earlier version left; a file of another user stays as it is."""
     for end in BESIDE:
         with suppress(OSError):
             Path(f"{path}{end}").chmod(MINE)

@@ -1,7 +1,7 @@
-"""`memory:`: SQLite in the memory of this process, for tests, trials and the demo. What it keeps is gone with the process.
+"""`memory:`: SQLite in the memory of this process, for tests, trials and the demo. Its data is lost with the process.
 
-One connection, on the loop's thread: a batch, or a read, runs from its beginning to its end without a break, so one is
-never within another. There is no disk to wait for.
+There is one connection, on the loop's thread. A batch or a read runs without interruption, so they never overlap. There is
+no disk to wait for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def store_at(address: SplitResult) -> MemoryStore:
     """Return a new store, which is empty.
 
     Raises:
-        ValueError: the address says more than `memory:`.
+        ValueError: the address is more than `memory:`.
 
     """
     if address.path or address.netloc or address.query or address.fragment:
@@ -48,7 +48,7 @@ def store_at(address: SplitResult) -> MemoryStore:
 
 
 class Memory:
-    """A database that is there as long as this object; several stores may have it, as several processes have one file."""
+    """A database that lives as long as this object; several stores may share it, as several processes share a file."""
 
     def __init__(self) -> None:
         self.owners: Owners = {}
@@ -64,7 +64,7 @@ class Memory:
 class MemoryStore:
     """Implements `pubqueue.app.store.ports.Store` in the memory of one process. It does not survive the process.
 
-    What was there when it was closed is there when the same store is opened again.
+    The data is still there when the same store is closed and opened again.
     """
 
     def __init__(self, memory: Memory | None = None) -> None:
@@ -76,11 +76,11 @@ class MemoryStore:
         self._seen_by_batch = self._seen_by_changes = self._of_others
 
     async def open(self) -> None:
-        """Make ready. Opening twice does no harm."""
+        """Open the store. Opening twice does no harm."""
         self._open = True
 
     async def close(self) -> None:
-        """Answer no more; closing twice does no harm."""
+        """Close the store. Closing twice does no harm."""
         self._open = False
         self.instances.close()
 
@@ -88,7 +88,7 @@ class MemoryStore:
         """Run the job in one transaction and return its result.
 
         Raises:
-            FencedError: the number of this process is another's.
+            FencedError: another process has the number of this one.
             StoreError: the store is closed, or an operation of the transaction has failed.
 
         """
@@ -96,7 +96,7 @@ class MemoryStore:
         return self.transact(job)
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
-        """Run a batch, now."""
+        """Run a batch at once; raises as `batch`."""
         self.instances.see_that_it_serves()
         connection = self._memory.connection
         written = connection.total_changes
@@ -114,7 +114,7 @@ class MemoryStore:
         return result
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
-        """Run the job on what is committed by now.
+        """Run the job on the committed data.
 
         Raises:
             StoreError: the store is closed.
@@ -129,7 +129,7 @@ class MemoryStore:
             connection.execute("PRAGMA query_only = OFF")
 
     async def changes(self) -> bool:
-        """Say whether another store in this memory has changed it since the last call.
+        """Return whether another store in this memory has changed it since the last call.
 
         Raises:
             StoreError: the store is closed.
@@ -140,7 +140,7 @@ class MemoryStore:
         return seen != self._seen_by_changes
 
     def _others_wrote(self) -> bool:
-        """Say whether another store has written since the last batch began."""
+        """Return whether another store has written since the last batch began."""
         seen, self._seen_by_batch = self._seen_by_batch, self._of_others
         if seen == self._seen_by_batch:
             return False
@@ -153,7 +153,7 @@ class MemoryStore:
         return self._memory.commits - self._own
 
     async def _turn(self) -> None:
-        """Let others have their turn first: whoever asks again and again must not keep them from it."""
+        """Let other tasks run first: a caller in a loop must not block them."""
         await asyncio.sleep(0)
         self._must_be_open()
 
@@ -167,13 +167,13 @@ def _connected() -> sqlite3.Connection:
         PLACE,
         isolation_level=None,
         cached_statements=STATEMENTS,
-        check_same_thread=False,  # whoever makes a store may use it in another thread, but never in two at once
+        check_same_thread=False,  # a store may be used in another thread than it was made in, but never in two at once
     )
 
 
 @cache
 def _template() -> sqlite3.Connection:
-    """Return an empty store to copy: all migrations take 20 times as long as that."""
+    """Return an empty store to copy: running all migrations takes 20 times as long."""
     connection = _connected()
     atexit.register(connection.close)
     guard(connection)

@@ -1,4 +1,4 @@
-"""Who serves from what is in this process alone: each number has its store, or none since that was closed without leaving."""
+"""The instances on a store in this process: each number has its store, or None after that was closed without leaving."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pubqueue.app.store.ports import FencedError, Instance
 from pubqueue.stores.sqlite.instances import LOOK_AGAIN
 
 Owners = dict[int, "Instances | None"]
-"""Who has which number, for all stores at one place."""
+"""The owner of each number, for all stores on the same data."""
 
 
 class Instances:
-    """Implements `pubqueue.app.store.ports.Instances` among those who have the same `owners`."""
+    """Implements `pubqueue.app.store.ports.Instances` among stores with the same `owners`."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
         self._number: int | None = None
 
     async def enter(self) -> Instance:
-        """Take the first number that nobody has."""
+        """Take the first free number."""
         number = next(number for number in count() if self._owners.get(number) is None)
         died = number in self._owners
         self._owners[number] = self
@@ -28,11 +28,11 @@ class Instances:
         return Instance(number, died)
 
     async def renew(self) -> None:
-        """See that the number of this process is still its own; nobody else can hang here."""
+        """Check that the number of this store is still its own; other stores in this process cannot hang."""
         self.see_that_it_serves()
 
     def see_that_it_serves(self) -> None:
-        """See that the number of this process, if it has one, is still its own.
+        """Check that the number of this store, if it has one, is still its own.
 
         Raises:
             FencedError: it is not.
@@ -42,12 +42,12 @@ class Instances:
             raise FencedError(f"somebody else has taken the number {self._number}")
 
     def take_away(self) -> None:
-        """Have the number of this process count as one whose process died, whatever it does."""
+        """Let the number of this store count as one whose process died."""
         if self._number is not None and self._owners.get(self._number) is self:
             self._owners[self._number] = None
 
     async def abandoned(self) -> list[int]:
-        """Take the numbers of stores that were closed without leaving; one that is closed itself takes none."""
+        """Take the numbers of stores that were closed without leaving; a closed store takes none."""
         if self._number is None:
             return []
         numbers = sorted(number for number, owner in self._owners.items() if owner is None)
@@ -55,18 +55,18 @@ class Instances:
         return numbers
 
     async def hear(self, patience: float) -> None:
-        """Let some time pass, after which it is worth a look: nobody speaks here."""
+        """Wait for some time, after which a look is worth while: there are no notifications here."""
         await asyncio.sleep(min(patience, LOOK_AGAIN))
 
     async def leave(self, number: int) -> None:
-        """Give a number back."""
+        """Free a number."""
         if self._owners.get(number) is self:
             del self._owners[number]
             if number == self._number:
                 self._number = None
 
     def close(self) -> None:
-        """Let go of all numbers, as if the process had died."""
+        """Drop all numbers, as if the process had died."""
         self._number = None
         for number, owner in self._owners.items():
             if owner is self:

@@ -1,12 +1,12 @@
-"""Who serves from a file: each process holds the lock of a file of its own beside it, as long as it lives.
+"""The instances on a file: each process holds the lock of its own file next to it, as long as it lives.
 
-The system takes the lock away with the process, however that ends. The file itself stays until its process has left in
-order: so one that is there, and not locked, tells of a process that died.
+The system releases the lock when the process ends, however it ends. The file itself stays until its process leaves in
+order. So a file that exists and is not locked is that of a process that died.
 
-In it are the epoch under which the process has its number, and when it was last alive, written once a second without a
-sync. A process that hangs keeps its lock and says nothing: then another writes an epoch of its own there, while it holds the
-writer's lock of the store; and each batch looks whether the epoch is still the one of its process. So whoever wakes up
-commits nothing more, and enters again.
+The file contains the epoch under which the process has its number, and the time when it was last alive, written once a
+second without a sync. A process that hangs keeps its lock and writes nothing. Then another process writes its own epoch
+there, while it holds the writer's lock of the store. Each batch checks that the epoch is still that of its process. So a
+process that wakes up commits nothing more, and enters again.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     Excluding = Callable[[Callable[[], bool]], Awaitable[bool]]
 
 LOOK_AGAIN: Final = 0.5
-"""Seconds until another look at whether somebody else has written: items reach the clients of another process so soon."""
+"""Seconds between two checks whether another process has written. They bound the delay until its items reach our clients."""
 
 MAX_INSTANCES: Final = 64
-"""Processes on one file, at most."""
+"""The maximum number of processes on one file."""
 
 EPOCH: Final = 8
-"""Bytes of an epoch: it is drawn, so that nobody has one twice."""
+"""Bytes of an epoch: it is random, so that it is unique."""
 
 WORD: Final = struct.Struct(f"<{EPOCH}sd")
-"""What is in a file: the epoch, and the seconds since the machine was started."""
+"""The contents of a file: the epoch, and the seconds since the machine was started."""
 
 
 class _Held(NamedTuple):
-    """A number that this process has: its file, open, and the epoch that has to be in it."""
+    """A number that this process has: its open file, and the epoch that has to be in it."""
 
     descriptor: int
     epoch: bytes
@@ -58,9 +58,9 @@ class _Held(NamedTuple):
 
 
 class Instances:
-    """Implements `pubqueue.app.store.ports.Instances` by the locks of files beside the store's file `path`.
+    """Implements `pubqueue.app.store.ports.Instances` by the locks of files next to the store's file `path`.
 
-    `opened` is the file that the store has opened there. `excluding` does a job while nobody else writes to the store.
+    `opened` is the file that the store has opened there. `excluding` runs a job while no other process writes to the store.
     """
 
     def __init__(self, path: Path, opened: OpenedFile, excluding: Excluding) -> None:
@@ -76,19 +76,19 @@ class Instances:
         """Take the first number that no living process has.
 
         Raises:
-            FencedError: what is there is no more the file that was opened.
-            StoreError: all are taken, no file can be made, or what is there is not to be served from.
+            FencedError: the path is no longer the file that was opened.
+            StoreError: all numbers are taken, no file can be made, or the store may not be served from.
 
         """
-        found = await asyncio.to_thread(self._enter)
+        found = await asyncio.to_thread(self.enter_now)
         self._number, self._own = found.number, self._held[found.number]
         return found
 
     async def renew(self) -> None:
-        """Write that this process lives.
+        """Write a sign of life of this process.
 
         Raises:
-            FencedError: its number is another's.
+            FencedError: another process has its number.
 
         """
         self.see_that_it_serves()
@@ -103,7 +103,7 @@ class Instances:
             raise StoreError(str(problem)) from problem
 
     def see_that_it_serves(self) -> None:
-        """See that the number of this process, if it has one, is still its own; asked in each batch, so it has to cost little.
+        """Check that the number of this process, if it has one, is still its own. Each batch calls this, so it is cheap.
 
         Raises:
             FencedError: it is not.
@@ -121,11 +121,11 @@ class Instances:
         return sorted(dead)
 
     async def hear(self, patience: float) -> None:
-        """Let some time pass, after which it is worth a look: nobody speaks here."""
+        """Wait for some time, after which a look is worth while: there are no notifications here."""
         await asyncio.sleep(min(patience, LOOK_AGAIN))
 
     async def leave(self, number: int) -> None:
-        """Give a number back: its file is removed."""
+        """Free a number: its file is removed."""
         held = self._held.get(number)
         if held is not None:
             if held.is_ours and self._is_still(number, held.descriptor):
@@ -134,11 +134,12 @@ class Instances:
             self._let_go(number)
 
     def close(self) -> None:
-        """Let go of all numbers, as if the process had died."""
+        """Drop all numbers, as if the process had died."""
         for number in list(self._held):
             self._let_go(number)
 
-    def _enter(self) -> Instance:
+    def enter_now(self) -> Instance:
+        """Take the first free number; see `enter`."""
         try:
             for number in range(MAX_INSTANCES):
                 if number not in self._held and (fresh := self._take(number)) is not None:
@@ -149,7 +150,7 @@ class Instances:
         raise StoreError(f"{MAX_INSTANCES} processes serve from {self._path} already")
 
     def _see_that_it_may_be_served(self, number: int, *, fresh: bool) -> None:
-        """Look once more at what was opened: this process may have waited since, for hours, and others have not."""
+        """Check the opened file again: this process may have waited for hours, while others have worked."""
         try:
             self._opened.check()
             see_that_it_is_nobodys(self._path)
@@ -160,7 +161,7 @@ class Instances:
             raise
 
     def _abandoned(self) -> tuple[list[int], list[int]]:
-        """Take the numbers of those that died, and return them, and those of which nothing was heard for long."""
+        """Take and return the numbers of processes that died; also return those without a sign of life for long."""
         try:
             others = sorted(set(self._there()) - self._held.keys())
             dead = [number for number in others if self._take(number, make=False) is not None]
@@ -171,7 +172,7 @@ class Instances:
             raise StoreError(str(problem)) from problem
 
     def _hangs(self, number: int) -> bool:
-        """Say whether a process has not said for the length of a lease that it lives; an older program says nothing at all."""
+        """Return whether a process wrote no sign of life for the length of a lease; older versions write none at all."""
         try:
             word = self._file(number).read_bytes()
         except FileNotFoundError:
@@ -179,7 +180,7 @@ class Instances:
         return len(word) == WORD.size and since_start() - WORD.unpack(word)[1] > LEASE
 
     def _fences(self, number: int) -> bool:
-        """Take the number of a process that hangs; say whether it still does. Nobody writes to the store meanwhile."""
+        """Take the number of a process if it still hangs; return whether it does. No process writes to the store meanwhile."""
         try:
             if not self._hangs(number):
                 return False
@@ -190,7 +191,7 @@ class Instances:
         return True
 
     def _take(self, number: int, *, make: bool = True) -> bool | None:
-        """Lock the file of a number; say whether it is new. None: another process has it, or has just left."""
+        """Lock the file of a number; return whether it is new. None: another process has it, or has just left."""
         flags = os.O_RDWR | os.O_CLOEXEC
         fresh = False
         try:
@@ -219,7 +220,7 @@ class Instances:
         self._held[number] = held
 
     def _is_still(self, number: int, descriptor: int) -> bool:
-        """Say whether the locked file is the one of that name: who left has removed theirs."""
+        """Return whether the locked file still has that name: a process that left has removed its file."""
         try:
             there = self._file(number).stat()
         except FileNotFoundError:
@@ -240,5 +241,5 @@ class Instances:
 
 
 def _write(held: _Held) -> None:
-    """Write the epoch, and that its process lives."""
+    """Write the epoch and a sign of life."""
     os.pwrite(held.descriptor, WORD.pack(held.epoch, since_start()), 0)

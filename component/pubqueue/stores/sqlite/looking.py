@@ -1,4 +1,4 @@
-"""Looks at a store's file and leaves it as it is."""
+"""Reads a store's file and leaves it unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ABSENT = "does not exist yet; the service creates it when it starts"
 
 
 def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
-    """Run a job on what the file has at this moment; see `pubqueue.stores.looking.look`."""
+    """Run a job on the current contents of the file; see `pubqueue.stores.looking.look`."""
     assert isinstance(store, SqliteStore)
     path = store.path
     try:
@@ -65,6 +65,6 @@ def _look(connection: sqlite3.Connection, path: Path, job: Callable[[Transaction
 
 
 def _see_that_it_can_be_made(path: Path) -> None:
-    """Make a file without a name in the folder, which goes at once; raises OSError where none can be made."""
+    """Make an unnamed file in the folder, and remove it at once; raise OSError if that fails."""
     with tempfile.TemporaryFile(dir=path.parent):
         pass

@@ -1,7 +1,7 @@
-"""Which file was opened: somebody may put another one in its place, and what is written to the first is nobody's then.
+"""The file that was opened. If another file replaces it, writes to the first one are lost.
 
-SQLite's log beside it goes by its name alone: the log of the first file would be taken for that of the second, and its
-pages written into it. So it is set aside.
+SQLite finds its log by the file's name alone: it would take the log of the first file for that of the second, and write
+its pages into that. So the log is renamed.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ class OpenedFile:
         self._log: tuple[int, int] | None = None
 
     def note(self) -> None:
-        """Take what is there now for the file of the store; to be called before SQLite opens it, or says why it cannot."""
+        """Note the file that is there now as that of the store; to be called before SQLite opens it."""
         self._log = self._identity = None
         with suppress(StoreError):
             self._identity = _identity(self._path)
 
     def note_log(self) -> None:
-        """Take the log that is there now for the one of this file; to be called when SQLite has opened it."""
+        """Note the log that is there now as that of this file; to be called after SQLite has opened it."""
         with suppress(StoreError):
             self._log = _identity(f"{self._path}-wal")
 
     def check(self) -> None:
-        """See that it is still there; a store that was not opened has none.
+        """Check that the file is still there; a store that was not opened has none.
 
         Raises:
             FencedError: another file has taken its place.
-            StoreError: there is none in its place; it may come back.
+            StoreError: there is no file; it may come back.
 
         """
         if self._is_replaced():
             raise FencedError(f"{self._path} is another file than the one that was opened")
 
     def forget(self) -> None:
-        """Set the log aside if the file was replaced; to be called when SQLite has closed it."""
+        """Rename the log if the file was replaced; to be called after SQLite has closed it."""
         with suppress(StoreError):
             if self._is_replaced() and self._log == _identity(f"{self._path}-wal"):
                 _set_aside(self._path)
@@ -59,7 +59,7 @@ class OpenedFile:
 
 
 def _set_aside(path: str) -> None:
-    """Give the log another name: whoever moved the file it belongs to may still want to have it."""
+    """Rename the log: it belongs to a file that was moved, and may still be needed."""
     number = 1
     while (aside := Path(f"{path}-wal-replaced-{number}")).exists():
         number += 1
@@ -71,7 +71,7 @@ def _set_aside(path: str) -> None:
 
 def _identity(path: str) -> tuple[int, int]:
     try:
-        found = os.stat(path)  # once in each batch: a path object costs as much again
+        found = os.stat(path)  # in each batch: a path object would double the cost
     except OSError as problem:
         raise StoreError(f"{path}: {problem.strerror}") from problem
     return found.st_dev, found.st_ino

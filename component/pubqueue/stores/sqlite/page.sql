@@ -1,29 +1,33 @@
--- Pages of rows, for the listings of the seam. Nodes come as their ids, for items as those of their contents; %(item)s are the columns of an item.
+-- Pages of rows, for the listings of the seam. Nodes are passed as their ids, for items as those of their contents; %(item)s are the columns of an item.
 
 -- page_nodes_with: nodes with an access model, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ? AND n.name > ? ORDER BY n.name LIMIT ?;
 
--- page_nodes_of: nodes with an access model whose payloads are of a type, by name
+-- nodes_named_with: nodes with an access model between two names, by name
 SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND n.name < ?3 ORDER BY n.name LIMIT ?4;
+
+-- page_nodes_of: nodes with an access model whose payloads are of a type, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name > ?3 ORDER BY n.name LIMIT ?4;
 
 -- page_nodes_but: nodes with an access model whose payloads are of none of these types, by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name > ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name LIMIT ?4;
 
--- Backward, the same in front of a name.
+-- Backward, the same before a name.
 
 -- page_nodes_with_back: nodes with an access model
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 ORDER BY n.name DESC LIMIT ?3;
 
 -- page_nodes_of_back: nodes with an access model whose payloads are of a type
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json_extract(n.config, '$.access_model') = ?2 AND n.name < ?3 ORDER BY n.name DESC LIMIT ?4;
 
 -- page_nodes_but_back: nodes with an access model whose payloads are of none of these types
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND n.name < ?2 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?3)) ORDER BY n.name DESC LIMIT ?4;
 
 -- count_nodes_of: how many nodes with an access model have payloads of a type
@@ -32,12 +36,12 @@ SELECT count(*) FROM node n WHERE json_extract(n.config, '$.type') = ?1 AND json
 -- count_nodes_but: how many nodes with an access model have payloads of none of these types
 SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?1 AND json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?2));
 
--- count_nodes_with: how many nodes there are with an access model
+-- count_nodes_with: how many nodes have an access model
 SELECT count(*) FROM node n WHERE json_extract(n.config, '$.access_model') = ?;
 
--- ready_nodes: queues with something to hand out and somebody to take it, in the order of their ids
--- Nodes with a free window are walked, one step of the index to each; items are looked for in what a node contains, for
--- contents are not in the order of nodes; left to itself, SQLite would walk all items of a node.
+-- ready_nodes: queues with something to deliver and a free window, in the order of their ids
+-- Nodes with a free window are walked, one step of the index to each; items are searched in the contents of a node, because
+-- contents are not in the order of nodes; without the hint SQLite would walk all items of a node.
 WITH RECURSIVE walk(id) AS (
     SELECT min(node_id) FROM subscription WHERE available AND in_flight < queue_requests AND node_id > ?1
     UNION ALL
@@ -54,52 +58,52 @@ SELECT walk.id, (
 
 -- free_subscriptions: subscriptions of a node with room, by the share in flight, by their service, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s WHERE s.node_id = ?1 AND s.available AND s.in_flight < s.queue_requests
     AND (CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid) > (?2, ?3, ?4)
 ORDER BY CAST(s.in_flight AS REAL) / s.queue_requests, s.last_served, s.jid LIMIT ?5;
 
--- subscribers_of: who subscribes to a node and wants to be told, by JID
+-- subscribers_of: subscribers of a node that can be notified, by JID
 SELECT jid FROM subscription WHERE node_id = ? AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
 
--- subscriptions_of: subscriptions to a node that stand so, by JID
+-- subscriptions_of: subscriptions to a node in a state, by JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 
--- subscriptions_of_back: the same in front of a JID
+-- subscriptions_of_back: the same before a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s WHERE s.node_id = ? AND s.state = ? AND s.jid < ? ORDER BY s.jid DESC LIMIT ?;
 
--- several_of: those who subscribe to a node several times, by JID, up to one
+-- several_of: subscribers with several subscriptions to a node, by JID, up to one
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s INDEXED BY subscription_several
 WHERE s.node_id = ?1 AND s.state = 'subscribed' AND s.several IS NOT NULL AND s.jid > ?2 AND s.jid <= ?3 ORDER BY s.jid LIMIT ?4;
 
--- subscriber_roles: the same with what their accounts are to the node
+-- subscriber_roles: the same with the affiliations of their accounts
 SELECT s.jid, coalesce(a.affiliation, 'none'), s.state FROM subscription s
 LEFT JOIN affiliation a ON a.node_id = s.node_id AND a.jid = s.account
 WHERE s.node_id = ? AND s.jid > ? ORDER BY s.jid LIMIT ?;
 
--- node_sums: what accounts have made, of so many nodes behind one; by account
-SELECT creator, count(*), sum(items), sum(bytes), max(id) FROM (
-    SELECT creator, id, items, bytes FROM node WHERE (creator, id) > (?, ?) ORDER BY creator, id LIMIT ?
+-- node_sums: totals of the nodes that accounts have created, of a number of nodes after one; by account
+SELECT creator, count(*), sum(items), sum(bytes + done_bytes), max(id) FROM (
+    SELECT creator, id, items, bytes, done_bytes FROM node WHERE (creator, id) > (?, ?) ORDER BY creator, id LIMIT ?
 ) GROUP BY creator ORDER BY creator;
 
--- reviews: nodes whose subscribers are to be looked through
+-- reviews: nodes whose subscribers have to be reviewed
 SELECT n.name FROM review r CROSS JOIN node n ON n.id = r.node_id WHERE n.name > ? ORDER BY n.name LIMIT ?;
 
--- former_subscribers: who subscribed to a deleted node and is to be told
+-- former_subscribers: subscribers of a deleted node that have to be notified
 SELECT jid FROM subscription WHERE node_id = (SELECT min(id) FROM former_node WHERE name = ? AND telling = 1)
     AND state = 'subscribed' AND jid > ? AND deliver ORDER BY jid LIMIT ?;
 
--- unnotified_nodes: deleted nodes whose subscribers are to be told
+-- unnotified_nodes: deleted nodes whose subscribers have to be notified
 SELECT id, name FROM former_node WHERE telling = 1 AND id > ? ORDER BY id LIMIT ?;
 
--- nodes_of_account: every node that an account is something to
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
+-- nodes_of_account: nodes with which an account has an affiliation
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -107,8 +111,8 @@ WHERE a.jid = ?1 AND n.name > ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT val
     AND (?7 IS NULL OR json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?7)))
 ORDER BY n.name LIMIT ?5;
 
--- nodes_of_account_back: the same in front of a name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
+-- nodes_of_account_back: the same before a name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes, a.affiliation
 FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND n.name < ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?3)))
     AND (?4 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?4)))
@@ -116,7 +120,7 @@ WHERE a.jid = ?1 AND n.name < ?2 AND (?3 IS NULL OR a.affiliation IN (SELECT val
     AND (?7 IS NULL OR json_extract(n.config, '$.type') NOT IN (SELECT value FROM json_each(?7)))
 ORDER BY n.name DESC LIMIT ?5;
 
--- count_nodes_of_account: how many that are
+-- count_nodes_of_account: their number
 SELECT count(*) FROM affiliation a CROSS JOIN node n ON n.id = a.node_id
 WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_each(?2)))
     AND (?3 IS NULL OR json_extract(n.config, '$.access_model') IN (SELECT value FROM json_each(?3)))
@@ -125,34 +129,41 @@ WHERE a.jid = ?1 AND (?2 IS NULL OR a.affiliation IN (SELECT value FROM json_eac
 
 -- subscriptions_of_account: subscriptions of an account, by node and JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) > (?3, ?4) ORDER BY n.name, s.jid LIMIT ?5;
 
--- subscriptions_of_account_back: the same in front of a node and a JID
+-- subscriptions_of_account_back: the same before a node and a JID
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2) AND (n.name, s.jid) < (?3, ?4) ORDER BY n.name DESC, s.jid DESC LIMIT ?5;
 
--- count_subscriptions_of_account: how many that are
+-- count_subscriptions_of_account: their number
 SELECT count(*) + coalesce(sum(json_array_length(s.several) - 1), 0) FROM subscription s CROSS JOIN node n ON n.id = s.node_id
 WHERE s.account = ?1 AND (?2 IS NULL OR n.name = ?2);
 
--- oldest: a node's items behind a number
+-- done_items: done items of a queue, by publish time, after a time and a number
+SELECT * FROM (
+    SELECT %(done)s FROM done_item d WHERE d.node_id = ?1 AND d.published = ?2 AND d.seq > ?3 ORDER BY d.seq LIMIT ?4
+) here UNION ALL SELECT * FROM (
+    SELECT %(done)s FROM done_item d WHERE d.node_id = ?1 AND d.published > ?2 ORDER BY d.published, d.seq LIMIT ?4
+) later LIMIT ?4;
+
+-- oldest: a node's items after a number
 SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3;
 
--- newest: a node's last items in front of a number, the newest first
+-- newest: a node's last items before a number, the newest first
 SELECT %(item)s, i.payload FROM item i WHERE i.node_id = ?1 AND i.seq < ?2 ORDER BY i.seq DESC LIMIT ?3;
 
--- held_numbers: the numbers of what some JIDs hold of a node
+-- held_numbers: the numbers of the items that some JIDs hold of a node
 SELECT i.seq FROM item i
 WHERE i.state = 'locked' AND i.holder IN (SELECT value FROM json_each(?2)) AND +i.node_id = ?1;
 
--- numbered: items of these numbers, in their order; to say so would sort them with their payloads
+-- numbered: items of these numbers, in their order; an ORDER BY would sort them with their payloads
 SELECT %(item)s, i.payload FROM json_each(?) k CROSS JOIN item i ON i.seq = k.value;
 
--- dead: items that died here or came here dead, and are free
+-- dead: items that died here or were moved here dead, and are not locked
 SELECT %(item)s FROM item i INDEXED BY item_dead
 WHERE i.node_id = ? AND i.dead_at IS NOT NULL AND i.state != 'locked' AND i.seq > ? ORDER BY i.seq LIMIT ?;
 
@@ -165,7 +176,7 @@ SELECT * FROM (
     WHERE i.state = 'locked' AND i.deadline < ?1 ORDER BY i.deadline DESC, i.seq DESC LIMIT ?3
 ) LIMIT ?3;
 
--- locks: what is locked, behind a deadline and a number; in two parts, for one condition would walk all of a deadline
+-- locks: locked items, after a deadline and a number; in two parts, because one condition would walk all of a deadline
 SELECT * FROM (
     SELECT %(item)s FROM item i CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
     WHERE i.state = 'locked' AND i.deadline = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3
@@ -174,13 +185,28 @@ SELECT * FROM (
     WHERE i.state = 'locked' AND i.deadline > ?1 ORDER BY i.deadline, i.seq LIMIT ?3
 ) LIMIT ?3;
 
--- held_by: what is locked to a JID, in any node or in one, behind a number
+-- held_by: items locked to a JID, in any node or in one, after a number
 SELECT %(item)s FROM item i INDEXED BY item_held CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
 WHERE i.state = 'locked' AND i.holder = ?1 AND i.seq > ?2 AND (?3 IS NULL OR +i.node_id = ?3) ORDER BY i.seq LIMIT ?4;
 
--- count_held_by: how much that is
+-- count_held_by: their number
 SELECT count(*) FROM item i INDEXED BY item_held CROSS JOIN contents c ON c.id = i.node_id AND c.node_id IS NOT NULL
 WHERE i.state = 'locked' AND i.holder = ?1 AND (?2 IS NULL OR +i.node_id = ?2);
+
+-- holders_of: addresses that hold items and match a pattern, by address
+SELECT DISTINCT holder FROM item INDEXED BY item_held
+WHERE state = 'locked' AND holder > ?1 AND holder LIKE ?2 ESCAPE '!' ORDER BY holder LIMIT ?3;
+
+-- held_of: how many items of nodes all addresses of accounts hold: a list of contents and accounts; "0" is the character after "/"
+SELECT (
+    SELECT count(*) FROM item INDEXED BY item_held
+    WHERE state = 'locked' AND +node_id = json_extract(k.value, '$[0]')
+        AND holder >= json_extract(k.value, '$[1]') AND holder < json_extract(k.value, '$[1]') || '0'
+        AND (
+            holder = json_extract(k.value, '$[1]')
+            OR substr(holder, 1, length(json_extract(k.value, '$[1]')) + 1) = json_extract(k.value, '$[1]') || '/'
+        )
+) FROM json_each(?) k ORDER BY k.key;
 
 -- shown: a page of a node's items, with their sizes
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
@@ -190,11 +216,11 @@ WHERE i.node_id = ?1 AND i.seq > ?2 AND i.seq <= ?3 AND (?4 IS NULL OR i.state =
 SELECT %(item)s, length(i.payload), CASE WHEN ?5 THEN i.payload END FROM item i
 WHERE i.node_id = ?1 AND i.death > ?2 AND i.death <= ?3 AND ?4 = 'dead' ORDER BY i.death LIMIT ?6;
 
--- node_entries: nodes with their items by state; locked items are found by their locks, for there are few
+-- node_entries: nodes with their items by state; locked items are found by their locks, because there are few
 WITH locked(node_id, items) AS MATERIALIZED (
     SELECT node_id, count(*) FROM item INDEXED BY item_deadline WHERE state = 'locked' GROUP BY node_id
 )
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes,
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes,
     ifnull(?4, (SELECT count(*) FROM item INDEXED BY item_ready WHERE node_id = c.id AND %(ready)s) + (
         SELECT count(*) FROM item INDEXED BY item_grouped
         WHERE node_id = c.id AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL
@@ -223,7 +249,7 @@ SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n
 FROM json_each(?1) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id
 WHERE n.name > ?2 ORDER BY n.name LIMIT ?3;
 
--- count_queued: how many items are ready behind a priority and a place, counted as far as a limit
+-- count_queued: how many items are ready after a priority and a place, counted up to a limit
 SELECT count(*) FROM (
     SELECT * FROM (
         SELECT 1 FROM item WHERE node_id = ?1 AND %(ready)s AND priority = ?2 AND %(place)s > ?3 LIMIT ?4
@@ -232,7 +258,17 @@ SELECT count(*) FROM (
     ) LIMIT ?4
 );
 
--- queued_end: the last of so many items that are ready behind a priority and a place
+-- newest_items: the highest number of an item in each of some nodes
+SELECT n.name, (SELECT max(i.seq) FROM item i WHERE i.node_id = c.id) AS newest
+FROM json_each(?1) k CROSS JOIN node n ON n.name = k.value CROSS JOIN contents c ON c.node_id = n.id
+WHERE newest IS NOT NULL LIMIT ?2;
+
+-- count_too_large: how many of the first ready items have more than this many bytes of payload
+SELECT count(*) FROM (
+    SELECT seq FROM item WHERE node_id = ?1 AND %(ready)s ORDER BY priority DESC, %(place)s LIMIT ?3
+) q CROSS JOIN item i ON i.seq = q.seq WHERE length(i.payload) > ?2;
+
+-- queued_end: the last of this many ready items after a priority and a place
 SELECT priority, place FROM (
     SELECT * FROM (
         SELECT priority, %(place)s AS place FROM item WHERE node_id = ?1 AND %(ready)s AND priority = ?2 AND %(place)s > ?3
@@ -243,19 +279,19 @@ SELECT priority, place FROM (
     )
 ) LIMIT 1 OFFSET ?4 - 1;
 
--- count_line: of the next items of groups that are queued: how many have no turn, how many were looked at, and the last one
+-- count_line: of the next queued items of groups: how many have no turn, how many were examined, and the last one
 SELECT count(*) FILTER (WHERE turn IS NULL), count(*), max(seq) FROM (
     SELECT seq, turn FROM item INDEXED BY item_grouped
     WHERE node_id = ?1 AND state = 'queued' AND group_name IS NOT NULL AND seq > ?2 ORDER BY seq LIMIT ?3
 );
 
--- group_turns: how many turns of groups are under way: a list of contents and names
+-- group_turns: how many current turns groups have: a list of contents and names
 SELECT (
     SELECT count(*) FROM item INDEXED BY item_turn
     WHERE node_id = json_extract(k.value, '$[0]') AND group_name = json_extract(k.value, '$[1]') AND turn IS NOT NULL
 ) FROM json_each(?) k ORDER BY k.key;
 
--- group_lines: the first in line of groups, so many of each at most
+-- group_lines: the first waiting items of groups, up to a number of each
 SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     SELECT seq FROM item INDEXED BY item_line
     WHERE node_id = json_extract(k.value, '$[0]') AND group_name = json_extract(k.value, '$[1]')
@@ -263,7 +299,7 @@ SELECT %(item)s FROM json_each(?1) k CROSS JOIN item i ON i.seq IN (
     ORDER BY seq LIMIT ?2
 );
 
--- waiting_groups: groups of a node with items in line, by name; one step of the index to each
+-- waiting_groups: groups of a node with waiting items, by name; one step of the index to each
 WITH RECURSIVE walk(name) AS (
     SELECT min(group_name) FROM item INDEXED BY item_line
     WHERE node_id = ?1 AND state = 'queued' AND group_name IS NOT NULL AND turn IS NULL AND group_name > ?2
@@ -287,13 +323,13 @@ SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes,
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
--- records_of_owner: those of an account
+-- records_of_owner: the records of an account
 SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
     t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND t.owner = ?3 AND t.id > ?1 ORDER BY t.id LIMIT ?4;
 
--- litter: whether there is anything to sweep
+-- litter: whether a sweep has anything to delete
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     OR EXISTS (SELECT 1 FROM former_node WHERE telling = 0)
@@ -301,13 +337,13 @@ SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM txn_app p WHERE used < ?1
                AND NOT EXISTS (SELECT 1 FROM txn t WHERE t.app_id = p.id AND t.committed IS NULL));
 
--- winner_rows: what an attempt has staged behind a row, and which other attempts have the same ids
+-- winner_rows: the rows of an attempt after a row, and which other attempts have the same ids
 SELECT s.row, s.node, s.id, s.state, s.priority, s.pause, s.life, s.known, s.size, s.headers, s.group_name, (
     SELECT group_concat(o.attempt_id) FROM staged o
     WHERE o.txn_id = s.txn_id AND o.node = s.node AND o.id = s.id AND o.attempt_id != s.attempt_id
 ), s.payload
 FROM staged s WHERE s.attempt_id = ? AND s.row > ? ORDER BY s.row LIMIT ?;
 
--- unmoved: committed versions of which something is still to be moved
+-- unmoved: committed versions with winners that still have to be moved
 SELECT DISTINCT p.name, t.version FROM attempt a CROSS JOIN txn t ON t.id = a.txn_id CROSS JOIN txn_app p ON p.id = t.app_id
 WHERE a.committed ORDER BY a.txn_id LIMIT ?;

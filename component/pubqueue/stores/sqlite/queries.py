@@ -11,11 +11,11 @@ _NOT_OURS: Final = re.compile(r"\$(\d+)(?:::\w+)?|::\w+")
 
 
 def spelled(text: str) -> str:
-    """Return a statement of PostgreSQL with placeholders of SQLite, which needs no casts."""
+    """Return a statement of PostgreSQL with SQLite's placeholders, and without casts, which SQLite does not need."""
     return _NOT_OURS.sub(lambda found: f"?{found[1]}" if found[1] else "", text)
 
 
 DIALECT: Final = Dialect("CROSS JOIN", r"(SELECT value FROM json_each($\1))", spelled)
-"""SQLite goes through tables in the order in which a CROSS JOIN has them."""
+"""SQLite reads the tables of a CROSS JOIN in their order."""
 
 SQL: Final = statements(__package__, DIALECT)

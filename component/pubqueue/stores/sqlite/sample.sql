@@ -1,13 +1,13 @@
--- Samples of the last hours. Each process adds what it has done; what is there it only knows better than who said so before.
+-- Samples of the last hours. Each process adds its events; its levels replace older ones.
 
--- add_sample: what one process knows of a node and a minute
+-- add_sample: one process's sample of a node and a minute
 INSERT INTO sample (node_id, at, queued, locked, delayed, dead, published, delivered, completed, failed, waited, longest)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (node_id, at) DO UPDATE SET queued = excluded.queued, locked = excluded.locked, delayed = excluded.delayed, dead = excluded.dead,
     published = sample.published + excluded.published, delivered = sample.delivered + excluded.delivered, completed = sample.completed + excluded.completed, failed = sample.failed + excluded.failed, waited = sample.waited + excluded.waited,
     longest = max(sample.longest, excluded.longest);
 
--- drop_samples: the oldest samples from before a moment, so many at most
+-- drop_samples: the oldest samples from before a moment, up to a number
 DELETE FROM sample WHERE (node_id, at) IN (SELECT node_id, at FROM sample INDEXED BY sample_at WHERE at < ? ORDER BY at LIMIT ?);
 
 -- samples: samples of some nodes from a moment on

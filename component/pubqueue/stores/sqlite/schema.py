@@ -1,4 +1,4 @@
-"""Makes a connection ready: whose file it is, how it keeps what is written, and its schema."""
+"""Prepares a connection: checks whose file it is, sets how it writes, and migrates the schema."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 APPLICATION_ID: Final = 0x70756271
-"""`pubq`, in the header of the file: a database of ours."""
+"""`pubq`, in the header of the file: a store of ours."""
 
 HALF_COPIED: Final = 0x70756263
-"""`pubc`, in its place as long as a copy into the file is not complete; programs that know nothing of it refuse it as well."""
+"""`pubc`, in its place as long as a copy into the file is not complete; older versions also refuse such a file."""
 
 BACKUP: Final = 0x7075626B
-"""`pubk`, in its place in a backup: nobody serves from one, so that it stays what it is."""
+"""`pubk`, in its place in a backup: no process serves from one, so that it stays unchanged."""
 
 PAGE_CACHE: Final = 65_536
-"""KiB of pages to keep in memory at most. With SQLite's own 2 MiB a large commit reads and writes pages again
-and again: 22 us an item instead of 8, where ids come in no order."""
+"""The maximum KiB of pages kept in memory. With SQLite's default of 2 MiB a large commit reads and writes pages
+repeatedly: 22 us an item instead of 8, if ids come in random order."""
 
 
 class ServedError(StoreError):
-    """A process serves from the store that somebody wants to have alone."""
+    """A process serves from the store, so that no other process can have exclusive access."""
 
 
 def prepare(
@@ -40,13 +40,13 @@ def prepare(
     application: int = APPLICATION_ID,
     alone: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> None:
-    """Make the connection ready to write. Only who copies a store writes to a file that is marked as `HALF_COPIED`.
+    """Prepare the connection for writing. Only a copy writes to a file that is marked as `HALF_COPIED`.
 
-    A file of an older schema is brought to the newest one while this process has it `alone`.
+    A file of an older schema is migrated while this process has it `alone`.
 
     Raises:
         ForeignStoreError: the file is not ours, is newer than this program, or is unusable.
-        UnreachableStoreError: it is of an older schema, and `alone` says that a process serves from it.
+        UnreachableStoreError: it is of an older schema, and `alone` found that a process serves from it.
 
     """
     _check_ours(connection, path, application)
@@ -60,26 +60,24 @@ def prepare(
         _bring_up(connection, path, application, alone)
     migrate(connection, path, application)
     make_tables_of_its_own(connection)
-    connection.execute(
-        "PRAGMA busy_timeout = 0"
-    )  # whoever finds the file locked looks again by themselves
+    connection.execute("PRAGMA busy_timeout = 0")  # the caller retries if the file is locked
 
 
 def guard(connection: sqlite3.Connection) -> None:
-    """Have SQLite see that rows refer to rows that are there, which each connection has to ask for."""
+    """Turn on SQLite's check of foreign keys, which is set for each connection."""
     connection.execute("PRAGMA foreign_keys = ON")
 
 
 def make_tables_of_its_own(connection: sqlite3.Connection) -> None:
-    """Make the tables in which a connection sorts out a commit, and which nobody else sees."""
+    """Make the temporary tables of a connection in which a commit is sorted out."""
     connection.execute("PRAGMA temp_store = MEMORY")
     for query in ("make_winner", "make_met"):
         connection.execute(SQL[query])
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path, ours: int) -> None:
-    """Refuse a database that somebody else has made, or that a copy was to become; an empty one becomes ours."""
-    connection.execute("BEGIN")  # one moment for both: another process may be making it
+    """Refuse a database of another program, and one marked otherwise than `ours`; accept an empty one."""
+    connection.execute("BEGIN")  # one snapshot for both: another process may be making it
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     connection.execute("COMMIT")
@@ -94,13 +92,13 @@ def _check_ours(connection: sqlite3.Connection, path: Path, ours: int) -> None:
 
 
 def copied_from(connection: sqlite3.Connection) -> str:
-    """Return what store a file that is marked as `HALF_COPIED` is the unfinished copy of."""
+    """Return the source of the unfinished copy in a file that is marked as `HALF_COPIED`."""
     (source,) = connection.execute("SELECT source FROM copying").fetchone()
     return str(source)
 
 
 def check_whole(connection: sqlite3.Connection, path: Path) -> None:
-    """See that the file is a store of ours, and no part of one.
+    """Check that the file is a complete store of ours.
 
     Raises:
         ForeignStoreError: it is not.
@@ -110,7 +108,7 @@ def check_whole(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def check_current(connection: sqlite3.Connection, path: Path) -> None:
-    """See that the file is a whole store on the schema of this program, without writing to it.
+    """Check that the file is a complete store on the schema of this program, without writing to it.
 
     Raises:
         ForeignStoreError: it is not.
@@ -128,7 +126,7 @@ def _bring_up(
     application: int,
     alone: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """Bring the file of an older program to the newest schema, while nobody serves from it."""
+    """Migrate the file of an older program to the newest schema, while no process serves from it."""
     try:
         with alone():
             migrate(connection, path, application)
@@ -140,7 +138,7 @@ def _bring_up(
 def migrate(
     connection: sqlite3.Connection, path: Path | str, application: int = APPLICATION_ID
 ) -> None:
-    """Run the migrations that this file has not seen, in one transaction; a second process waits for it."""
+    """Run the migrations that this file does not have yet, in one transaction; a second process waits for it."""
     steps = migrations()
     if schema_number(connection) == len(steps):
         return
@@ -164,12 +162,12 @@ def migrations() -> list[str]:
 
 
 def schema_number(connection: sqlite3.Connection) -> int:
-    """Return how many migrations the file has seen."""
+    """Return how many migrations the file has."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def statements(script: str) -> Iterator[str]:
-    """Cut a script apart: sqlite3's own way to run one would end the transaction first."""
+    """Split a script into statements: `executescript` would commit the transaction first."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

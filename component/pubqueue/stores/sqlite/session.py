@@ -24,11 +24,11 @@ class SqliteSession(session.SqlSession):
         self.connection = connection
 
     def check(self) -> None:
-        """See that the transaction is still open.
+        """Check that the transaction is still open.
 
         Raises:
-            StoreError: SQLite has ended it by itself, as for a full disk: what came next would be committed
-                piecemeal.
+            StoreError: SQLite has ended it by itself, for example for a full disk; each further statement would
+                commit on its own.
 
         """
         if not self.connection.in_transaction:
@@ -41,7 +41,7 @@ class SqliteSession(session.SqlSession):
     ask = rows
 
     def rows_as_found(self, query: str, *values: object) -> list[Any]:
-        """Return all rows of a statement; a text that is none is bytes: SQLite keeps whatever is written there."""
+        """Return all rows of a statement; a text that is not UTF-8 is returned as bytes, because SQLite keeps any bytes."""
         text, self.connection.text_factory = self.connection.text_factory, _text_or_bytes
         try:
             return self.rows(query, *values)
@@ -53,7 +53,7 @@ class SqliteSession(session.SqlSession):
         return self.connection.execute(SQL[query], values).fetchone()
 
     def stream(self, query: str, room: int, *values: object) -> Iterator[Any]:  # noqa: ARG002  # the reader stops
-        """Yield rows one by one, so that no payload is read in vain."""
+        """Yield rows one by one, so that no payload is read needlessly."""
         cursor = self.connection.execute(SQL[query], values)
         try:
             yield from cursor
@@ -65,17 +65,17 @@ class SqliteSession(session.SqlSession):
         self.connection.execute(SQL[query], values)
 
     def must(self, query: str, count: int, *values: object) -> None:
-        """Run a statement that has to change so many rows."""
+        """Run a statement that has to change `count` rows."""
         if self.connection.execute(SQL[query], values).rowcount != count:
             raise StaleError(query)
 
     def many(self, query: str, values: Sequence[Values]) -> None:
-        """Run a statement for each of these, however many rows that changes."""
+        """Run a statement for each of these values, however many rows that changes."""
         if values:
             self.connection.executemany(SQL[query], values)
 
     def each(self, query: str, values: Sequence[Values]) -> None:
-        """Run a statement for each of these, that has to change one row each time."""
+        """Run a statement for each of these values; each time it has to change one row."""
         if values and self.connection.executemany(SQL[query], values).rowcount != len(values):
             raise StaleError(query)
 

@@ -1,12 +1,12 @@
--- What waits for commits, as it is written.
+-- Writes of staged rows.
 
--- change_app: it was heard of, or is farther than before; its owner never changes
+-- change_app: the last use or version of an app; its owner never changes
 UPDATE txn_app SET owner = ?, version = ?, committed = ?, used = ? WHERE name = ? AND owner = ? AND version IS ?;
 
--- drop_app: a writer with all its versions
+-- drop_app: delete a writer and all its versions
 DELETE FROM txn_app WHERE name = ? AND owner = ? AND version IS ?;
 
--- add_version: an open version that was not there
+-- add_version: a new open version
 INSERT INTO txn (app_id, owner, version, immediate, began, until, items, bytes)
 SELECT id, ?, ?, ?, ?, ?, ?, ? FROM txn_app WHERE name = ?;
 
@@ -15,10 +15,10 @@ SELECT a.id, t.id, (SELECT coalesce(max(row), -1) + 1 FROM staged WHERE attempt_
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = ? AND t.version = ? AND t.committed IS NULL AND a.part = ? AND a.number = ?;
 
--- add_staged: an item that waits
+-- add_staged: staged items
 INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, row)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- restage: it comes again, and keeps its place
+-- restage: replace staged items, which keep their places
 UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, group_name = ?, payload = ?
 WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;

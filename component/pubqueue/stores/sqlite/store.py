@@ -1,10 +1,9 @@
-"""The SQLite file: one transaction for each batch, on the thread where it costs least.
+"""The store in a SQLite file: one transaction for each batch, on the thread where it costs least.
 
-WAL with synchronous=FULL: a commit returns once it is on disk (NORMAL loses confirmed items when the power
-fails). One connection writes. A batch is one hop to aiosqlite's thread, or none: a hop costs about 40 us, as
-much as several items. So while batches are quick, they run where they are asked for, on the loop's thread; when the
-disk is slow, a batch is large or another process holds the lock, the loop must not wait, and they go to the
-thread.
+WAL with synchronous=FULL: a commit returns when it is on disk (NORMAL loses confirmed items when the power fails). One
+connection writes. A hop to aiosqlite's thread costs about 40 us, as much as several items. So quick batches run on the
+loop's thread. If the disk is slow, a batch is large or another process holds the lock, the loop must not wait, and the
+batch runs on aiosqlite's thread.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait while another process holds the file's lock."""
 
 LOCK_POLL_INTERVAL: Final = 0.002
-"""Seconds between two looks for it: left to itself, SQLite looks only every tenth of a second."""
+"""Seconds between two attempts to get it: SQLite by itself tries only every tenth of a second."""
 
 QUICK: Final = 0.001
 """Seconds that a batch may take on the loop's thread."""
@@ -50,7 +49,7 @@ STATEMENTS: Final = 256
 
 
 class _Connection(aiosqlite.Connection):
-    """aiosqlite's connection with one more verb: run a whole job on its thread."""
+    """aiosqlite's connection, which can also run a whole job on its thread."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, iter_chunk_size=64)
@@ -59,7 +58,7 @@ class _Connection(aiosqlite.Connection):
 
     @property
     def idle(self) -> bool:
-        """Whether the thread has nothing to do; it may have, for one who waited and was cancelled."""
+        """Whether the thread has nothing to do; it may still work for a caller that was cancelled."""
         return self._asked == self._done
 
     @property
@@ -79,7 +78,7 @@ class _Connection(aiosqlite.Connection):
             self._done += 1
 
     async def leave(self) -> None:
-        """Close, and see the thread end: after a failed connect it has a last word for the loop."""
+        """Close, and wait until the thread ends: after a failed connect it still calls back into the loop."""
         await self.close()
         await asyncio.to_thread(self._thread.join)
 
@@ -89,36 +88,36 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connection: _Connection | None = None
-        self._reader: _Connection | None = None
+        self.connection: _Connection | None = None
+        self.reader: _Connection | None = None
         self._opening = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._names = NodeIds()
-        self._file = OpenedFile(path)
-        self.instances: Instances = Instances(path, self._file, self._excluding)
+        self.file = OpenedFile(path)
+        self.instances: Instances = Instances(path, self.file, self._excluding)
         self._changes_seen = 0
         self._batch_seen: int | None = None
         self._pace = QUICK
 
     async def open(self) -> None:
-        """Open the file, or make it, and bring it to the newest schema.
+        """Open the file, or make it, and migrate it to the newest schema.
 
         Raises:
             ForeignStoreError: the file is not ours, is newer than this program, or is unusable.
-        UnreachableStoreError: it is of an older schema, and a process serves from it.
+            UnreachableStoreError: it is of an older schema, and a process serves from it.
 
         """
-        if self._connection is not None:
+        if self.connection is not None:
             return
         file_mode.create(self.path)
-        self._file.note()
-        connection = _Connection(self._connect)
+        self.file.note()
+        connection = _Connection(self.connect)
         try:
             await connection
             alone_here = partial(alone, self.path, patience=LOCK_TIMEOUT)
             await connection.run(lambda raw: prepare(raw, self.path, alone=alone_here))
             file_mode.close_to_others(self.path)
-            self._file.note_log()
+            self.file.note_log()
             self._changes_seen = await connection.run(_version)
         except sqlite3.Error as problem:
             await connection.leave()
@@ -127,21 +126,23 @@ class SqliteStore:
             await connection.leave()
             raise
         self._batch_seen = None
-        self._connection = connection
+        self.connection = connection
 
     async def close(self) -> None:
         """Close the file. Closing twice does no harm.
 
         Raises:
-            StoreError: SQLite has met trouble with that; all is let go of.
+            StoreError: SQLite failed to close it; everything is released nevertheless.
 
         """
         async with self._opening:
-            connections = self._reader, self._connection
-            self._reader = self._connection = None
+            connections = self.reader, self.connection
+            self.reader = self.connection = None
             self.instances.close()
-            async with AsyncExitStack() as ends:  # one that cannot be closed keeps no other from it
-                ends.callback(self._file.forget)
+            async with (
+                AsyncExitStack() as ends
+            ):  # one that cannot be closed does not prevent the others from being closed
+                ends.callback(self.file.forget)
                 for connection in connections:
                     if connection is not None:
                         ends.push_async_callback(_close, connection)
@@ -152,43 +153,43 @@ class SqliteStore:
             connection = self._opened()
             if self._pace < QUICK and connection.idle and _begun_at_once(connection.raw):
                 result = self._timed(connection.raw, job, begun=True)
-                await asyncio.sleep(0)  # whoever asks again and again lets others in between
+                await asyncio.sleep(0)  # a caller in a loop lets other tasks run in between
                 return result
             return await connection.run(lambda raw: self._timed(raw, job))
 
     async def _excluding(self, job: Callable[[], bool]) -> bool:
-        """Do a job while nobody else writes."""
+        """Run a job while no other process writes."""
         return await self.batch(lambda _tx: job())
 
     async def changes(self) -> bool:
-        """Say whether another process has changed the file since the last call."""
-        self._file.check()
+        """Return whether another process has changed the file since the last call."""
+        self.file.check()
         async with self._writing:
             version = await self._opened().run(_version)
         seen, self._changes_seen = self._changes_seen, version
         return seen != version
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
-        """Run the job on what is committed by now, on a connection that only reads."""
+        """Run the job on the committed data, on a connection that only reads."""
         async with self._opening:
             self._opened()
-            if self._reader is None:
-                self._reader = await self._open_reader()
-        return await self._reader.run(lambda connection: look(connection, job))
+            if self.reader is None:
+                self.reader = await self._open_reader()
+        return await self.reader.run(lambda connection: look(connection, job))
 
     def _opened(self) -> _Connection:
-        if self._connection is None:
+        if self.connection is None:
             raise StoreError("the store is closed")
-        return self._connection
+        return self.connection
 
     async def _open_reader(self) -> _Connection:
-        """Open the connection for reading, when it is first needed."""
-        self._file.check()
-        reader = _Connection(self._connect)
+        """Return the connection for reading, which is opened when it is first needed."""
+        self.file.check()
+        reader = _Connection(self.connect)
         try:
             await reader
             await reader.run(lambda connection: connection.execute("PRAGMA query_only = ON"))
-            self._file.check()
+            self.file.check()
         except sqlite3.Error as problem:
             await reader.leave()
             raise StoreError(str(problem)) from problem
@@ -197,7 +198,8 @@ class SqliteStore:
             raise
         return reader
 
-    def _connect(self) -> sqlite3.Connection:
+    def connect(self) -> sqlite3.Connection:
+        """Return a connection to the file, for use by one thread at a time."""
         file_mode.create(self.path)
         return sqlite3.connect(
             self.path,
@@ -214,26 +216,29 @@ class SqliteStore:
         *,
         begun: bool = False,
     ) -> T:
-        """Run a batch, and note how long batches take of late."""
+        """Run a batch, and note how long recent batches took."""
         began = time.perf_counter()
         try:
-            return self._transact(connection, job, begun=begun)
+            return self.transact(connection, job, begun=begun)
         finally:
             self._pace += (time.perf_counter() - began - self._pace) / 8
 
-    def _transact(
+    def transact(
         self,
         connection: sqlite3.Connection,
         job: Callable[[Transaction], T],
         *,
         begun: bool = False,
     ) -> T:
+        """Run a batch on a connection, on the thread of the caller; `begun`: its transaction is already open."""
         try:
             with translated():
                 if not begun:
-                    roll_back(connection)  # what could not be undone before is not gone on with
+                    roll_back(
+                        connection
+                    )  # a transaction that could not be undone before is not continued
                     _begin(connection)
-                self._file.check()
+                self.file.check()
                 self.instances.see_that_it_serves()
                 foreign = self._others_wrote(connection)
                 return commit(connection, self._names, job, foreign=foreign)
@@ -242,7 +247,7 @@ class SqliteStore:
             raise
 
     def _others_wrote(self, connection: sqlite3.Connection) -> bool:
-        """Say whether another process has written since the last batch began."""
+        """Return whether another process has written since the last batch began."""
         version = _version(connection)
         seen, self._batch_seen = self._batch_seen, version
         if seen == version:
@@ -251,7 +256,7 @@ class SqliteStore:
         return True
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        """Undo what has failed; where even that fails, the next batch does it before it begins."""
+        """Roll back; if even that fails, the next batch does it before it begins."""
         self._names.clear()
         with suppress(sqlite3.Error):
             roll_back(connection)
@@ -270,16 +275,16 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _begun_at_once(connection: sqlite3.Connection) -> bool:
-    """Begin to write if nobody else does, and say whether that succeeded."""
+    """Begin to write if no other process does; return whether that succeeded."""
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError:
-        return False  # whatever it is: the thread will meet it, and has time
+        return False  # whatever it is: the thread will meet it too, and may wait
     return True
 
 
 def _begin(connection: sqlite3.Connection) -> None:
-    """Begin to write; while another process writes, look often, or a busy one would never let us in."""
+    """Begin to write; while another process writes, retry often, because a busy one leaves only short gaps."""
     patient_until = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:

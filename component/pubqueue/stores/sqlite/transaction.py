@@ -1,4 +1,4 @@
-"""One transaction on SQLite: what is done in it, and how it ends."""
+"""One transaction on SQLite: its operations, and how it ends."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class SqliteTransaction(RelationalTransaction):
         super().__init__(SqliteSession(connection, names), foreign=foreign)
 
     def number(self, sequence: str, count: int) -> int:
-        """Reserve so many numbers of a sequence and return the first."""
+        """Reserve `count` numbers of a sequence and return the first."""
         self._session.check()
         return super().number(sequence, count)
 
     def write(self, writes: Writes) -> None:
-        """Make these writes, or raise StaleError."""
+        """Make these writes; raise StaleError if a row is not what its write expects."""
         self._session.check()
         super().write(writes)
 
@@ -46,7 +46,7 @@ def commit(
     *,
     foreign: bool,
 ) -> T:
-    """Run the job in the transaction that has begun, and commit it; it stays open when this raises."""
+    """Run the job in the open transaction, and commit it; if this raises, the transaction stays open."""
     transaction = Guarded(SqliteTransaction(connection, names, foreign=foreign), words)
     result = job(transaction)
     transaction.check()
@@ -69,6 +69,6 @@ def look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
 
 
 def roll_back(connection: sqlite3.Connection) -> None:
-    """Undo what has begun, if anything has."""
+    """Roll back the open transaction, if there is one."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")

@@ -1,1 +1,1 @@
-"""For nodes, their settings, and those around them."""
+"""For nodes, their settings, affiliations and subscriptions."""

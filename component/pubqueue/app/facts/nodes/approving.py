@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def for_answer(context: Context, request: Answer) -> AnswerFacts:
-    """Return the subscription that an owner's word is about."""
+    """Return the subscription that an owner's answer is about."""
     rows = context.rows
     node = rows.node(request.node)
     return AnswerFacts(
@@ -82,7 +82,7 @@ def for_get_subscriptions(context: Context, request: GetSubscriptions) -> Subscr
 
 
 def for_set_subscriptions(context: Context, request: SetSubscriptions) -> SubscribersFacts:
-    """Return what is known of each JID that is named, if the principal may change anything."""
+    """Return the facts about each named JID, if the principal may change anything."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
     if node is None or not manage.manages(by, node, affiliation):
@@ -96,5 +96,5 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
         for wish in request.wishes
     )
     owners = owners_who_hear(rows, node) if node.config.notify_sub else ()
-    most = context.max_subscriptions
+    most = context.terms.max_subscriptions
     return SubscribersFacts(node, affiliation, named=named, owners=owners, most=most)

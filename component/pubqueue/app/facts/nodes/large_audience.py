@@ -32,7 +32,7 @@ def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFact
     if node is None or not page:
         return PageFacts(page)
     several = rows.page(SeveralOf(request.node, page[-1]), request.after, PAGE)
-    notified = here(rows, page) if by_presence(node) else None
+    notified = here(context, page) if by_presence(node) else None
     return PageFacts(page, notified=notified, subids=subids_of(several))
 
 
@@ -46,7 +46,7 @@ def for_former(context: Context, request: NotifyFormer) -> PageFacts:
 
 
 def for_review(context: Context, request: ReviewSubscribers) -> ReviewFacts:
-    """Return the next subscribers with what they are to the node."""
+    """Return the next subscribers with their affiliations."""
     rows, node = context.rows, context.rows.node(request.node)
     page = rows.page(SubscriberRoles(request.node), request.after, PAGE)
     for jid, is_a, state in page:

@@ -10,32 +10,39 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pubqueue.app.store.item_listings import ItemIds
 from pubqueue.app.store.listings import (
     AffiliationsOf,
     Backward,
-    ItemIds,
     Nodes,
+    NodesNamed,
     NodesOfAccount,
+    NodesOfAccountNamed,
+    NodesPushed,
     SubscriptionsOfAccount,
     Total,
 )
 from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid
 from pubqueue.core.multi_subscription import listed, read_name
-from pubqueue.core.nodes import access, manage
+from pubqueue.core.nodes import access, discovery, manage
 from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts, named
-from pubqueue.core.nodes.manage import NodeFacts, NodeListFacts
+from pubqueue.core.nodes.discovery import NodeListFacts
+from pubqueue.core.nodes.manage import NodeFacts
+from pubqueue.core.pushing.pushed import ListPushedFacts
 from pubqueue.core.reading.listing import part_of, room_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.store.listings import Listing, SubscriptionsOf
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Node, NodeName, Subscription
     from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-    from pubqueue.core.nodes.manage import GetAffiliations, ListItems, ListNodes
+    from pubqueue.core.nodes.discovery import ListItems, ListNodes
+    from pubqueue.core.nodes.manage import GetAffiliations
+    from pubqueue.core.pushing.pushed import ListPushed
     from pubqueue.core.reading.listing import Page, Part
 
     R = TypeVar("R")
@@ -43,8 +50,11 @@ if TYPE_CHECKING:
 
 
 def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
-    """Return nodes that the principal may see, each with what the principal is to it."""
+    """Return nodes that the principal may see, each with its affiliation."""
     rows, page = context.rows, request.page
+    if request.prefix:
+        found, more = _seen(rows, request, room_of(page))
+        return NodeListFacts(tuple(found), part_of(page, more=more, total=None))
     room, back = room_of(page), page is not None and page.before is not None
     found, more = _seen(rows, request, room) if room else ([], True)
     part = drop_former(page, len(found), more=more, total=lambda: _all_seen(rows, request))
@@ -53,13 +63,20 @@ def for_nodes(context: Context, request: ListNodes) -> NodeListFacts:
     return NodeListFacts(tuple(reversed(found) if back else found), part)
 
 
+def for_pushed(context: Context, request: ListPushed) -> ListPushedFacts:
+    """Return the next nodes whose items are pushed."""
+    if not request.by.admin:
+        return ListPushedFacts(())
+    return ListPushedFacts(tuple(context.rows.page(NodesPushed(), request.after, request.most + 1)))
+
+
 def _seen(rows: WorkingSet, request: ListNodes, room: int) -> tuple[Known, bool]:
     """Return up to n nodes that the principal may see, the nearest first, and whether there are more."""
     found: Known = []
     place = _name(request.page)
     while True:
         known = _next_known(rows, request, place, room + 1)
-        found += [entry for entry in known if manage.sees(request.by, *entry)]
+        found += [entry for entry in known if discovery.sees(request.by, *entry)]
         if len(found) > room:
             return found[:room], True
         if len(known) <= room:
@@ -68,7 +85,7 @@ def _seen(rows: WorkingSet, request: ListNodes, room: int) -> tuple[Known, bool]
 
 
 def _next_known(rows: WorkingSet, request: ListNodes, place: str | None, count: int) -> Known:
-    """Return the next nodes that the principal may see or is something to."""
+    """Return the next nodes that the principal may see or has an affiliation with."""
     back = request.page is not None and request.page.before is not None
     open_to_it, mine = _listings(request)
     known = {
@@ -84,9 +101,14 @@ def _next_known(rows: WorkingSet, request: ListNodes, place: str | None, count: 
 
 def _listings(
     request: ListNodes, access_of_mine: tuple[AccessModel, ...] | None = None
-) -> tuple[list[Nodes], NodesOfAccount | None]:
-    """Return where nodes are listed that the principal may see: those open to it, and those that it is something to."""
-    by, types = request.by, request.types
+) -> tuple[list[Any], Any]:
+    """Return the listings of nodes that the principal may see: those open to it, and those that it has an affiliation with."""
+    by, types, prefix = request.by, request.types, request.prefix
+    if prefix and by.admin:
+        return [NodesNamed(prefix)], None
+    if prefix:
+        opened = [NodesNamed(prefix, model) for model in access.SEEN_BY_ALL]
+        return opened, NodesOfAccountNamed(by.account, prefix)
     if types is None:
         if by.admin:
             return [Nodes()], None
@@ -103,7 +125,7 @@ def _listings(
 
 
 def _all_seen(rows: WorkingSet, request: ListNodes) -> int:
-    """Count the nodes that the principal may see; those that shut it out are among them, for they are few."""
+    """Count the nodes that the principal may see; those that exclude it are included, because they are few."""
     open_to_it, mine = _listings(request, access.SEEN_BY_KNOWN)
     seen = sum(total_of(rows, listing) for listing in open_to_it)
     return seen if mine is None else seen + total_of(rows, mine)
@@ -118,7 +140,7 @@ def for_items(context: Context, request: ListItems) -> NodeFacts:
     if node is None:
         return known
     subscribed = rows.subscribed(node.name, request.by.account)
-    if not manage.sees_items(request.by, node, affiliation, subscribed=subscribed):
+    if not discovery.sees_items(request.by, node, affiliation, subscribed=subscribed):
         return known
     after, missing = place_of(rows, node, page)
     if missing:
@@ -150,7 +172,7 @@ def for_get_affiliations(context: Context, request: GetAffiliations) -> NodeFact
 
 
 def for_my_affiliations(context: Context, request: ListMyAffiliations) -> AffiliationFacts:
-    """Return what the account is to the nodes asked about."""
+    """Return the account's affiliations with the requested nodes."""
     rows, by, page = context.rows, request.by, request.page
     if request.node is not None:
         node = rows.node(request.node)
@@ -165,7 +187,7 @@ def for_my_affiliations(context: Context, request: ListMyAffiliations) -> Affili
 
 
 def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> SubscriptionFacts:
-    """Return the account's subscriptions to the nodes asked about."""
+    """Return the account's subscriptions to the requested nodes."""
     rows, page = context.rows, request.page
     if request.node is not None and rows.node(request.node) is None:
         return SubscriptionFacts(found=False, entries=())
@@ -181,7 +203,7 @@ def for_my_subscriptions(context: Context, request: ListMySubscriptions) -> Subs
 def subscriptions_part(
     rows: WorkingSet, listing: SubscriptionsOf, page: Page | None
 ) -> tuple[list[Subscription], Part]:
-    """Return subscriptions to a node, by JID and id, and what part of all they are."""
+    """Return subscriptions to a node, by JID and id, and the description of their part of the whole."""
     subid, name = read_name(_name(page))
     at = None if name is None else (listing.node, Jid(name))
     return _subscriptions(rows, listing, name, page, (subid, at))
@@ -194,7 +216,7 @@ def _subscriptions(
     page: Page | None,
     within: tuple[str | None, tuple[NodeName, Jid] | None],
 ) -> tuple[list[Subscription], Part]:
-    """Return a page of subscriptions: first the rest of those of the JID `within` which the one before has ended."""
+    """Return a page of subscriptions: first the remaining ones of the JID `within`, with which the last page ended."""
     room = room_of(page)
     back = page is not None and page.before is not None
     subid, at = within
@@ -223,7 +245,7 @@ def _part(
     page: Page | None,
     total: Callable[[], int],
 ) -> tuple[list[R], Part]:
-    """Return the rows of a page, and what part of the listing they are."""
+    """Return the rows of a page, and the description of their part of the listing."""
     room = room_of(page)
     back = page is not None and page.before is not None
     which = Backward(listing) if back else listing
@@ -243,7 +265,7 @@ def backward(part: Part, *, more: bool) -> Part:
 def next_part(
     rows: WorkingSet, listing: Listing[R], page: Page | None, total: Callable[[], int]
 ) -> tuple[list[R], Part]:
-    """Return the rows of a page of what is known by name, and what part of the listing they are."""
+    """Return the rows of a page from the cache, and the description of their part of the listing."""
     return _part(rows, listing, _name(page), page, total)
 
 

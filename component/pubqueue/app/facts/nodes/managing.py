@@ -6,18 +6,29 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.queue.publishing import all_subscriptions, others, subscribers
-from pubqueue.app.store.listings import AffiliationsOf, Items, SubscriptionsOf
+from pubqueue.app.facts.queue.publishing import all_subscriptions, others, others_of, subscribers
+from pubqueue.app.store.item_listings import Items
+from pubqueue.app.store.listings import AffiliationsOf, SubscriptionsOf
 from pubqueue.core.addresses import account_of
-from pubqueue.core.model import AccessModel, Affiliation, NodeConfig, SendLast, SubscriptionState
+from pubqueue.core.model import (
+    AccessModel,
+    Affiliation,
+    NodeConfig,
+    NodeName,
+    SendLast,
+    SubscriptionState,
+)
 from pubqueue.core.multi_subscription import counted
 from pubqueue.core.nodes import access, manage
 from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Delete, Describe, NodeFacts, Purge
+from pubqueue.core.nodes.discovery import Describe
+from pubqueue.core.nodes.manage import Configure, Create, Delete, NodeFacts, Purge
 from pubqueue.core.nodes.nodeconfig import configure
+from pubqueue.core.nodes.references import NOTHING_NAMED
 from pubqueue.core.nodes.subscriptions.pending import AT_ONCE
 from pubqueue.core.nodes.subscriptions.subscribe import DefaultFacts, Subscribe, SubscribeFacts
 from pubqueue.core.notices import Everybody
+from pubqueue.core.publishing.sources import Feeder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +36,10 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.store.rows import AffiliationRow
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Item, Jid, Node
+    from pubqueue.core.model import Item, Jid, Node, Principal
     from pubqueue.core.nodes.manage import SetAffiliations
     from pubqueue.core.nodes.nodeconfig import Settings
+    from pubqueue.core.nodes.references import Others
     from pubqueue.core.nodes.subscriptions.subscribe import (
         GetDefaultOptions,
         SetOptions,
@@ -37,7 +49,7 @@ if TYPE_CHECKING:
     Pairs = tuple[tuple[Jid, Affiliation], ...]
 
 MAX_OWNERS: Final = 100
-"""Owners, and publishers, that a description of a node names at most."""
+"""Up to how many owners, and publishers, a description of a node names."""
 
 ALL: Final = 1 << 30
 
@@ -45,7 +57,7 @@ ALL: Final = 1 << 30
 def for_subscription(
     context: Context, request: Subscribe | SetOptions | Unsubscribe
 ) -> SubscribeFacts:
-    """Return the subscription that the request is about."""
+    """Return the subscription that the request names."""
     rows = context.rows
     subscription = rows.subscription(request.node, request.jid)
     node = rows.node(request.node)
@@ -57,7 +69,7 @@ def for_subscription(
         subscription=subscription,
         held=0 if subscription else rows.count_held(request.jid, request.node),
         of_account=counted(rows.subscriptions_in(request.node, request.by.account)),
-        most=context.max_subscriptions,
+        most=context.terms.max_subscriptions,
         last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
         owners=owners_who_hear(rows, node),
         came=context.came(request.by.account) if isinstance(request, Subscribe) else (),
@@ -84,7 +96,7 @@ def owners_who_hear(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
 
 
 def for_defaults(context: Context, request: GetDefaultOptions) -> DefaultFacts:
-    """Return the node that is asked about."""
+    """Return the requested node."""
     if request.node is None:
         return DefaultFacts(None, Affiliation.NONE)
     rows = context.rows
@@ -95,15 +107,15 @@ def for_defaults(context: Context, request: GetDefaultOptions) -> DefaultFacts:
 def for_node(
     context: Context, request: Create | Declare | Describe | Configure | Delete | Purge
 ) -> NodeFacts:
-    """Return the node, and of those around it the ones that the request is about, if the principal may have it done."""
+    """Return the node, and of its accounts those that the request needs, if the principal may do this."""
     rows, by = context.rows, request.by
     node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, by.account)
-    known = NodeFacts(context.now, node, affiliation, context.policy)
+    known = NodeFacts(context.now, node, affiliation, context.terms.policy)
     if isinstance(request, Create | Declare | Configure):
         before = NodeConfig() if node is None else node.config
         known = replace(known, others=others(context, by, before, request.settings))
-    if isinstance(request, Create) and access.may_create(by, context.policy):
+    if isinstance(request, Create) and access.may_create(by, context.terms.policy):
         known = replace(known, allowance=context.allowance(by.account))
     if node is None or isinstance(request, Create):
         return known
@@ -111,21 +123,29 @@ def for_node(
         return replace(known, affiliations=_first(rows, node, _OWNER, *_PUBLISHERS))
     if not manage.manages(by, node, affiliation):
         return known
+    if isinstance(request, Delete):
+        known = replace(known, others=around(context, by, node))
+    if isinstance(request, Configure | Declare) and node.config.feeds:
+        known = replace(known, feeders=feeders(context, node))
     if isinstance(request, Describe):
         return replace(known, affiliations=_first(rows, node, _OWNER))
     if isinstance(request, Configure) and not _is_heard_of(node, request.settings):
         return known
-    return _with_people(rows, node, request, known)
+    return _with_people(context, node, request, known)
 
 
 def _with_people(
-    rows: WorkingSet, node: Node, request: Declare | Configure | Delete | Purge, known: NodeFacts
+    context: Context, node: Node, request: Declare | Configure | Delete | Purge, known: NodeFacts
 ) -> NodeFacts:
     """Add the subscribers that are to be notified, or whose subscriptions may have to end."""
+    rows = context.rows
     if isinstance(request, Delete | Purge):
-        return replace(known, audience=subscribers(rows, node))
+        service = context.service.account
+        return replace(known, audience=subscribers(context, node), service=service)
     known = replace(
-        known, audience=subscribers(rows, node), subscriptions=all_subscriptions(rows, node)
+        known,
+        audience=subscribers(context, node),
+        subscriptions=all_subscriptions(rows, node),
     )
     if isinstance(request, Declare):
         everybody = rows.page(AffiliationsOf(node.name), None, ALL)
@@ -135,6 +155,26 @@ def _with_people(
     accounts = dict.fromkeys(account_of(one.jid) for one in known.subscriptions)
     roles = tuple((account, rows.affiliation(node.name, account)) for account in accounts)
     return replace(known, affiliations=roles)
+
+
+def around(context: Context, by: Principal, node: Node) -> Others:
+    """Return the nodes that feed a node, or that it feeds."""
+    source = (NodeName(node.config.source),) if node.config.source else ()
+    return others_of(context, by, (*source, *(feed.queue for feed in node.config.feeds)))
+
+
+def feeders(context: Context, node: Node) -> tuple[Feeder, ...]:
+    """Return the queues that a plain node feeds, and the accounts that have set that."""
+    rows = context.rows
+    return tuple(
+        Feeder(
+            rows.node(feed.queue),
+            feed,
+            context.principal(feed.by),
+            *rows.rights(node.name, feed.by),
+        )
+        for feed in node.config.feeds
+    )
 
 
 _OWNER: Final = Affiliation.OWNER
@@ -164,7 +204,7 @@ def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
     rows = context.rows
     node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
-    known = NodeFacts(context.now, node, affiliation, context.policy)
+    known = NodeFacts(context.now, node, affiliation, context.terms.policy)
     if node is None or not manage.manages(request.by, node, affiliation):
         return known
     named = tuple(dict.fromkeys(account_of(jid) for jid, _ in request.entries))
@@ -181,4 +221,6 @@ def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
         affiliations=tuple((owners | there).items()),
         subscriptions=tuple(one for group in mine for one in group),
         waiting=tuple(rows.page(pending, None, AT_ONCE)) if asks else (),
+        feeders=feeders(context, node) if node.config.feeds else (),
+        others=around(context, request.by, node) if node.config.source else NOTHING_NAMED,
     )

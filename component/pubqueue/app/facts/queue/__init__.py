@@ -1,1 +1,1 @@
-"""For publishing, settling, and what ends by itself."""
+"""For publishing, settling, and rows that expire."""

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pubqueue.app.facts.queue.publishing import existing
 from pubqueue.app.store.listings import AffiliationsOf
-from pubqueue.core.model import Affiliation, NodeName, Principal, PublishModel
-from pubqueue.core.queue.dead_letters import Heritage, Owner, refusal
-from pubqueue.core.queue.give_back import DeadLetterPlace, room_for
+from pubqueue.core.model import Affiliation, Draft, NodeName, Principal, PublishModel
+from pubqueue.core.publishing.feeding import elsewhere
+from pubqueue.core.queue.dead_letters import Heritage, Owner, admitting, passes_on, refusal
+from pubqueue.core.queue.give_back import Copy, DeadLetterPlace, Onward, room_for
+from pubqueue.core.queue.publication import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.model import Item, Jid, Node
+    from pubqueue.core.model import Item, ItemId, Jid, Node
 
     Dying = tuple[Item, Node] | None
 
 MAX_OWNERS: Final = 100
-"""Owners of a queue, the first by name, that are checked for the right to publish to its dead-letter node."""
+"""Up to how many owners of a queue, the first by name, are checked for the right to publish to its dead-letter node."""
 
 
 def places(context: Context, dying: Iterable[Dying]) -> tuple[DeadLetterPlace | None, ...]:
-    """Return the place for each item that dies with its node; None where there is none, or an item does not die."""
+    """Return the place for each item that dies with its node; None if there is none, or an item does not die."""
     known: dict[NodeName, Heritage | None] = {}
     return tuple([None if one is None else _place(context, *one, known) for one in dying])
 
@@ -38,14 +41,46 @@ def _place(
     heritage, rows = known[node.name], context.rows
     if heritage is None:
         return DeadLetterPlace(name, exists=False, taken=False)
-    taken = rows.item(name, item.id) is not None
+    queues = admitting(heritage.to, item)
+    may = queues or (heritage.place,)
+    free = [place for place in may if rows.item(place.name, item.id) is None]
+    to, taken = free[0] if free else may[0], not free
     payload = b"" if taken else rows.payload(item)
-    no = ""
+    no, onward = "", None
     if not taken and not rows.lacking:
-        space = context.space_of(payload) if heritage.place.config.type else ""
+        has_type = any(one.config.type for one in (heritage.place, *queues))
+        space = context.payloads.space_of(payload) if has_type else ""
         no = refusal(heritage, item, len(payload), space)
-    room, left = room_for(heritage.place, node, context.allowance(heritage.place.creator))
-    return DeadLetterPlace(name, exists=True, taken=taken, room=room, refuses=no, left=left)
+    if queues and not taken and not no:
+        onward = _onward(context, item, to, queues, payload)
+    room, left = room_for(to, node, context.allowance(to.creator))
+    return DeadLetterPlace(to.name, True, taken, room, no, left, onward)  # noqa: FBT003
+
+
+def _onward(
+    context: Context, item: Item, first: Node, queues: tuple[Node, ...], payload: bytes
+) -> Onward:
+    """Return the first queue, and the others with the ids under which they accept the item: none if they have it already."""
+    rows = context.rows
+    copies: list[Copy] = []
+    draft = Draft(item.id, payload)
+    for queue in queues:
+        allowance = None if queue is first else context.allowance(queue.creator)
+        if queue is first or (name := _free_id(context, queue, draft)) is None:
+            continue
+        copies.append(Copy(queue, name, allowance))
+    return Onward(first, payload if copies and not rows.lacking else b"", tuple(copies))
+
+
+def _free_id(context: Context, queue: Node, draft: Draft) -> ItemId | None:
+    """Return the id of a copy in a queue; None if this very item exists there, or was done, under its own id or the other."""
+    known, _ = existing(context, queue, draft)
+    if known is Known.NEW:
+        return draft.id
+    if known is not Known.OTHER:
+        return None
+    other = elsewhere(draft.id, context.payloads.fingerprint(draft.payload))
+    return other if context.rows.item(queue.name, other) is None else None
 
 
 def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
@@ -57,12 +92,14 @@ def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
     found = rows.page(AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MAX_OWNERS)
     accounts = [row.account for row in found]
     owners = tuple([_owner(context, account, place) for account in accounts])
-    trusted = {*accounts, *context.operators, context.service.account}
-    return Heritage(node, place, owners or (Owner(context.service),), trusted)
+    trusted = {*accounts, *context.terms.operators, context.service.account}
+    fed = [rows.node(feed.queue) for feed in place.config.feeds] if passes_on(place) else []
+    to = tuple([queue for queue in fed if queue is not None])
+    return Heritage(node, place, owners or (Owner(context.service),), trusted, to)
 
 
 def _owner(context: Context, account: Jid, place: Node) -> Owner:
-    rows, by = context.rows, Principal(account, admin=account in context.operators)
+    rows, by = context.rows, Principal(account, admin=account in context.terms.operators)
     listens = place.config.publish_model is PublishModel.SUBSCRIBERS
     subscribed = listens and rows.subscribed(place.name, account)
     return Owner(by, rows.affiliation(place.name, account), subscribed)

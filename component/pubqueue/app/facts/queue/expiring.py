@@ -6,28 +6,25 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.queue.dying import places
-from pubqueue.app.store.listings import (
-    DueSchedules,
-    Forgettable,
-    HeldBy,
-    Locks,
-    LocksFromLast,
-    Sweepable,
-)
-from pubqueue.app.store.rows import Due
+from pubqueue.app.store.item_listings import HeldBy, Locks, LocksFromLast
+from pubqueue.app.store.listings import DueSchedules, Forgettable
+from pubqueue.app.store.rows import PING_ANSWERS, Due
+from pubqueue.app.store.version_listings import Sweepable
 from pubqueue.app.working_set.sequences import delivered_mark
 from pubqueue.core.addresses import account_of
+from pubqueue.core.deliveries.levels import asks, level_of
 from pubqueue.core.lifecycle import exhausted
-from pubqueue.core.model import Jid, Millis, State
+from pubqueue.core.model import Jid, Level, Millis, State
 from pubqueue.core.nodes.subscriptions.reachability import ReachFacts
+from pubqueue.core.presence.arrive import ArriveFacts
+from pubqueue.core.presence.bounce import BounceFacts
+from pubqueue.core.presence.leave import FreeLeftFacts, LeaveFacts
+from pubqueue.core.presence.silence import AnsweredFacts
+from pubqueue.core.publishing.truncation import STATUS_ID, truncates
 from pubqueue.core.queue.clock_recovery import RecoverFacts
 from pubqueue.core.queue.expire import (
     FORGOTTEN,
-    ArriveFacts,
-    BounceFacts,
     ExpireFacts,
-    FreeLeftFacts,
-    LeaveFacts,
     OverdueFacts,
     of_item,
     of_lease,
@@ -43,22 +40,19 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Item, Node, Subscription
     from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
+    from pubqueue.core.presence.arrive import Arrive
+    from pubqueue.core.presence.bounce import Bounce
+    from pubqueue.core.presence.leave import FreeLeft, Leave
+    from pubqueue.core.presence.silence import AnsweredElsewhere
     from pubqueue.core.queue.clock_recovery import Recover
-    from pubqueue.core.queue.expire import (
-        Arrive,
-        Bounce,
-        Expire,
-        FreeLeft,
-        Leave,
-        ListOverdue,
-    )
+    from pubqueue.core.queue.expire import Expire, ListOverdue
     from pubqueue.core.queue.resend import Resend
 
 AT_ONCE: Final = 500
-"""How many rows of a kind one batch ends at most for the clock's sake; the rest follows in the next."""
+"""Up to how many rows of a kind one batch ends because of the clock; the others follow in the next."""
 
 SCHEDULES: Final = 100
-"""Schedules that have their turn one after the other before others are looked for."""
+"""Schedules that have their turn one after the other before others are searched."""
 
 
 def for_recovery(context: Context, request: Recover) -> RecoverFacts:
@@ -85,20 +79,24 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     locks = rows.page(Locks(), request.after, LOOKED_AT)
     payloads: dict[int, bytes] = {}
     subids: dict[int, str] = {}
+    levels: dict[int, Level] = {}
     size = 0
     for at, item in enumerate(locks):
         if is_undelivered(item, span, now):
             payloads[item.seq] = rows.payload(item)
             size += len(payloads[item.seq])
             its = None if item.holder is None else rows.subscription(item.node, item.holder)
-            subids[item.seq] = "" if its is None else its.subid
+            node = rows.node(item.node)
+            if its is not None and node is not None:
+                subids[item.seq] = its.subid
+                levels[item.seq] = level_of(node.config, its, rows.is_able)
         if size > MAX_BYTES:
             del locks[at + 1 :]
-    return ResendFacts(now, span, tuple(locks), payloads, subids)
+    return ResendFacts(now, span, tuple(locks), payloads, subids, levels)
 
 
 def for_list(context: Context, _request: ListOverdue) -> OverdueFacts:
-    """Return the keys of what has run out."""
+    """Return the keys of expired rows."""
     due = context.rows.due(context.now, AT_ONCE)
     items = [*due.locks, *due.lives, *due.delayed]
     keys = [*map(of_item, items), *starmap(of_version, due.versions), *map(of_lease, due.leases)]
@@ -106,7 +104,7 @@ def for_list(context: Context, _request: ListOverdue) -> OverdueFacts:
 
 
 def _taken(request: Expire, due: Due) -> Due:
-    """Return what of that is to be ended."""
+    """Return those that have to be ended."""
     if request.only is None and not request.aside:
         return due
     return Due(
@@ -120,16 +118,20 @@ def _taken(request: Expire, due: Due) -> Due:
 
 
 def for_expiry(context: Context, request: Expire) -> ExpireFacts:
-    """Return what has run out."""
+    """Return the expired rows."""
     rows, now = context.rows, context.now
     due = _taken(request, rows.due(now, AT_ONCE + len(request.aside)))
     cases = _cases(context, [*due.locks, *due.lives])
     for item in due.delayed:
         rows.node(item.node)
+    dropped = dict.fromkeys(
+        case.node.name for case in cases[len(due.locks) :] if truncates(case.node.config)
+    )
+    truncated = tuple([name for name in dropped if rows.item(name, STATUS_ID) is None])
     held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
     holders = [rows.subscription(*lock) for lock in held]
     leases = [rows.subscription(one.node, one.jid) for one in due.leases]
-    kept_since = Millis(now - context.limits.kept_for)
+    kept_since = Millis(now - context.terms.limits.kept_for)
     whole = request.only is None
     old = rows.page(Forgettable(now), None, FORGOTTEN + 1) if whole else []
     return ExpireFacts(
@@ -143,24 +145,26 @@ def for_expiry(context: Context, request: Expire) -> ExpireFacts:
         leases=tuple(one for one in leases if one is not None),
         unread=tuple(dict.fromkeys(due.unread)),
         more_to_forget=sum(old) > FORGOTTEN,
+        truncated=truncated,
+        service=context.service.account,
         schedules=() if request.only else tuple(rows.page(DueSchedules(now), None, SCHEDULES)),
     )
 
 
 def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
-    """Return what the arrived subscribes to, under its full JID and its bare one."""
+    """Return the subscriptions of a JID that has come, under its full JID and its bare one."""
     rows, account = context.rows, account_of(request.jid)
     rows.cache.passers_by.append((request.jid, None))
     mine = _exactly(rows, request.jid)
-    for subscription in mine:
-        rows.node(subscription.node)
+    paired = [(one, rows.node(one.node)) for one in mine]
+    wanted = any(node is not None and asks(node.config, one) for one, node in paired)
     known = (
         rows.is_somebody(account),
         rows.is_somebody(request.jid),
-    )  # both: they are asked together
+    )  # both: they are loaded together
     somebody = any(known)
     here = tuple(rows.resources(account)) if somebody or mine else ()
-    return ArriveFacts(tuple(mine), here, is_somebody=somebody)
+    return ArriveFacts(tuple(mine), here, is_somebody=somebody, wants_features=wanted)
 
 
 def for_reach(context: Context, request: ReachChanged) -> ReachFacts:
@@ -178,6 +182,7 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
     paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
     held = {jid: rows.held_by(jid) for jid in jids}
     more = tuple(jid for jid, (_, goes_on) in held.items() if goes_on)
+    answer = None if request.unanswered is None else rows.row(PING_ANSWERS, request.jid)
     return LeaveFacts(
         now=context.now,
         held=_cases(context, [item for items, _ in held.values() for item in items]),
@@ -186,7 +191,16 @@ def for_leave(context: Context, request: Leave) -> LeaveFacts:
         is_last=is_here and len(here) == 1,
         more=more,
         unused=rows.unused_token() if more else 0,
+        answered=None if answer is None else answer.at,
     )
+
+
+def for_answered(context: Context, request: AnsweredElsewhere) -> AnsweredFacts:
+    """Return whether the JID holds an item."""
+    rows = context.rows
+    rows.row(PING_ANSWERS, request.jid)  # changed rows have to be loaded
+    held, _ = rows.held_by(request.jid)
+    return AnsweredFacts(context.now, bool(held))
 
 
 def for_free_left(context: Context, request: FreeLeft) -> FreeLeftFacts:
@@ -204,7 +218,7 @@ def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
 
 
 def for_bounce(context: Context, request: Bounce) -> BounceFacts:
-    """Return the item of a delivery that came back, if that very lock is still on it."""
+    """Return the item of a delivery that bounced, if that very lock is still on it."""
     rows = context.rows
     item = rows.item_at(request.seq)
     node = None if item is None else rows.node(item.node)

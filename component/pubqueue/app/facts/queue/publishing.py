@@ -7,37 +7,49 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.app.facts.oldest import oldest
-from pubqueue.app.store.rows import AFFILIATIONS
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Affiliation, NodeConfig, NodeFull
+from pubqueue.app.store.rows import AFFILIATIONS, KEY_TOTALS, USED_KEYS
+from pubqueue.core.addresses import account_of, connection
+from pubqueue.core.model import Affiliation, NodeConfig, NodeName
+from pubqueue.core.nodes import trimming
 from pubqueue.core.nodes.access import AutoCreation, may_create
 from pubqueue.core.nodes.large_audience import CROWD
 from pubqueue.core.nodes.nodeconfig import Settings, configure
+from pubqueue.core.nodes.plain_publish import room_for
 from pubqueue.core.nodes.references import NOTHING_NAMED, Other, Others, named
+from pubqueue.core.nodes.room import growth_by, surplus
 from pubqueue.core.notices import EVERYBODY, Several
-from pubqueue.core.queue.publication import Known, PublishFacts
-from pubqueue.core.transactions.model import Usage
-from pubqueue.core.transactions.staging import StageFacts, done
+from pubqueue.core.publishing import filters
+from pubqueue.core.publishing.feeding import elsewhere, too_much
+from pubqueue.core.publishing.keys import KeyFacts, content_of, mark_of_key
+from pubqueue.core.publishing.places import PLACES, TAKEN
+from pubqueue.core.queue.publication import Fed, Known, Met, PublishFacts
+from pubqueue.core.reading.used_key import UsedKeyFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.limits.allowance import Allowance
-    from pubqueue.core.model import Draft, Item, Jid, Node, NodeName, Principal, Subscription
+    from pubqueue.core.model import Draft, Item, Jid, Node, Principal, Subscription
     from pubqueue.core.notices import Audience, Everybody
+    from pubqueue.core.publishing.keys import PublishKey
     from pubqueue.core.queue.publication import Publish
-    from pubqueue.core.transactions.staging import StagePublish
+    from pubqueue.core.reading.used_key import ReadUsedKey
 
 
 def for_publish(context: Context, request: Publish) -> PublishFacts:
     """Return the items that already have the drafts' ids."""
     rows = context.rows
+    if request.key is not None:
+        keyless = replace(request, key=None)
+        return replace(for_publish(context, keyless), key=_of_key(context, request, request.key))
     node = rows.node(request.node)
     if node is None:
         return PublishFacts(
             *(context.now, None, Affiliation.NONE, False, ()),
-            policy=context.policy,
-            creation=context.auto_creation,
+            policy=context.terms.policy,
+            creation=context.terms.auto_creation,
             others=others(context, request.by, NodeConfig(), request.options),
             allowance=_of_maker(context, request.by),
         )
@@ -47,15 +59,34 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         node,
         *rows.rights(node.name, request.by.account),
         tuple([existing(context, node, draft) for draft in request.drafts]),
-        audience(rows, node) if plain else (),
+        audience(context, node) if plain else (),
         _oldest(rows, node, request) if plain else (),
+        fed=fed(context, node, request.drafts) if node.config.feeds else (),
         allowance=context.allowance(node.creator),
     )
 
 
+def _of_key(context: Context, request: Publish, key: PublishKey) -> KeyFacts:
+    """Return the record of a key, and the total of all keys of its account."""
+    rows, account = context.rows, request.by.account
+    return KeyFacts(
+        rows.row(USED_KEYS, mark_of_key(account, request.node, key.name)),
+        rows.row(KEY_TOTALS, account),
+        content_of(request.drafts, context.payloads.fingerprint),
+    )
+
+
+def for_used_key(context: Context, request: ReadUsedKey) -> UsedKeyFacts:
+    """Return the record of a key."""
+    mark = mark_of_key(request.by.account, request.node, request.key)
+    return UsedKeyFacts(context.now, context.rows.row(USED_KEYS, mark))
+
+
 def _of_maker(context: Context, by: Principal) -> Allowance | None:
     """Return the limits of an account that would create a node by publishing to it."""
-    makes = context.auto_creation is not AutoCreation.NEVER and may_create(by, context.policy)
+    makes = context.terms.auto_creation is not AutoCreation.NEVER and may_create(
+        by, context.terms.policy
+    )
     return context.allowance(by.account) if makes else None
 
 
@@ -64,31 +95,45 @@ def others(context: Context, by: Principal, config: NodeConfig, wanted: Settings
     after = config if wanted is None else configure(config, wanted)
     if not isinstance(after, NodeConfig):
         return NOTHING_NAMED
+    names = [name for _, name in named(config, after)]
+    if config.source:
+        names.append(NodeName(config.source))
+    return others_of(context, by, names)
+
+
+def others_of(context: Context, by: Principal, names: Iterable[NodeName]) -> Others:
+    """Return other nodes, and the principal's affiliations with them."""
     rows, account = context.rows, by.account
-    nodes = {
-        name: Other(rows.node(name), *rows.rights(name, account))
-        for _, name in named(config, after)
-    }
-    return Others(nodes, context.policy) if nodes else NOTHING_NAMED
+    nodes = {name: Other(rows.node(name), *rows.rights(name, account)) for name in names}
+    return Others(nodes, context.terms.policy) if nodes else NOTHING_NAMED
 
 
 def _oldest(rows: WorkingSet, node: Node, request: Publish) -> tuple[Item, ...]:
-    """Return the first items of a plain node, as many as may have to go."""
-    config, many = node.config, 2 * len(request.drafts)
-    if not config.persist_items:
+    """Return the first items of a plain node, as many as may have to be removed."""
+    many = 2 * len(request.drafts)
+    if not node.config.persist_items:
         return oldest(rows, node.name, many)
-    if config.max_items is None or node.items + len(request.drafts) <= config.max_items:
+    room, byte_room = room_for(node)
+    if (room is None and byte_room is None) or not node.items:
         return ()
-    return () if config.publish_node_full is NodeFull.REJECT else oldest(rows, node.name, many)
+    over = surplus(node, room, byte_room, growth_by(request.drafts, ()))
+    if over.bytes:  # if they are smaller than the others, a trim removes the rest
+        many += min(trimming.SLICE, 2 * over.bytes * node.items // max(node.bytes, 1))
+    return oldest(rows, node.name, many) if over.items or over.bytes else ()
 
 
 def ahead(context: Context, request: Publish) -> None:
     """Return the needs of a later publish in the batch, in short form if these are only its ids."""
     rows, cache = context.rows, context.rows.cache
-    name, node = request.node, context.rows.cache.nodes.get(request.node)
+    name, node = request.node, cache.nodes.get(request.node)
     key = name, request.by.account
     known = key in cache.of[AFFILIATIONS] and key in cache.of_account
+    if node is not None and node.config.feeds:
+        return  # that is much: it is loaded when its turn comes, if it comes in this batch
     if node is None or not known or node.config.dedup_window or not node.config.queueing:
+        for_publish(context, request)
+        return
+    if request.key is not None:
         for_publish(context, request)
         return
     for draft in request.drafts:
@@ -101,32 +146,62 @@ def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | 
     item = rows.item(node.name, draft.id)
     if item is not None:
         if not node.config.queueing:
-            return Known.OTHER, item  # it is overwritten, whatever it is
+            return Known.OTHER, item  # it is overwritten in any case
         there = rows.payload(item)
-        same = not rows.lacking and context.same_payload(there, draft.payload)
+        same = not rows.lacking and context.payloads.same(there, draft.payload)
         return (Known.SAME if same else Known.OTHER), item
     if node.config.dedup_window:
         digest = rows.finished(node.name, draft.id, context.now)
-        if digest is not None and digest == context.fingerprint(draft.payload):
+        if digest is not None and digest == context.payloads.fingerprint(draft.payload):
             return Known.FINISHED, None
     return Known.NEW, None
 
 
-def audience(rows: WorkingSet, node: Node) -> Audience:
+def fed(context: Context, node: Node, drafts: Sequence[Draft]) -> tuple[Fed, ...]:
+    """Return the queues that a plain node feeds, and what they know of the drafts' ids."""
+    if too_much(node, drafts) is not None:
+        return ()
+    queues = [context.rows.node(feed.queue) for feed in node.config.feeds]
+    offered = [(draft, filters.indexed(draft.headers)) for draft in drafts]
+    return tuple(
+        [
+            Fed(
+                queue,
+                tuple([met(context, queue, *one) for one in offered]),
+                context.allowance(queue.creator),
+            )
+            for queue in queues
+            if queue is not None
+        ]
+    )
+
+
+def met(context: Context, queue: Node, draft: Draft, headers: filters.Index) -> Met | None:
+    """Return what a fed queue knows of a draft's id; None if its filter leaves the draft out."""
+    if not filters.admits(queue.config.filter, headers):
+        return None
+    known, item = existing(context, queue, draft)
+    if PLACES[known, None if item is None else item.state] not in TAKEN:
+        return Met(known, item)
+    other = elsewhere(draft.id, context.payloads.fingerprint(draft.payload))
+    return Met(known, item, other, context.rows.item(queue.name, other) is not None)
+
+
+def audience(context: Context, node: Node) -> Audience:
     """Return the audience of a plain node; a queue's items are delivered."""
-    return () if node.config.queueing else subscribers(rows, node)
+    return () if node.config.queueing else subscribers(context, node)
 
 
-def subscribers(rows: WorkingSet, node: Node) -> Audience:
+def subscribers(context: Context, node: Node) -> Audience:
     """Return the subscribers of the node that are to be notified; a large audience is not loaded."""
     if node.subscriptions > CROWD:
         return EVERYBODY
-    everybody = rows.audience(node.name)
+    everybody = context.rows.audience(node.name)
     if not by_presence(node):
         return everybody
     if isinstance(everybody, Several):
-        return Several(here(rows, everybody.jids), everybody.subids)
-    return here(rows, everybody)
+        return Several(here(context, everybody.jids), everybody.subids)
+    return here(context, everybody)
 
 
 def by_presence(node: Node) -> bool:
@@ -134,45 +209,24 @@ def by_presence(node: Node) -> bool:
     return node.config.presence_based_delivery and not node.config.queueing
 
 
-def here(rows: WorkingSet, jids: tuple[Jid, ...]) -> tuple[Jid, ...]:
-    """Return those of the JIDs that we saw come: a full JID itself, of an account any of its resources."""
+def here(context: Context, jids: tuple[Jid, ...]) -> tuple[Jid, ...]:
+    """Return those of the JIDs that are known to be here: a full JID that we saw come, an account with any such JID.
+
+    A connection of the service's own is here as long as it subscribes: its subscriptions end with it.
+    """
+    rows, service = context.rows, context.service.jid
     present = [(jid, rows.resources(account_of(jid))) for jid in jids]
     return tuple(
-        [jid for jid, there in present if jid in there or (there and account_of(jid) == jid)]
+        [
+            jid
+            for jid, there in present
+            if jid in there
+            or (there and account_of(jid) == jid)
+            or connection(jid, service) is not None
+        ]
     )
 
 
 def all_subscriptions(rows: WorkingSet, node: Node) -> tuple[Subscription, ...] | Everybody:
-    """Return all subscriptions to the node, those that wait too; a crowd is not named."""
+    """Return all subscriptions to the node, including pending ones; a crowd is not listed."""
     return EVERYBODY if node.subscriptions > CROWD else tuple(rows.subscribers(node.name))
-
-
-def for_stage(context: Context, request: StagePublish) -> StageFacts:
-    """Return the node, how far the app is, and what the attempt has staged already."""
-    rows, mark, wanted = context.rows, request.mark, request.publish
-    app, open_version = rows.standing(mark.app, mark.version)
-    skips = done(app, mark.version)
-    looks = replace(wanted, drafts=wanted.drafts if mark.immediate and not skips else ())
-    return StageFacts(
-        publish=for_publish(context, looks),
-        app=app,
-        open=open_version,
-        usage=Usage() if skips else rows.usage(wanted.by.account),
-        limits=context.limits,
-        sizes=tuple(
-            None if open_version is None else rows.staged_size(mark, wanted.node, draft.id)
-            for draft in wanted.drafts
-        ),
-        noted=_noted(context, request) if mark.immediate else (),
-    )
-
-
-def _noted(context: Context, request: StagePublish) -> tuple[tuple[bool, bool] | None, ...]:
-    """Compare what the open version has published already with what is offered again."""
-    node: NodeName = request.publish.node
-    seen: list[tuple[bool, bool] | None] = []
-    for draft in request.publish.drafts:
-        noted = context.rows.noted(request.mark, node, draft.id)
-        same = noted is not None and context.same_payload(noted.payload, draft.payload)
-        seen.append(None if noted is None else (same, noted.known))
-    return tuple(seen)

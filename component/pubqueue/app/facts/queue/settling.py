@@ -1,4 +1,4 @@
-"""Facts for retract, unlock and touch: the items, their holders, and what their end needs."""
+"""Facts for retract, unlock and touch: the items, their holders, and the rows that their end needs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.queue.dying import places
 from pubqueue.app.facts.queue.publishing import audience
-from pubqueue.app.store.listings import DeadItems
+from pubqueue.app.store.item_listings import DeadItems
+from pubqueue.app.store.rows import SETTLED
 from pubqueue.core.lifecycle import exhausted
 from pubqueue.core.model import Affiliation, State
 from pubqueue.core.queue.cancel import SLICE, DiscardFacts
-from pubqueue.core.queue.settle import Outcome, SettleFacts, Verb, holds
+from pubqueue.core.queue.settle import Outcome, Settle, SettleFacts, Verb, holds, is_late
+from pubqueue.core.queue.settling.each import singly
 from pubqueue.core.reading.inspect import objection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.model import Item, Jid, Principal
     from pubqueue.core.queue.cancel import Cancel, Discard
-    from pubqueue.core.queue.settle import Settle
+    from pubqueue.core.queue.settling.each import SettleEach
     from pubqueue.core.queue.touch import Touch
 
 
@@ -39,12 +43,45 @@ def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFact
         items,
         _receipts(rows, principal, items),
         subscribed,
-        audience(rows, node),
+        audience(context, node),
     )
 
 
+def for_each(context: Context, request: SettleEach) -> tuple[SettleFacts, ...]:
+    """Return the facts of the requests for each lock alone; the common ones are looked up once."""
+    singles = singly(request)
+    of: dict[Jid, list[int]] = {}
+    for at, single in enumerate(singles):
+        of.setdefault(single.by.jid, []).append(at)
+    found: dict[int, SettleFacts] = {}
+    for places_of_one in of.values():
+        first = singles[places_of_one[0]]
+        said = replace(first, ids=tuple([singles[at].ids[0] for at in places_of_one]), token=None)
+        facts = for_end(context, said) if isinstance(said, Settle) else for_settle(context, said)
+        found |= zip(places_of_one, _one_by_one(facts, len(places_of_one)), strict=True)
+    each = [found[at] for at in range(len(singles))]
+    if isinstance(request.said, Settle) and request.said.remember is not None:
+        each = [_with_memory(context, *one) for one in zip(singles, each, strict=True)]
+    return tuple(each)
+
+
+def _with_memory(context: Context, request: Settle | Touch, facts: SettleFacts) -> SettleFacts:
+    if request.token is None:
+        return facts
+    return replace(facts, settled=context.rows.row(SETTLED, request.token))
+
+
+def _one_by_one(facts: SettleFacts, count: int) -> Iterator[SettleFacts]:
+    """Yield the same facts for each of the items alone."""
+    for at in range(count):
+        here = slice(at, at + 1)
+        yield replace(
+            facts, items=facts.items[here], places=facts.places[here], digests=facts.digests[here]
+        )
+
+
 def for_discard(context: Context, request: Discard) -> DiscardFacts:
-    """Return the next dead items of the node, if the principal may run it."""
+    """Return the next dead items of the node, if the principal may manage it."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
@@ -75,8 +112,10 @@ def _was_held(item: Item) -> bool:
 
 
 def for_end(context: Context, request: Settle) -> SettleFacts:
-    """Return the same, and what the end of the items needs: their places if they die, their digests."""
+    """Return the same, and the rows that the end of the items needs: their places if they die, their digests."""
     facts = for_settle(context, request)
+    if request.remember is not None and request.token is not None:
+        facts = replace(facts, settled=context.rows.row(SETTLED, request.token))
     node = facts.node
     if node is None or (request.verb is Verb.UNLOCK and request.outcome is Outcome.RELEASE):
         return facts
@@ -90,18 +129,25 @@ def for_end(context: Context, request: Settle) -> SettleFacts:
     return replace(facts, places=places(context, dying))
 
 
+def _may_finish(request: Settle, item: Item) -> bool:
+    """Return whether a retract may report the work as done, under whichever token."""
+    if holds(request.by, item):
+        return True
+    return request.late and is_late(request.by, item, item.token)
+
+
 def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> SettleFacts:
     rows = context.rows
     payloads: list[bytes | None] = []
     for item in facts.items:
-        if item is None or not holds(request.by, item):
+        if item is None or not _may_finish(request, item):
             payloads.append(None)
             continue
         payloads.append(rows.payload(item))
-        rows.finished(
-            item.node, item.id, context.now
-        )  # what is remembered of an earlier end is replaced
+        rows.finished(item.node, item.id, context.now)  # the record of an earlier end is replaced
     if rows.lacking:
         return facts
-    digests = tuple(None if each is None else context.fingerprint(each) for each in payloads)
+    digests = tuple(
+        None if each is None else context.payloads.fingerprint(each) for each in payloads
+    )
     return replace(facts, digests=digests)

@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.queue.expiring import AT_ONCE
-from pubqueue.app.store.listings import (
-    DeadItems,
-    HeldBy,
-    Nodes,
-    NodesOfAccount,
-    NodeSums,
-    SubscriptionsOf,
-    Total,
-)
+from pubqueue.app.store.item_listings import DeadItems, HeldBy
+from pubqueue.app.store.listings import Nodes, NodesOfAccount, NodeSums, SubscriptionsOf, Total
 from pubqueue.core.addresses import account_of
 from pubqueue.core.limits.limits import limits
 from pubqueue.core.nodes import access
@@ -39,7 +32,7 @@ if TYPE_CHECKING:
 MANAGERS: Final = access.holders_of(Action.MANAGE)
 
 MAX_NAMED: Final = 100
-"""Nodes that are named to choose from, at most."""
+"""Up to how many nodes are named to choose from."""
 
 MAX_WORKERS: Final = 50
 """Workers in one answer."""
@@ -51,7 +44,7 @@ SUMMED: Final = 5_000
 """Nodes that are added up at a time."""
 
 SHOWN: Final = 10
-"""Items that are named of each worker."""
+"""Items that are named for each worker."""
 
 
 def for_powers(context: Context, request: AskPowers) -> PowersFacts:
@@ -62,7 +55,7 @@ def for_powers(context: Context, request: AskPowers) -> PowersFacts:
     else:
         mine = rows.page(NodesOfAccount(by.account, MANAGERS), None, MAX_NAMED + 1)
         found = [node for node, _ in mine]
-    return PowersFacts(context.policy, tuple(found[:MAX_NAMED]), len(found) > MAX_NAMED)
+    return PowersFacts(context.terms.policy, tuple(found[:MAX_NAMED]), len(found) > MAX_NAMED)
 
 
 def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
@@ -108,7 +101,7 @@ def for_peek(context: Context, request: Peek) -> PeekFacts:
 
 
 def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
-    """Return the next dead items of the node, if the principal may run it."""
+    """Return the next dead items of the node, if the principal may manage it."""
     rows, by = context.rows, request.by
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, by.account)
@@ -119,19 +112,21 @@ def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
 
 
 def for_service(context: Context, request: AskService) -> ServiceFacts:
-    """Return the state of this process, how many nodes there are, and what the next of them hold."""
+    """Return the state of this process, the number of nodes, and the storage of the next of them."""
     if not request.by.admin:
         return ServiceFacts(ServiceState(context.about(), context.now, 0))
     rows = context.rows.page(NodeSums(), request.after, SUMMED) if request.summing else []
     last = rows[-1] if rows and sum(one.nodes for _, one in rows) == SUMMED else None
-    nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # asked once, at the end
-    held_to = limits(context.limits, context.max_subscriptions, context.quotas.usual)
+    nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # once, at the end
+    held_to = limits(
+        context.terms.limits, context.terms.max_subscriptions, context.terms.quotas.usual
+    )
     return ServiceFacts(
         ServiceState(context.about(), context.now, nodes, held_to, context.rounds()),
         tuple([holding for _, holding in rows]),
         None if last is None else (last[1].account, last[0]),
-        context.quotas,
-        context.operators | {context.service.account},
+        context.terms.quotas,
+        context.terms.operators | {context.service.account},
     )
 
 
@@ -150,7 +145,7 @@ def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
 
 
 def _of_worker(rows: WorkingSet, known: FreeFacts, node: NodeName, jid: Jid) -> FreeFacts:
-    """Return what the JID holds of the node, and whether it subscribes."""
+    """Return the items that the JID holds of the node, and whether it subscribes."""
     mine = [one.jid for one in rows.subscriptions_in(node, account_of(jid))]
     held = tuple(rows.page(HeldBy(jid, node), None, AT_ONCE))
     last = held[-1].seq if len(held) == AT_ONCE else None
@@ -159,7 +154,7 @@ def _of_worker(rows: WorkingSet, known: FreeFacts, node: NodeName, jid: Jid) -> 
 
 
 def for_free_held(context: Context, request: FreeHeld) -> FreeFacts:
-    """Return the next of what a worker held of a node."""
+    """Return the next items of a node that a worker held."""
     rows = context.rows
     node = rows.node(request.node)
     held = tuple(rows.page(HeldBy(request.jid, request.node), request.after, AT_ONCE))

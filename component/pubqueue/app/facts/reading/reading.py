@@ -1,4 +1,4 @@
-"""Facts for reads from outside: pages of events, items and nodes, up to the size of an answer."""
+"""Facts for reads: pages of events, items and nodes, up to the size of an answer."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from pubqueue.app.store.item_listings import Counted, ItemEntries, NewestItem, Stride, TooLarge
 from pubqueue.app.store.listings import (
     AgedEvents,
-    Counted,
     Events,
-    ItemEntries,
     LogEnds,
-    NewestItem,
     NodeEntries,
     Nodes,
     NodesOfAccount,
-    Stride,
 )
 from pubqueue.core.model import Affiliation, Millis, State
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.large_audience import CROWD
 from pubqueue.core.reading import pages
 from pubqueue.core.reading.read import Counting, NodeAccess, ReadFacts, owns, readable
 from pubqueue.core.reading.reasons import matches
@@ -41,17 +39,16 @@ if TYPE_CHECKING:
 MAX_EVENTS: Final = 1_000
 MAX_ITEMS: Final = 500
 MAX_NODES: Final = 50
-"""In one answer at most, whatever is asked for."""
+"""The maximum in one answer, whatever is requested."""
 
 SEARCHED: Final = 2_000
 """Nodes whose names are examined for one answer."""
 
 SCANNED: Final = 20_000
-"""Events of all nodes, or items in all states, that are looked at for one answer: so that none takes long."""
+"""Events of all nodes, or items in all states, that are looked at for one answer, so that none takes long."""
 
 COUNTED: Final = 100_000
-"""Items of the nodes in one answer, at most: they are counted for it. A node that has more comes alone, and is counted in
-slices, between which other readers have their turn."""
+"""Up to how many items of the nodes are counted for one answer. A node that has more is on a page alone, and is counted in slices, between which other readers have their turn."""
 
 OBSERVERS: Final = access.holders_of(Action.OBSERVE)
 MANAGERS: Final = access.holders_of(Action.MANAGE)
@@ -62,7 +59,7 @@ def _log_ends(rows: WorkingSet) -> tuple[int, int]:
 
 
 def for_events(context: Context, request: ReadEvents) -> ReadFacts:
-    """Return events of the nodes that may be read."""
+    """Return events of the readable nodes."""
     rows = context.rows
     by, named = request.by, request.node
     nodes = _known(rows, by, None, 1) if named is None else _one(rows, by, named)
@@ -82,7 +79,7 @@ def for_events(context: Context, request: ReadEvents) -> ReadFacts:
 
 
 def for_items(context: Context, request: ReadItems) -> ReadFacts:
-    """Return items of a node that may be read."""
+    """Return items of a readable node."""
     rows = context.rows
     nodes = _one(rows, request.by, request.node)
     if not readable(request.by, nodes):
@@ -103,13 +100,14 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     more = len(found) > limit or _goes_on(rows, listing, shown)
     through = _number(shown[-1], dead=dead) if more else max(looked_at, request.after)
     more = more or looked_at < end
-    return ReadFacts(nodes, pages.ItemPage(request.node, shown, newest, through, more, dead))
+    done = sum(one.node.done for one in nodes) if request.state is None else 0
+    return ReadFacts(nodes, pages.ItemPage(request.node, shown, newest, through, more, dead, done))
 
 
 def _of_reason(
     rows: WorkingSet, request: ReadItems, listing: ItemEntries, limit: int, newest: int
 ) -> pages.ItemPage:
-    """Return the dead items of a reason among the next ones, which may be few or none."""
+    """Return those of the next dead items that have a reason, perhaps few or none."""
     found = rows.page(listing, request.after, MAX_ITEMS + 1)
     matching = [
         entry
@@ -134,13 +132,13 @@ def _goes_on(rows: WorkingSet, listing: ItemEntries, shown: tuple[ItemEntry, ...
 
 
 def _number(shown: ItemEntry, *, dead: bool) -> int:
-    """Return the number by which pages go."""
+    """Return the number by which pages are ordered."""
     letter = shown.item.dead_letter
     return letter.number if dead and letter is not None else shown.item.seq
 
 
 def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
-    """Return nodes that may be read, with their counts."""
+    """Return readable nodes, with their counts."""
     rows, by = context.rows, request.by
     limit = _bounded(request.max, MAX_NODES)
     roles = MANAGERS if request.managed else OBSERVERS
@@ -158,13 +156,15 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
         counted = counting.queued, counting.dead
     entries = rows.page(NodeEntries(names, counted), None, limit)
     shown = tuple(
-        # of a long node the counts are of several moments, and what is neither of them may seem to be less than none
+        # the counts of a long node come from several moments, so those in neither state may seem to be fewer than
+        # none
         replace(
             entry,
             delayed=max(0, entry.delayed),
             owned=entry.node.name in owned,
             rate=context.rate(entry.node.name),
             failing=context.failing(entry.node.name),
+            too_large=_too_large(context, entry.node) if entry.queued else 0,
         )
         for entry in entries
     )
@@ -177,6 +177,19 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     return ReadFacts(nodes, page)
 
 
+def _too_large(context: Context, node: Node) -> int:
+    """Return how many items wait for a worker whose protocol can carry them, while other workers are available."""
+    most = node.config.max_payload_size
+    if not node.config.queueing or most <= context.least() or node.subscriptions > CROWD:
+        return 0  # a crowd is not searched
+    rows = context.rows
+    there = (one.jid for one in rows.subscribers(node.name) if one.available)
+    largest = max(map(context.largest_of, there), default=most)
+    if most <= largest:
+        return 0
+    return next(iter(rows.page(TooLarge(node.name, largest))), 0)
+
+
 def for_survey(context: Context, request: ReadSurvey) -> ReadFacts:
     """Return the next slice of nodes for a survey."""
     return for_read_nodes(context, slice_of(request))
@@ -185,7 +198,7 @@ def for_survey(context: Context, request: ReadSurvey) -> ReadFacts:
 def _wanted(
     rows: WorkingSet, request: ReadNodes, count: int, roles: tuple[Affiliation, ...]
 ) -> tuple[tuple[NodeAccess, ...], NodeName | None]:
-    """Return the next of the nodes that are asked for, and where the search for them ended if that was early."""
+    """Return the next of the requested nodes, and where the search for them ended if it ended early."""
     by, after = request.by, request.after
     if request.only is not None:
         names = sorted(name for name in set(request.only) if after is None or name > after)
@@ -238,7 +251,7 @@ def _known(
     count: int,
     roles: tuple[Affiliation, ...] = OBSERVERS,
 ) -> tuple[NodeAccess, ...]:
-    """Return the next nodes to which the principal is one of these, by name."""
+    """Return the next nodes with which the principal has one of these affiliations, by name."""
     if by.admin:
         return tuple(
             NodeAccess(node, Affiliation.NONE) for node in rows.page(Nodes(), after, count)

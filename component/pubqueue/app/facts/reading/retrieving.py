@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.nodes.listing import backward, drop_former, place_of
 from pubqueue.app.facts.nodes.managing import owners_who_hear
-from pubqueue.app.store.listings import DeadItems, Items, PlaceOf, Places
+from pubqueue.app.store.item_listings import DeadItems, Items, PlaceOf, Places
 from pubqueue.core.queue import redrive
 from pubqueue.core.queue.cancel import SLICE, is_of
 from pubqueue.core.queue.redrive import Candidate, RedriveFacts
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     Holders = tuple[Jid, ...] | None
 
 MAX_PAGE: Final = 500
-"""Items in one answer at most."""
+"""Up to how many items one answer has."""
 
 REVIVED: Final = 1000
-"""Dead items that one redrive without names takes at most."""
+"""Up to how many dead items one redrive without names takes."""
 
 
 def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
@@ -85,12 +85,12 @@ def _candidate(context: Context, request: Redrive, item: Item) -> Candidate:
         return candidate
     target, payload = rows.node(to), rows.payload(item)
     typed = target is not None and target.config.type and not rows.lacking
-    space = context.space_of(payload) if typed else ""
+    space = context.payloads.space_of(payload) if typed else ""
     return Candidate(item, rows.item(to, item.id) is not None, len(payload), space)
 
 
 def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
-    """Return the rows asked for, as many as fit into one answer; none to whom it may not see any."""
+    """Return the requested rows, as many as fit into one answer; none if the principal may not see any."""
     rows, principal = context.rows, request.by
     node = rows.node(request.node)
     affiliation, subscribed = rows.rights(request.node, principal.account)
@@ -118,7 +118,7 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
 def _page(
     rows: WorkingSet, request: Retrieve, node: Node, holders: Holders, after: int
 ) -> tuple[Rows, Part]:
-    """Return rows, oldest first, as many as there is room for, and what part of all they are."""
+    """Return rows, oldest first, as many as there is room for, and the description of their part of the whole."""
     if request.ids:
         return _named(rows, request, holders)
     listing = Items(node.name, holders, room=request.room)
@@ -150,7 +150,7 @@ def _ordered(rows: WorkingSet, request: Retrieve, node: Node, number: int) -> tu
     found = rows.page(Items(node.name, numbers=numbers, room=request.room), None, limit)
     more = not limit or len(places) > len(found)
     if page is None and len(found) == request.newest:
-        more = False  # that is all that was asked for
+        more = False  # that is all that was requested
     part = drop_former(page, len(found), more=more, total=lambda: node.items)
     if back:
         return found[::-1], backward(part, more=more)
@@ -179,7 +179,7 @@ def _in_front(
 
 
 def _seen(rows: WorkingSet, node: Node, holders: Holders) -> int:
-    """Count what the principal sees of a node: all that is there, or what it holds."""
+    """Count the items of a node that the principal sees: all, or those that it holds."""
     if holders is None:
         return node.items
     return sum([rows.count_held(holder, node.name) for holder in set(holders)])

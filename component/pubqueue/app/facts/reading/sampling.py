@@ -1,4 +1,4 @@
-"""For samples: the moment, and what is kept of the last hours."""
+"""For samples: the moment, and the stored samples of the last hours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.samples import KeepSamples, ReadSamples
 
 MAX_SAMPLES: Final = 10_000
-"""In one answer at most: fifty nodes for an hour, or one for all the time that there is."""
+"""The maximum in one answer: fifty nodes for an hour, or one for all the time that is kept."""
 
 
 def for_keep(context: Context, _request: KeepSamples) -> KeepFacts:
@@ -21,7 +21,7 @@ def for_keep(context: Context, _request: KeepSamples) -> KeepFacts:
 
 
 def for_read(context: Context, request: ReadSamples) -> SamplesFacts:
-    """Return the samples that are asked for."""
+    """Return the requested samples."""
     if not request.by.admin:
         return SamplesFacts((), context.now)
     which = Samples(request.nodes, request.since)

@@ -1,1 +1,1 @@
-"""For schedules, and the times that their cron lines name."""
+"""For schedules, and the times of their cron lines."""

@@ -34,11 +34,11 @@ FIELDS: Final = 5
 """Minute, hour, day of the month, month, day of the week."""
 
 MAX_WALK: Final = 10_000
-"""Local times that one walk looks at, at most; a change of the clocks skips those of a day (the date line) at the worst."""
+"""Up to how many local times one walk looks at; a change of the clocks skips those of a day (the date line) at worst."""
 
 
 def unfit(cron: str, zone: str) -> str:
-    """Return what is wrong with the line or the zone in one sentence, empty if nothing is."""
+    """Return the fault of the line or the zone in one sentence, empty if there is none."""
     if _zone(zone) is None:
         return f"zone {zone!r} is not a known time zone; an example is Europe/Berlin"
     if len(cron.split()) != FIELDS:
@@ -51,7 +51,7 @@ def unfit(cron: str, zone: str) -> str:
 
 
 def following(cron: str, zone: str, after: Millis) -> Millis | None:
-    """Return the first time that is later than `after`; None if there is none, or the line is unfit."""
+    """Return the first time that is later than `after`; None if there is none, or the line is invalid."""
     return next(_forward(cron, zone, after), None)
 
 
@@ -92,7 +92,7 @@ def _backward(cron: str, zone: str, until: Millis) -> Iterator[Millis]:
 def _in_order(cron: str, zone: str, begin: Millis, *, reverse: bool) -> Iterator[Millis]:
     """Yield the moments of the line from about `begin` on, in the order of time, some perhaps twice.
 
-    The walk itself knows no zone, so nothing can turn it around: it goes over local times, and each stands for the
+    The walk itself has no zone, so nothing can turn it around: it goes over local times, and each stands for the
     moments at which the clocks show it. In a repeated hour the moments of one of the two passes are kept back until
     those of the other have come.
     """
@@ -110,20 +110,20 @@ def _in_order(cron: str, zone: str, begin: Millis, *, reverse: bool) -> Iterator
 
 
 def _walk(cron: str, begin: datetime, *, reverse: bool) -> Iterator[datetime]:
-    """Yield the local times that the line names after `begin`, or before it: as many as a walk may have."""
+    """Yield the local times of the line after `begin`, or before it: as many as a walk may have."""
     if len(cron.split()) != FIELDS:
         return
     try:
         yield from islice(CronSim(cron, begin, reverse), MAX_WALK)
-    except (CronSimError, OverflowError):  # unfit, or past the last year that there is
+    except (CronSimError, OverflowError):  # invalid, or past the last year of the calendar
         return
 
 
 def _first_local(moment: Millis, zone: tzinfo, *, reverse: bool) -> datetime:
     """Return the local time from which a walk finds all times after the moment, or not later than it.
 
-    In a repeated hour that is where it begins, or ends: the local times of the other pass are
-    moments too.
+    In a repeated hour that is where it begins, or ends: the local times of the other pass are moments
+    too.
     """
     local = datetime.fromtimestamp(moment // 1000, UTC).astimezone(zone)
     first, second = (_offset(local.replace(fold=fold)) for fold in (0, 1))
@@ -137,13 +137,13 @@ def _moments(local: datetime, zone: tzinfo, *, once: bool) -> tuple[Millis, ...]
     first, second = (_at(local, zone, fold) for fold in (0, 1))
     if first == second:
         return (first,)
-    if first < second:  # the clocks are put back: they show it twice
+    if first < second:  # the clocks are set back: they show it twice
         return (first,) if once else (first, second)
-    return (_change(second, first, zone),) if once else ()  # they are put forward over it
+    return (_change(second, first, zone),) if once else ()  # they are set forward over it
 
 
 def _change(before: Millis, after: Millis, zone: tzinfo) -> Millis:
-    """Return the moment between these two at which the clocks are put forward."""
+    """Return the moment between these two at which the clocks are set forward."""
     offset = _offset_at(before, zone)
     low, high = before // 1000, after // 1000
     while high - low > 1:

@@ -1,4 +1,4 @@
-"""Facts for schedules: the schedule under a name, and what a publish needs."""
+"""Facts for schedules: the schedule under a name, and the facts for its publish."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.facts.queue.publishing import for_publish
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import Schedules
+from pubqueue.app.store.rows import SCHEDULES
 from pubqueue.core.schedules.admin import DeclareFacts, KeepFacts, SchedulesFacts, fault_of
 from pubqueue.core.schedules.fire import FireFacts, chosen, is_due, publish_of
 from pubqueue.core.schedules.model import MAX_SCHEDULES
@@ -29,7 +30,7 @@ SHOWN: Final = 50
 
 def for_fire(context: Context, request: FireSchedule) -> FireFacts:
     """Return the times of the schedule if they are of this revision, and the item that has the id of its turn."""
-    now, schedule = context.now, context.rows.schedule(request.name)
+    now, schedule = context.now, context.rows.row(SCHEDULES, request.name)
     if schedule is None or not is_due(schedule, now):
         return FireFacts(now, context.service, schedule)
     times = request.times
@@ -44,8 +45,8 @@ def for_fire(context: Context, request: FireSchedule) -> FireFacts:
 
 
 def for_fire_now(context: Context, request: FireNow) -> FireFacts:
-    """Return what is to be known to publish for this very moment."""
-    now, schedule = context.now, context.rows.schedule(request.name)
+    """Return the facts for a publish at this very moment."""
+    now, schedule = context.now, context.rows.row(SCHEDULES, request.name)
     publish = None
     if schedule is not None:
         publish = for_publish(context, publish_of(schedule.definition, now, context.service))
@@ -57,7 +58,7 @@ def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
     if not request.by.admin:
         return SchedulesFacts(context.now, ())
     if request.name is not None:
-        known = context.rows.schedule(request.name)
+        known = context.rows.row(SCHEDULES, request.name)
         return SchedulesFacts(context.now, () if known is None else (known,))
     most = SHOWN if request.max is None else min(request.max, SHOWN)
     found = context.rows.page(Schedules(), request.after, most + 1)
@@ -65,9 +66,9 @@ def for_list(context: Context, request: ListSchedules) -> SchedulesFacts:
 
 
 def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFacts:
-    """Return the schedule under the name, and what is wrong with the times of the requested one."""
+    """Return the schedule under the name, and the fault of the requested one's times."""
     definition, now = request.definition, context.now
-    known = context.rows.schedule(definition.name)
+    known = context.rows.row(SCHEDULES, definition.name)
     unfit = fault_of(definition) or cron_times.unfit(definition.cron, definition.zone)
     if unfit or not request.by.admin:
         return KeepFacts(now, known, unfit)
@@ -83,7 +84,7 @@ def for_keep(context: Context, request: AddSchedule | ChangeSchedule) -> KeepFac
 
 def for_named(context: Context, request: RemoveSchedule | PauseSchedule) -> KeepFacts:
     """Return the schedule of the name."""
-    return KeepFacts(context.now, context.rows.schedule(request.name))
+    return KeepFacts(context.now, context.rows.row(SCHEDULES, request.name))
 
 
 def for_declare(context: Context, _request: DeclareSchedules) -> DeclareFacts:

@@ -1,4 +1,4 @@
-"""For commits and what is asked of transactions. A commit's items are counted where they are."""
+"""For commits and queries about transactions. A commit's items are counted in the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.app.facts.queue.publishing import audience
-from pubqueue.app.store.listings import (
+from pubqueue.app.facts.transactions.staging import version_of
+from pubqueue.app.store.rows import Judged, Writes
+from pubqueue.app.store.version_listings import (
     AttemptsOf,
     Conflicts,
     NodeWinners,
@@ -17,9 +19,9 @@ from pubqueue.app.store.listings import (
     TakenWinners,
     WinnerClasses,
     Winners,
+    WinningBytes,
     WinningDrafts,
 )
-from pubqueue.app.store.rows import Judged, Writes
 from pubqueue.core.model import State
 from pubqueue.core.queue.publication import Known
 from pubqueue.core.transactions.commit import (
@@ -33,24 +35,24 @@ from pubqueue.core.transactions.staging import AppFacts, RecordFacts, seen_by
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.app.store.listings import WinnerClass
     from pubqueue.app.store.rows import Conflict
+    from pubqueue.app.store.version_listings import NodeBytes, WinnerClass
     from pubqueue.core.model import Millis, NodeName
     from pubqueue.core.transactions.commit import CommitVersion
     from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
 
 MAX_WINNERS: Final = 2000
 MAX_BYTES: Final = 4 << 20
-"""Items, and bytes of their payloads, that are committed in one batch; more of them are moved in slices."""
+"""Items, and bytes of their payloads, that are committed in one batch; larger commits are moved in slices."""
 
 MAX_PAGE: Final = 200
-"""Records in one answer at most."""
+"""Up to how many records one answer has."""
 
 ALL: Final = 1 << 30
 
 
 def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
-    """Return the app and its attempts; the winners only if they are going to count, and one batch can hold them."""
+    """Return the app and its attempts; the winners only if they will count, and one batch can hold them."""
     rows, facts = context.rows, standing(context, request)
     open_version = facts.open
     if open_version is None or rows.gathering or rows.lacking:
@@ -64,17 +66,38 @@ def for_commit(context: Context, request: CommitVersion) -> CommitFacts:
     if many or facts.grouped:
         return replace(facts, too_many=True)
     nodes = rows.winners(Winners(request.app, request.version, named))
+    if any((node := rows.node(one.node)) is not None and node.config.feeds for one in nodes):
+        return replace(facts, too_many=True)
     found = tuple(_of_node(context, request, winners) for winners in nodes)
     place = request.dead_letter_node
     if place is not None and any(winners.taken for winners in found):
         facts = replace(facts, dead_letters=_of_node(context, request, NodeWinners(place, 0, 0)))
-    return replace(facts, nodes=found)
+    return replace(facts, nodes=_with_bytes(context, found, facts.dead_letters))
+
+
+def _with_bytes(
+    context: Context, found: tuple[CommitNodeFacts, ...], place: CommitNodeFacts | None
+) -> tuple[CommitNodeFacts, ...]:
+    """Add how many bytes the winners add, if one of their nodes has a limit of bytes."""
+    nodes = [one.node for one in (*found, *(() if place is None else (place,)))]
+    if all(node is None or node.config.max_bytes is None for node in nodes):
+        return found
+    sizes = {one.node: one for one in context.rows.page(WinningBytes(), None, ALL)}
+    return tuple(_sized(one, sizes.get(one.name)) for one in found)
+
+
+def _sized(facts: CommitNodeFacts, brings: NodeBytes | None) -> CommitNodeFacts:
+    if brings is None or facts.node is None:
+        return facts
+    grown = brings.of_queue if facts.node.config.queueing else brings.of_plain
+    aside = brings.taken if facts.node.config.queueing else 0
+    return replace(facts, grown=grown, aside=aside)
 
 
 def standing(context: Context, request: CommitVersion) -> CommitFacts:
     """Return the app and its attempts."""
     rows = context.rows
-    app, open_version = rows.standing(request.app, request.version)
+    app, open_version = version_of(rows, request.app, request.version)
     there = rows.page(AttemptsOf(request.app, request.version), None, ALL) if open_version else []
     attempts = {(one.part, one.number): one for one in there}
     named = [
@@ -97,7 +120,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
     node = rows.node(name)
     affiliation, subscribed = rows.rights(name, account)
     queueing = node is not None and node.config.queueing
-    heard = () if node is None else audience(rows, node)
+    heard = () if node is None else audience(context, node)
     behind = bool(heard) and context.is_behind(name)
     if node is not None and queueing:
         _compare(context, name, context.now if node.config.dedup_window else None)
@@ -118,7 +141,7 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
 
 
 def _compare(context: Context, node: NodeName, absorbing: Millis | None) -> None:
-    """Compare every winner whose id is known to the node with the existing item, by meaning."""
+    """Compare every winner whose id the node knows with the existing item, by meaning."""
     context.rows.compare(Conflicts(node, absorbing), partial(_judged, context))
 
 
@@ -129,8 +152,8 @@ def _judged(context: Context, conflicts: list[Conflict]) -> Writes:
 
 def _same(context: Context, conflict: Conflict) -> bool:
     if conflict.finished:
-        return conflict.there == context.fingerprint(conflict.offered)
-    return context.same_payload(conflict.there, conflict.offered)
+        return conflict.there == context.payloads.fingerprint(conflict.offered)
+    return context.payloads.same(conflict.there, conflict.offered)
 
 
 def _found(met: WinnerClass) -> WinnerCount:
@@ -141,13 +164,13 @@ def _found(met: WinnerClass) -> WinnerCount:
 
 
 def for_abort(context: Context, request: AbortVersion) -> AppFacts:
-    """Return how far the app is, and whether the version is open."""
-    return AppFacts(*context.rows.standing(request.app, request.version))
+    """Return the progress of the app, and whether the version is open."""
+    return AppFacts(*version_of(context.rows, request.app, request.version))
 
 
 def for_app(context: Context, request: AskLastVersion) -> AppFacts:
-    """Return how far the app is."""
-    return AppFacts(context.rows.standing(request.app, 0)[0])
+    """Return the progress of the app."""
+    return AppFacts(version_of(context.rows, request.app, 0)[0])
 
 
 def for_list(context: Context, request: ListTransactions) -> RecordFacts:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.queue.publishing import audience, existing
+from pubqueue.app.facts.queue.publishing import audience, existing, fed
 from pubqueue.app.facts.transactions.committing import standing
-from pubqueue.app.store.listings import RecordOf, Unmoved, WinnerRows
+from pubqueue.app.store.version_listings import RecordOf, Unmoved, WinnerRows
 from pubqueue.core.model import NO_TIME, Jid, Principal
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
@@ -40,7 +40,7 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
     facts, account = standing(context, commit), commit.by.account
     named = tuple((part.number, part.attempt) for part in commit.parts)
     which = WinnerRows(commit.app, commit.version, named, ROOM)
-    winners = rows.page(which, request.after, SLICE)
+    winners = _slice(context, rows.page(which, request.after, SLICE))
     names = dict.fromkeys(row.node for row in winners)
     if request.taken and commit.dead_letter_node is not None:
         facts = replace(facts, dead_letters=_place(context, commit.dead_letter_node, account))
@@ -55,8 +55,19 @@ def for_look(context: Context, request: LookAtWinners) -> LookFacts:
     )
 
 
+def _slice(context: Context, winners: list[WinnerRow]) -> list[WinnerRow]:
+    """Return as many of the winners as add up to a slice of items in nodes and the queues that these feed."""
+    items = 0
+    for count, row in enumerate(winners):
+        if items >= SLICE:
+            return winners[:count]
+        node = context.rows.node(row.node)
+        items += 1 if node is None else 1 + len(node.config.feeds)
+    return winners
+
+
 def _place(context: Context, name: NodeName, account: Jid) -> CommitNodeFacts:
-    """Return a node for dead letters, and what the principal is to it."""
+    """Return a node for dead letters, and the principal's affiliation with it."""
     rows = context.rows
     rights = rows.rights(name, account)
     node = rows.node(name)
@@ -68,16 +79,22 @@ def _met(context: Context, row: WinnerRow) -> MetWinner:
     node = context.rows.node(row.node)
     if node is None or row.superseded:
         return MetWinner(row, node, Known.NEW, None)
-    return MetWinner(row, node, *existing(context, node, row.item.draft))
+    met = MetWinner(row, node, *existing(context, node, row.item.draft))
+    if not node.config.feeds:
+        return met
+    draft = row.item.draft
+    return replace(
+        met, fed=fed(context, node, (draft,)), space=context.payloads.space_of(draft.payload)
+    )
 
 
 def for_move(context: Context, request: MoveWinners) -> MoveFacts:
     """Return the next winners of a committed version."""
     rows = context.rows
     which = WinnerRows(request.app, request.version, None, ROOM)
-    winners = rows.page(which, None, SLICE)
+    winners = _slice(context, rows.page(which, None, SLICE))
     record = next(iter(rows.page(RecordOf(request.app, request.version))), None)
-    if record is None:  # nothing of it is left, or its needs are gathered
+    if record is None:  # nothing of it is left, or its needs are being collected
         return MoveFacts(Jid(""), NO_TIME, (), {})
     nodes = {row.node: rows.node(row.node) for row in winners}
     at, name = record.committed or NO_TIME, record.dead_letter_node
@@ -89,7 +106,7 @@ def for_move(context: Context, request: MoveWinners) -> MoveFacts:
         record.owner,
         at,
         tuple(met),
-        {name: audience(rows, node) for name, node in nodes.items() if node is not None},
+        {name: audience(context, node) for name, node in nodes.items() if node is not None},
         record.on_taken,
         place,
     )
@@ -101,7 +118,9 @@ def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
     affiliation, subscribed = context.rows.rights(name, owner)
     if node is None:
         return None
-    standing = access.standing(Principal(owner, admin=owner in context.operators), affiliation)
+    standing = access.standing(
+        Principal(owner, admin=owner in context.terms.operators), affiliation
+    )
     may = access.may(standing, Action.PUBLISH, node, subscribed=subscribed)
     return node if may else None
 
@@ -109,7 +128,7 @@ def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
 def _met_there(
     context: Context, request: MoveWinners, winner: MetWinner, goes: tuple[Node, Millis]
 ) -> MetWinner:
-    """Add whether the id is there under which the winner would become a dead letter."""
+    """Add whether the id under which the winner would become a dead letter exists already."""
     if winner.known is not Known.OTHER:
         return winner
     place, at = goes

@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.core.addresses import account_of
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Millis, later, seconds
+from pubqueue.core.model import Level, Millis, later, seconds
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Node, Subscription
+    from pubqueue.core.model import Jid, Node, Subscription
 
 WINDOW: Final = "queue_requests"
 DELIVER: Final = "deliver"
 EXPIRE: Final = "expire"
+LOCK: Final = "lock_timeout"
+LEVEL: Final = "qos"
 """The options by their names here."""
 
 MAX_LEASE: Final = seconds(366 * 86_400)
-"""A longer lease is cut to this (XEP-0060 12.19)."""
+"""A longer lease is shortened to this (XEP-0060 12.19)."""
 
 REMINDED_AHEAD: Final = seconds(86_400)
 """The time between the reminder and the end of a lease, or a tenth of a short lease."""
@@ -45,6 +48,10 @@ class Options(Struct, frozen=True, gc=False):
     objection: Refused | None = None
     deliver: bool | None = None
     lease: Lease | None = None
+    lock_timeout: str | int | None = None
+    """Seconds; as text it may be empty: the queue's own again."""
+    qos: str | None = None
+    """The level of deliveries; it may be empty: that of the queue again."""
 
 
 class Granted(Struct, frozen=True, gc=False):
@@ -59,20 +66,28 @@ class Granted(Struct, frozen=True, gc=False):
     remind: Millis | None
     temporary: bool
     configured: bool = False
+    lock_timeout: int | None = None
+    qos: Level | None = None
 
 
 def grant(
-    options: Options | None, node: Node, before: Subscription | None, now: Millis
+    jid: Jid, options: Options | None, node: Node, before: Subscription | None, now: Millis
 ) -> Granted | Refused:
-    """Return what the subscription gets of what is asked for; what is not asked for stays as it was `before`."""
+    """Return the granted options for those that `jid` requests; the others stay as they were `before`."""
     window = read_window(options, node, has_one=before is not None)
     if isinstance(window, Refused):
         return window
+    lock = read_lock_timeout(options, node, before)
+    if isinstance(lock, Refused):
+        return lock
+    level = read_level(jid, options, node, before)
+    if isinstance(level, Refused):
+        return level
     deliver = before is None or before.deliver
     expire = None if before is None else before.expire
     remind = None if before is None else before.remind
     temporary = node.config.tempsub if before is None else before.temporary
-    configured = False
+    configured = options is not None and (options.lock_timeout, options.qos) != (None, None)
     if options is not None and options.deliver is not None:
         deliver, configured = options.deliver, True
     if options is not None and options.lease is not None:
@@ -81,7 +96,7 @@ def grant(
             return _no(f"{EXPIRE}: a future date and time", EXPIRE)
         expire, remind = _term(lease, now)
         temporary = lease.temporary or node.config.tempsub
-    return Granted(window, deliver, expire, remind, temporary, configured)
+    return Granted(window, deliver, expire, remind, temporary, configured, lock, level)
 
 
 def _term(lease: Lease, now: Millis) -> tuple[Millis | None, Millis | None]:
@@ -93,9 +108,9 @@ def _term(lease: Lease, now: Millis) -> tuple[Millis | None, Millis | None]:
 
 
 def read_window(options: Options | None, node: Node, *, has_one: bool) -> int | Refused | None:
-    """Return the window that the options ask for, at most the node's bound (XEP-0254 row 7).
+    """Return the window that the options ask for, up to the node's bound (XEP-0254 row 7).
 
-    None means that nothing was asked. Only a queue node has windows; a subscription that `has_one` may be asked for
+    None means that none was requested. Only a queue node has windows; a subscription that `has_one` may request
     other options alone.
     """
     if options is None:
@@ -110,12 +125,50 @@ def read_window(options: Options | None, node: Node, *, has_one: bool) -> int | 
     if options.objection is not None:
         return options.objection
     if asked is None:
-        others = options.deliver is not None or options.lease is not None
+        given = options.deliver, options.lease, options.lock_timeout, options.qos
+        others = any(one is not None for one in given)
         return None if has_one and others else _no(f"{WINDOW} is needed, once", WINDOW)
     digits = str(asked).strip()
     if not (digits.isascii() and digits.isdigit()) or int(digits[:10]) < 1:
         return _no(f"{WINDOW}: a whole number from 1", WINDOW)
     return min(int(digits[:10]), node.config.max_queue_requests)
+
+
+def read_lock_timeout(
+    options: Options | None, node: Node, before: Subscription | None
+) -> int | Refused | None:
+    """Return how many seconds the subscriber may hold an item, up to the queue's own limit; None for the queue's own."""
+    asked = None if options is None else options.lock_timeout
+    if asked is None:
+        return None if before is None else before.lock_timeout
+    if not node.config.queueing:
+        return _no(f"{LOCK}: only queues have this option", LOCK)
+    digits = str(asked).strip()
+    if not digits:
+        return None
+    if not (digits.isascii() and digits.isdigit()) or int(digits[:10]) < 1:
+        return _no(
+            f"{LOCK}: a whole number of seconds from 1, or empty for that of the queue", LOCK
+        )
+    return min(int(digits[:10]), node.config.lock_timeout)
+
+
+def read_level(
+    jid: Jid, options: Options | None, node: Node, before: Subscription | None
+) -> Level | Refused | None:
+    """Return the level of deliveries to the subscriber; None for that of the queue. Only a full JID can answer."""
+    asked = None if options is None else options.qos
+    if asked is None:
+        return None if before is None else before.qos
+    if not node.config.queueing:
+        return _no(f"{LEVEL}: only queues have this option", LEVEL)
+    word = asked.strip()
+    if word and word not in set(Level):
+        return _no(f"{LEVEL}: one of {', '.join(Level)}, or empty for that of the queue", LEVEL)
+    level = Level(word) if word else None
+    if level not in {None, Level.UNACKNOWLEDGED} and account_of(jid) == jid:
+        return _no(f"{LEVEL} is always {Level.UNACKNOWLEDGED} for a bare JID", LEVEL)
+    return level
 
 
 def _no(reason: str, setting: str = "") -> Refused:

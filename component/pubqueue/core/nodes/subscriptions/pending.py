@@ -8,12 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import Approve, Change, EndSubscription
-from pubqueue.core.decision import Decision, Done, Listed, NodeSubscriptions, Refusal, refuse
+from pubqueue.core.decision import Decision, Done, Refusal, refuse
 from pubqueue.core.model import Affiliation, Item, Jid, Node, NodeName, Principal, SubscriptionState
 from pubqueue.core.multi_subscription import apart
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.replies import Listed, NodeSubscriptions
+from pubqueue.core.nodes.subscriptions.changes import Approve, EndSubscription
 from pubqueue.core.nodes.subscriptions.subscribe import last_item, notify_owners
 from pubqueue.core.notices import ApprovalWanted, SubscriptionChanged
 from pubqueue.core.reading.listing import WHOLE, Page, Part
@@ -21,10 +22,11 @@ from pubqueue.core.reading.listing import WHOLE, Page, Part
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Subscription
 
 AT_ONCE: Final = 100
-"""Requests for approval that an owner is sent at once at most; the others come as these are answered and more are asked for."""
+"""Up to how many requests for approval an owner is sent at once; the others follow as these are answered and more are requested."""
 
 
 class Answer(Struct, frozen=True, gc=False):
@@ -51,7 +53,7 @@ class AnswerFacts(Struct, frozen=True, gc=False):
 
 
 class ReadPending(Struct, frozen=True, gc=False):
-    """Ask for the nodes whose subscriptions the principal approves, or for those of one node that wait for it."""
+    """Request the nodes whose subscriptions the principal approves, or the waiting subscriptions of one node."""
 
     by: Principal
     node: NodeName | None = None
@@ -66,7 +68,7 @@ class SendPending(Struct, frozen=True, gc=False):
 
 
 class PendingFacts(Struct, frozen=True, gc=False):
-    """A node with the subscriptions that wait, by JID; or, if no node was named, names of nodes."""
+    """A node with its waiting subscriptions, by JID; or, if no node was named, names of nodes."""
 
     node: Node | None
     affiliation: Affiliation
@@ -112,7 +114,7 @@ def changed(one: Subscription, state: SubscriptionState) -> SubscriptionChanged:
 def reconsidered(
     node: Node, subscriptions: Iterable[Subscription], affiliations: Mapping[Jid, Affiliation]
 ) -> tuple[tuple[Change, ...], tuple[SubscriptionChanged, ...]]:
-    """End the subscriptions that would be refused now (XEP-0060 4.1, 14.3), and approve those that need no approval any more.
+    """End the subscriptions that would be refused now (XEP-0060 4.1, 14.3), and approve those that no longer need approval.
 
     Items that they hold stay locked until settled or timed out, as after an unsubscription.
     """
@@ -128,12 +130,12 @@ def reconsidered(
 
 
 def stands_now(state: SubscriptionState, affiliation: Affiliation, node: Node) -> bool:
-    """Return whether a subscription was pending and does not need to be any more (XEP-0060 8.7.4)."""
+    """Return whether a subscription was pending and no longer needs to be (XEP-0060 8.7.4)."""
     return state is SubscriptionState.PENDING and not access.needs_approval(affiliation, node)
 
 
 def read_pending(request: ReadPending, facts: PendingFacts) -> Decision:
-    """Return what waits for an owner."""
+    """Return the subscriptions that wait for an owner."""
     if request.node is None:
         return Decision(Listed(facts.names, None, facts.part))
     node = _approved_by(request, facts)
@@ -143,7 +145,7 @@ def read_pending(request: ReadPending, facts: PendingFacts) -> Decision:
 
 
 def send_pending(request: SendPending, facts: PendingFacts) -> Decision:
-    """Send an owner what waits, as much as is sent at once."""
+    """Send an owner the waiting subscriptions, as many as are sent at once."""
     node = _approved_by(request, facts)
     if isinstance(node, Decision):
         return node

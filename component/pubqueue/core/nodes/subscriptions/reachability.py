@@ -1,6 +1,6 @@
-"""Whether an address can be reached has changed: the queues it works in look again for whom their items can go to.
+"""An address can or can no longer be reached: its queues check again which subscribers their items can go to.
 
-Nothing is stored of that: it is known to the process that has the connection.
+Nothing of this is stored: only the process that has the connection knows it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core.changes import Recount
 from pubqueue.core.decision import Decision, Done
+from pubqueue.core.nodes.subscriptions.changes import Recount
 
 if TYPE_CHECKING:
     from pubqueue.core.model import Jid, Subscription
 
 
 class ReachChanged(Struct, frozen=True, gc=False):
-    """A connection takes more again, or takes no more for now."""
+    """A connection has room again, or has none for now."""
 
     jid: Jid
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.changes import Approve, EndReview, EndSubscriptions
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import SubscriptionState
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.large_audience import PAGE
+from pubqueue.core.nodes.subscriptions.changes import Approve, EndReview, EndSubscriptions
 from pubqueue.core.nodes.subscriptions.pending import stands_now
 from pubqueue.core.notices import NOBODY, SubscriptionChanged, to_each
 
@@ -36,14 +36,14 @@ class ReviewSubscribers(Struct, frozen=True, gc=False):
 
 
 class ReviewFacts(Struct, frozen=True, gc=False):
-    """The next of them by JID, each with what its account is to the node, and how its subscription stands."""
+    """The next of them by JID, each with its account's affiliation and the state of its subscription."""
 
     node: Node | None
     page: tuple[tuple[Jid, Affiliation, SubscriptionState], ...]
 
 
 class ResumeReviews(Struct, frozen=True, gc=False):
-    """Go on with what was not looked through when the process ended."""
+    """Continue with a review that was not finished when the process ended."""
 
 
 class ResumeReviewFacts(Struct, frozen=True, gc=False):

@@ -8,24 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import (
-    AddAnother,
-    AddSubscription,
-    Approve,
-    Change,
-    EndSubscription,
-    SetTerms,
-    SetWindow,
-)
-from pubqueue.core.decision import (
-    Decision,
-    DefaultOptions,
-    Refusal,
-    Refused,
-    Subscribed,
-    Unsubscribed,
-    refuse,
-)
+from pubqueue.core.decision import Decision, Refusal, Refused, refuse
+from pubqueue.core.deliveries.levels import asks
 from pubqueue.core.model import (
     Affiliation,
     Draft,
@@ -38,13 +22,25 @@ from pubqueue.core.multi_subscription import MAX_OF_JID, apart, find, named, ter
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
 from pubqueue.core.nodes.notifications import announcement, notify
+from pubqueue.core.nodes.replies import DefaultOptions, Subscribed, Unsubscribed
+from pubqueue.core.nodes.subscriptions.changes import (
+    AddAnother,
+    AddSubscription,
+    Approve,
+    EndSubscription,
+    SetLevel,
+    SetLockTimeout,
+    SetTerms,
+    SetWindow,
+)
 from pubqueue.core.nodes.subscriptions.options import Granted, Options, grant
 from pubqueue.core.notices import ApprovalWanted, Several, SubscriptionChanged
-from pubqueue.core.queue.expire import note_here, shows_itself
+from pubqueue.core.presence.arrive import note_here, shows_itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pubqueue.core.changes import Change
     from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Principal
     from pubqueue.core.notices import News
 
@@ -66,7 +62,7 @@ class Subscribe(Struct, frozen=True, gc=False):
 
 
 class SetOptions(Struct, frozen=True, gc=False):
-    """Change the options of a subscription (XEP-0060 6.3.5), or only ask for them: None."""
+    """Change the options of a subscription (XEP-0060 6.3.5), or only request them: None."""
 
     by: Principal
     node: NodeName
@@ -76,7 +72,7 @@ class SetOptions(Struct, frozen=True, gc=False):
 
 
 class GetDefaultOptions(Struct, frozen=True, gc=False):
-    """Ask for the options that a subscription has if none are asked for, to a node or to any (XEP-0060 6.4)."""
+    """Request the default options of a subscription, to a node or to any (XEP-0060 6.4)."""
 
     by: Principal
     node: NodeName | None = None
@@ -115,7 +111,7 @@ class SubscribeFacts(Struct, frozen=True, gc=False):
 
 
 class DefaultFacts(Struct, frozen=True, gc=False):
-    """The node that was asked about, and what the principal is to it."""
+    """The requested node, and the principal's affiliation with it."""
 
     node: Node | None
     affiliation: Affiliation
@@ -132,12 +128,12 @@ def subscribe(request: Subscribe, facts: SubscribeFacts) -> Decision:
         return refuse(Refusal.FOREIGN_JID)
     if node is None:
         return refuse(Refusal.NODE_NOT_FOUND)
-    if (no := _objection(request, facts, node)) is not None:
+    if (no := objection(request.by, facts, node)) is not None:
         return no
     if before is not None:
         before = apart(before)[0]
     further = _has_further(node, facts.subscription)
-    granted = grant(request.options, node, None if further else before, facts.now)
+    granted = grant(request.jid, request.options, node, None if further else before, facts.now)
     if isinstance(granted, Refused):
         return Decision(granted)
     if facts.subscription is not None and further:
@@ -164,16 +160,16 @@ def _is_here(request: Subscribe, facts: SubscribeFacts, node: Node, decision: De
     return replace(decision, changes=(*decision.changes, *noted)) if noted else decision
 
 
-def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decision | None:
+def objection(by: Principal, facts: SubscribeFacts, node: Node) -> Decision | None:
     """Return why the principal may not subscribe, with any options."""
-    affiliation = access.standing(request.by, facts.affiliation)
+    affiliation = access.standing(by, facts.affiliation)
     if (closed := access.barred(affiliation, node)) is not None:
         return refuse(closed)
-    if request.by.anonymous:  # XEP-0060 6.1.3.6
+    if by.anonymous:  # XEP-0060 6.1.3.6
         return refuse(Refusal.FORBIDDEN, "anonymous users may not subscribe")
     if not access.may(affiliation, Action.SUBSCRIBE, node):
         no = (
-            access.stranger(request.by, node, facts.owners)
+            access.stranger(by, node, facts.owners)
             if affiliation is Affiliation.NONE
             else Refusal.FORBIDDEN
         )
@@ -191,7 +187,7 @@ def _objection(request: Subscribe, facts: SubscribeFacts, node: Node) -> Decisio
 def _anew(
     request: Subscribe, facts: SubscribeFacts, node: Node, granted: Granted, *, waits: bool
 ) -> Decision:
-    """Make a subscription, if the account has not too many; one that has to be approved waits (XEP-0060 6.1.4)."""
+    """Create a subscription, if the account does not have too many; one that has to be approved waits (XEP-0060 6.1.4)."""
     if node.config.queueing and granted.queue_requests is None:
         return refuse(Refusal.CONFIGURATION_REQUIRED, limit=node.config.max_queue_requests)
     if facts.of_account >= facts.most:  # XEP-0060 6.1.3.9
@@ -208,12 +204,19 @@ def _anew(
         expire=granted.expire,
         remind=granted.remind,
         temporary=granted.temporary,
+        lock_timeout=granted.lock_timeout,
+        qos=granted.qos,
     )
-    reply = Subscribed(new, node.config.queueing, granted.configured)
+    reply = _subscribed(node, new, granted)
     if waits:
         return Decision(reply, (AddSubscription(new),), tuple(wanted(new, facts.owners)))
     announced = (*notify_owners(node, new, facts.owners), *last_item(node, new, facts.last))
     return Decision(reply, (AddSubscription(new),), announced)
+
+
+def _subscribed(node: Node, one: Subscription, granted: Granted) -> Subscribed:
+    """Return the answer to its subscriber."""
+    return Subscribed(one, node.config.queueing, granted.configured, asks(node.config, one))
 
 
 def _has_further(node: Node, before: Subscription | None) -> bool:
@@ -288,7 +291,7 @@ def _again(node: Node, held: Subscription, granted: Granted, owners: tuple[Jid, 
         after = replace(after, available=True)
         others = [SetWindow(node.name, held.jid, after.queue_requests), *others]
     changes += others
-    reply = Subscribed(after, node.config.queueing, granted.configured)
+    reply = _subscribed(node, after, granted)
     return Decision(reply, () if after == before else tuple(changes), notices)
 
 
@@ -308,6 +311,12 @@ def _with(node: Node, held: Subscription, granted: Granted) -> tuple[Subscriptio
         after = replace(after, deliver=deliver, **announced)
         if after.listens != held.listens:
             after = replace(after, available=after.listens)
+    if granted.lock_timeout != held.lock_timeout:
+        changes.append(SetLockTimeout(node.name, held.jid, granted.lock_timeout))
+        after = replace(after, lock_timeout=granted.lock_timeout)
+    if granted.qos != held.qos:
+        changes.append(SetLevel(node.name, held.jid, granted.qos))
+        after = replace(after, qos=granted.qos)
     return after, changes
 
 
@@ -319,11 +328,11 @@ def set_options(request: SetOptions, facts: SubscribeFacts) -> Decision:
     node, subscription = found
     if request.options is None:
         return Decision(Subscribed(subscription, node.config.queueing))
-    granted = grant(request.options, node, subscription, facts.now)
+    granted = grant(request.jid, request.options, node, subscription, facts.now)
     if isinstance(granted, Refused):
         return Decision(granted)
     after, changes = _with(node, subscription, granted)
-    return Decision(Subscribed(after, node.config.queueing, granted.configured), tuple(changes))
+    return Decision(_subscribed(node, after, granted), tuple(changes))
 
 
 def get_default_options(request: GetDefaultOptions, facts: DefaultFacts) -> Decision:
@@ -355,7 +364,7 @@ def unsubscribe(request: Unsubscribe, facts: SubscribeFacts) -> Decision:
 def _own(
     request: SetOptions | Unsubscribe, facts: SubscribeFacts
 ) -> tuple[Node, Subscription] | Decision:
-    """Find the subscription that the request is about, or return why not (XEP-0060 6.2.3, 6.3.4).
+    """Find the subscription of the request, or return why not (XEP-0060 6.2.3, 6.3.4).
 
     An id is needed only if the JID has several; an id that is given has to match.
     """

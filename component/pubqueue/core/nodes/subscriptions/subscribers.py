@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core.changes import AddSubscription, Approve, Change, EndSubscription
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    NodeSubscriptions,
-    Refusal,
-    Refused,
-    SubscriptionEntry,
-    refuse,
-)
+from pubqueue.core.changes import Change
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, SubscriptionEntry, refuse
 from pubqueue.core.model import Affiliation, Subscription, SubscriptionState
 from pubqueue.core.multi_subscription import apart, find, named
 from pubqueue.core.nodes import access
 from pubqueue.core.nodes.access import Action
+from pubqueue.core.nodes.replies import NodeSubscriptions
+from pubqueue.core.nodes.subscriptions.changes import AddSubscription, Approve, EndSubscription
 from pubqueue.core.nodes.subscriptions.pending import changed
 from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS, notify_owners
 from pubqueue.core.reading.listing import WHOLE, Page, Part
@@ -39,7 +33,7 @@ class GetSubscriptions(Struct, frozen=True, gc=False):
 
 
 class Wish(Struct, frozen=True, gc=False):
-    """How the subscription of a JID is to stand, in the words of XEP-0060 4.2; None: as it does.
+    """The requested state of a JID's subscription, in the words of XEP-0060 4.2; None: unchanged.
 
     `subid` is that of the subscription meant, `new_subid` the one that it has if it is new.
     """
@@ -51,7 +45,7 @@ class Wish(Struct, frozen=True, gc=False):
 
 
 class SetSubscriptions(Struct, frozen=True, gc=False):
-    """Change subscriptions to the node; what is not named stays as it is (XEP-0060 8.8.2)."""
+    """Change subscriptions to the node; those that are not named stay as they are (XEP-0060 8.8.2)."""
 
     by: Principal
     node: NodeName
@@ -59,7 +53,7 @@ class SetSubscriptions(Struct, frozen=True, gc=False):
 
 
 class Named(Struct, frozen=True, gc=False):
-    """What is known of a JID that is named: its subscription, what its account is to the node and has there already."""
+    """The facts about a named JID: its subscription, its account's affiliation, and the account's subscriptions there."""
 
     subscription: Subscription | None
     affiliation: Affiliation
@@ -67,7 +61,7 @@ class Named(Struct, frozen=True, gc=False):
 
 
 class SubscribersFacts(Struct, frozen=True, gc=False):
-    """The node, what the principal is to it, and a page of its subscriptions or what is known for each wish."""
+    """The node, the principal's affiliation, and a page of its subscriptions or the facts for each wish."""
 
     node: Node | None
     affiliation: Affiliation
@@ -87,7 +81,7 @@ def get_subscriptions(request: GetSubscriptions, facts: SubscribersFacts) -> Dec
 
 
 def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Decision:
-    """Change what can be changed, notify the subscribers, and name the failed entries (XEP-0060 8.8.2.4)."""
+    """Make the possible changes, notify the subscribers, and name the failed entries (XEP-0060 8.8.2.4)."""
     node = _managed(request, facts)
     if isinstance(node, Decision):
         return node
@@ -111,7 +105,7 @@ def set_subscriptions(request: SetSubscriptions, facts: SubscribersFacts) -> Dec
 
 
 def _named_twice(wishes: tuple[Wish, ...]) -> str | None:
-    """Return what is wrong if a JID is named more than once: each entry has to name its subscription (8.8.2.4)."""
+    """Return the fault if a JID is named more than once: each entry has to name its subscription (8.8.2.4)."""
     often = {jid for jid, count in Counter(wish.jid for wish in wishes).items() if count > 1}
     if not often:
         return None
@@ -134,9 +128,9 @@ Made = tuple[tuple[Change, Subscription, SubscriptionState], ...]
 
 
 def _change(node: Node, wish: Wish, known: Named, most: int) -> Made | None:
-    """Return the change that makes the wish true, nothing if it is, None if it cannot be.
+    """Return the change that fulfils the wish, nothing if none is needed, None if it is impossible.
 
-    Where the JID has several subscriptions and none of them is named, all are meant.
+    If the JID has several subscriptions and none of them is named, all are meant.
     """
     one = known.subscription
     state = SubscriptionState.NONE if one is None else one.state

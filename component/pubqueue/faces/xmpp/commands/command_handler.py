@@ -1,7 +1,7 @@
-"""Handles the steps of commands: reads the step, finds the session, asks the core, and renders the reply.
+"""Handles the steps of commands: reads the step, finds the session, sends the request to the core, and renders the reply.
 
 Each refusal is a stanza error with the condition of XEP-0050 4.4; a refusal of the core is the same as for any other
-request. The session stays at its stage, so the form can be corrected. The only language is English; a request in
+request. The session stays at its stage, so the user can correct the form. The only language is English; a request in
 another language is answered in English, marked as such.
 """
 
@@ -61,7 +61,7 @@ EXPIRED: Final = StanzaError(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step as it was sent."""
+    """A step, as sent."""
 
     action: str
     session: str | None
@@ -117,7 +117,7 @@ class CommandHandler:
         name = step.session or ""
         session = self.sessions.find(iq.by.jid, name)
         if session is None:
-            return EXPIRED if self.sessions.was(name) else NO_SESSION
+            return EXPIRED if self.sessions.has_ended(name) else NO_SESSION
         if session.command.node != node:
             return NO_SESSION
         if step.action == "cancel":
@@ -132,7 +132,7 @@ class CommandHandler:
         if action not in {
             *allowed,
             "next",
-        }:  # some clients go on by `next` whatever is offered (poezio)
+        }:  # some clients always continue with `next` (poezio)
             return _bad("bad-action", f"allowed at this stage: {', '.join((*allowed, 'cancel'))}")
         return self._act(iq, session, action, step.given)
 
@@ -148,15 +148,15 @@ class CommandHandler:
             more = Given(session.shown.more)
             return self._ask(iq, session, session.at, [*session.given[: session.at], more])
         given = Given() if given is None else given
-        if (no := _lacks(session.form, given)) is not None:
+        if (no := _missing_field(session.form, given)) is not None:
             return no
         return self._ask(iq, session, session.at + 1, [*session.given, given])
 
     def _ask(
         self, iq: Iq, session: CommandSession, at: int, given: list[Given]
     ) -> Asked | StanzaError | bytes:
-        """Go to a stage: send its request to the core."""
-        stage, together = session.command.stages[at], _together(given)
+        """Enter a stage, and send its request to the core."""
+        stage, together = session.command.stages[at], _all_values(given)
         request = stage.ask(iq.by, together)
         if isinstance(request, StanzaError):
             return request
@@ -182,8 +182,10 @@ class CommandHandler:
         session.busy = False
         operation = session.command.operation
         if operation is not None and at + 1 == len(session.command.stages):
-            audit.performed(operation, by, operation_forms.meant(operation, _together(given)))
-        shown = session.command.stages[at].show(reply, _together(given))
+            audit.performed(
+                operation, by, operation_forms.parameters_of(operation, _all_values(given))
+            )
+        shown = session.command.stages[at].show(reply, _all_values(given))
         return self._show(session, at, given, shown)
 
     def _show(
@@ -198,18 +200,18 @@ class CommandHandler:
         return write.command(node, name, "executing", shown, actions=_allowed(session))
 
     def _stay(self, session: CommandSession, _refused: Refused) -> bytes | None:
-        """Leave the session at its stage, because the core has refused the step."""
+        """Keep the session at its stage, because the core has refused the step."""
         session.busy = False
         return None
 
 
-def _together(given: list[Given]) -> Given:
+def _all_values(given: list[Given]) -> Given:
     """Return the values of all forms; a later value replaces an earlier one."""
     return Given({var: values for each in given for var, values in each.items()})
 
 
 def _allowed(session: CommandSession) -> tuple[str, ...]:
-    """Return the actions that are allowed at this stage, apart from cancel."""
+    """Return the actions that are allowed at this stage, except cancel."""
     if isinstance(session.shown, Result):  # a part of a long table
         return ("next", "complete")
     back = ("prev",) if session.at else ()
@@ -247,7 +249,7 @@ def _filled_in(iq: Iq, x: Element, step: Step) -> Step | StanzaError:
     return replace(step, given=given, form_type=form.form_type)
 
 
-def _lacks(form: Form | None, given: Given) -> StanzaError | None:
+def _missing_field(form: Form | None, given: Given) -> StanzaError | None:
     """Refuse a form in which a required field is empty."""
     for field in () if form is None else form.fields:
         if field.required and not given.lines(field.var):

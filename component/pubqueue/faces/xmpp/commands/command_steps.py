@@ -1,4 +1,4 @@
-"""The parts of a command: its stages, and what a stage shows, a form or a result."""
+"""The parts of a command: its stages, and the forms and results that these show."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class CommandTable:
-    """Rows under columns; a column is a name and a label."""
+    """A table; each column has a name and a label."""
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, ...], ...]
@@ -56,7 +56,7 @@ class CommandTable:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a command: a sentence, and facts or a table. With `more`, the next stage continues there."""
+    """The result of a command: a sentence, and facts or a table. `more` is where the next stage continues."""
 
     note: str
     kind: str = INFO
@@ -71,9 +71,9 @@ Shown = Form | Result
 
 @dataclass(frozen=True, slots=True)
 class CommandStep:
-    """What is asked of the core with what was filled in so far, and what is shown of the reply.
+    """A stage: `ask` makes a request to the core from the values of the forms so far, and `show` presents the reply.
 
-    `ask` may show something without asking, or find what was filled in unfit.
+    `ask` may also return a result without a request, or an error if a value is invalid.
     """
 
     ask: Callable[[Principal, Given], Request | Result | StanzaError]
@@ -82,9 +82,9 @@ class CommandStep:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its node, its label, the power that it needs, and its stages. The last stage shows a result.
+    """A command: its node, its label, the rights that it needs, and its stages. The last stage shows a result.
 
-    Most commands are an operation, whose parameters the stages ask for; a program can perform it in one step.
+    Most commands perform an operation, and their stages ask for its parameters. A program can perform it in one step.
     """
 
     node: str
@@ -95,11 +95,11 @@ class Command:
 
 
 def of(operation: Operation, *stages: CommandStep) -> Command:
-    """Return the command of an operation with these stages."""
+    """Return a command with these stages for an operation."""
     node = own(operation.name)
     return Command(node, operation.label, operation.power, stages, operation)
 
 
 def own(name: str) -> str:
-    """Return the node of one of our commands; no other node of the service has this name."""
+    """Return the node of a command; no other node of the service has this name."""
     return f"{ns.PUBQUEUE}#{name}"

@@ -1,4 +1,4 @@
-"""Stages and results of an operation: its parameters become fields, and its answer becomes facts or a table."""
+"""Makes commands from operations: parameters become form fields, and answers become facts or a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.given import Given
 from pubqueue.app.management.model import AFTER, MAX_ROWS, ParameterKind, Readers, UnfitError, fit
 from pubqueue.app.management.words import cell_text, count
-from pubqueue.core.nodes.manage import Describe
+from pubqueue.core.nodes.discovery import Describe
 from pubqueue.faces.xmpp.commands.command_steps import (
     WARN,
     CommandStep,
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
     from pubqueue.app.management.model import Answer, Column, Operation, Parameter
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Described
     from pubqueue.core.model import Node, Principal
+    from pubqueue.core.nodes.replies import Described
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
     from pubqueue.faces.xmpp.refusals import StanzaError
 
 OTHER: Final = "other_"
-"""Begins the name of a field for what is not among those to choose from; what stands in it goes first."""
+"""The prefix of a field for a value that is not in the list. It has precedence over the list."""
 
 SURE: Final = "sure"
 
 READERS: Final = Readers(jid_of, from_text)
 
 IN_WORDS: Final = 20
-"""Rows that are also written as text, for clients that show no tables."""
+"""Rows that are also shown as text, for clients without tables."""
 
 OF_PAGES: Final = frozenset({AFTER.name, MAX_ROWS.name, "until"})
 """Parameters without a field: the next page of a long table is requested by the action `next`."""
@@ -60,12 +60,12 @@ _KINDS: Final = {
 }
 
 
-def meant(operation: Operation, given: Given) -> Given:
-    """Return what a form was filled in with as the parameters of an operation."""
-    return Given({one.name: _meant(one, given) for one in operation.parameters})
+def parameters_of(operation: Operation, given: Given) -> Given:
+    """Return the values of a form as the parameters of an operation."""
+    return Given({one.name: _values_of(one, given) for one in operation.parameters})
 
 
-def _meant(one: Parameter, given: Given) -> tuple[str, ...]:
+def _values_of(one: Parameter, given: Given) -> tuple[str, ...]:
     other = given.lines(OTHER + one.name)
     if one.kind is ParameterKind.LINES:
         return (*given.lines(one.name), *other)
@@ -75,7 +75,7 @@ def _meant(one: Parameter, given: Given) -> tuple[str, ...]:
 
 
 def field_of(parameter: Parameter, *, hint: str = "") -> Field:
-    """Return the field in which a parameter is asked for."""
+    """Return the form field for a parameter."""
     value = (parameter.usual,) if parameter.usual else ()
     return Field(
         *(parameter.name, _KINDS[parameter.kind], parameter.label, value, parameter.choices),
@@ -85,27 +85,27 @@ def field_of(parameter: Parameter, *, hint: str = "") -> Field:
 
 
 def fields_of(operation: Operation) -> tuple[Field, ...]:
-    """Return the fields of what an operation on a node is given beside the node."""
+    """Return the form fields for all parameters of an operation except the node."""
     return tuple(field_of(one) for one in operation.parameters[1:] if one.name not in OF_PAGES)
 
 
 def doing(operation: Operation, show: Callable[[Any, Given], Result] | None = None) -> CommandStep:
-    """Return the stage that does it; what comes of it is shown by `show`, or as the operation answers."""
+    """Return the stage that performs the operation; `show` presents the reply, by default as the operation's answer."""
 
     def ask(by: Principal, given: Given) -> Request | StanzaError:
         try:
-            return operation.ask(by, fit(operation, meant(operation, given), READERS))
+            return operation.ask(by, fit(operation, parameters_of(operation, given), READERS))
         except UnfitError as problem:
             return unfit(str(problem))
 
     def answer(reply: Any, given: Given) -> Result:  # noqa: ANN401  # of the type that the request has
-        return shown(operation, operation.answer(reply, meant(operation, given)))
+        return shown(operation, operation.answer(reply, parameters_of(operation, given)))
 
     return CommandStep(ask, show or answer)
 
 
 def shown(operation: Operation, answer: Answer) -> Result:
-    """Return an answer for people: a sentence about what was done, facts, or a table."""
+    """Return an answer for people: a sentence about a change, facts, or a table."""
     kind = WARN if answer.warns else "info"
     if operation.changes or not operation.columns:
         return Result(answer.note, kind)
@@ -121,7 +121,7 @@ def shown(operation: Operation, answer: Answer) -> Result:
 
 
 def facts_of(operation: Operation, answer: Answer) -> tuple[Field, ...]:
-    """Return the one row of an answer, cell by cell; what is not there is left out."""
+    """Return the only row of an answer as facts, without empty cells."""
     (row,) = answer.rows
     facts = (
         fact(column.name, column.label, _lines(column, value, answer))
@@ -132,12 +132,12 @@ def facts_of(operation: Operation, answer: Answer) -> tuple[Field, ...]:
 
 
 def _lines(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell
-    """Return a cell that has room for several lines."""
+    """Return a cell as text of one or more lines."""
     return "\n".join(value) if column.cell is Cell.NAMES else _cell_text(column, value, answer)
 
 
 def table_of(operation: Operation, answer: Answer) -> CommandTable:
-    """Return the rows of an answer under the columns that people are shown."""
+    """Return an answer as a table, with the columns for people."""
     at = [place for place, column in enumerate(operation.columns) if not column.more]
     columns = tuple((operation.columns[place].name, operation.columns[place].label) for place in at)
     rows = tuple(
@@ -148,7 +148,7 @@ def table_of(operation: Operation, answer: Answer) -> CommandTable:
 
 
 def rows_in_words(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
-    """Return the first rows as facts: each under its name."""
+    """Return the first rows as facts, one for each row."""
     some = enumerate(islice(words, IN_WORDS), 1)
     return tuple(fact(f"row{number}", name, said) for number, (name, said) in some)
 
@@ -176,7 +176,7 @@ def choosing(
     fits: Callable[[Node], bool] = lambda _node: True,
     none: str = "You own no nodes.",
 ) -> Command:
-    """Return the command of an operation on a node: choose it, fill in the rest, be asked once more where that is due."""
+    """Return the command of an operation on a node: it asks for the node, the other parameters and, if needed, a confirmation."""
     more = fields_of(operation)
     choose = choose_node(operation.label, operation.about, fits=fits, none=none, more=more)
     first = CommandStep(ask_powers(operation.power), choose)
@@ -186,7 +186,7 @@ def choosing(
 
 
 def confirming(operation: Operation) -> CommandStep:
-    """Return the stage that says what will be gone, and asks whether that is meant."""
+    """Return the stage that shows what will be deleted, and asks for confirmation."""
 
     def ask(by: Principal, given: Given) -> Request:
         return Describe(by, node_of(given), manage=True)
@@ -202,7 +202,7 @@ def confirming(operation: Operation) -> CommandStep:
 
 
 def sure(operation: Operation) -> CommandStep:
-    """Return the stage that does it if that was confirmed."""
+    """Return the stage that performs a confirmed operation."""
     stage = doing(operation)
 
     def ask(by: Principal, given: Given) -> Request | Result | StanzaError:

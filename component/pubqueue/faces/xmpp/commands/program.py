@@ -1,9 +1,9 @@
-"""Answers for programs: the cells of an operation as they are, under the names of their columns.
+"""Answers for programs: the unformatted cells of an operation, under the names of their columns.
 
-A program executes a command with a form whose FORM_TYPE is ours, filled in with the parameters of the operation: it is
-done in one step, and no session is kept. The answer is a form of type result: the rows, the service's time (`now`), the
+A program executes a command with a form that contains our FORM_TYPE and the parameters of the operation. This takes one step and creates
+no session. The answer is a form of type result: the rows, the service's time (`now`), the
 position up to which they are complete (`through`), whether more rows follow (`more`), and the ends of a log
-(`oldest`, `newest`). A page ends where a stanza would grow too large for servers.
+(`oldest`, `newest`). A page ends before the stanza becomes too large for servers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORM_TYPE: Final = f"{ns.PUBQUEUE}#operation"
 
 
 def completed(node: str, session: str, operation: Operation, answer: Answer) -> bytes:
-    """Return the element that answers; of rows that do not fit the first, with the place where they end."""
+    """Return the answer; if not all rows fit, the first ones and the position after them."""
     rows = [_row(operation, row) for row in answer.rows]
     room, count = ROOM, 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""Commands (XEP-0050), and the discovery of them beside that of nodes."""
+"""Reads steps of commands (XEP-0050), and discovery requests for commands or nodes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def step(iq: Iq) -> Asked | StanzaError | bytes:
-    """XEP-0050 2.4: a command is begun, or goes on."""
+    """Read a step of a command (XEP-0050 2.4)."""
     return NO_SUCH_COMMAND if iq.command_handler is None else iq.command_handler.take(iq)
 
 
 def disco_info(iq: Iq) -> Request | Asked | StanzaError | bytes:
-    """XEP-0050 2.2: the list of commands, or one of them, which not everybody may see; else a node or the service."""
+    """Read a disco#info request: for the list of commands or a command that the account may see (XEP-0050 2.2), or for a node or the service."""
     node = iq.child.get("node")
     if node == ns.COMMANDS:
         return discovery.list_info().encode()
@@ -37,7 +37,7 @@ def disco_info(iq: Iq) -> Request | Asked | StanzaError | bytes:
 
 
 def disco_items(iq: Iq) -> Request | Asked | StanzaError:
-    """XEP-0050 2.2: the commands that are open to the principal; a command has no items; else nodes, or items of one."""
+    """Read a disco#items request: for the principal's commands (XEP-0050 2.2), a command, which has no items, or for nodes or a node's items."""
     node = iq.child.get("node")
     if node == ns.COMMANDS:
         return Asked(AskPowers(iq.by), discovery.items, _nothing_instead)

@@ -1,4 +1,4 @@
-"""Sessions of commands: kept in memory, a few of each account, for a limited time."""
+"""Sessions of commands, kept in memory: a few for each account, for a limited time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
 
 MAX_SESSIONS: Final = 1_000
-"""Maximum number of sessions: one more, and the least recently used session expires."""
+"""Maximum number of sessions; beyond it the least recently used one expires."""
 
 MAX_OF_ACCOUNT: Final = 20
-"""Maximum number of sessions of all JIDs of one account; the same applies."""
+"""Maximum number of sessions of an account, for all its JIDs together; beyond it likewise."""
 
 AGE: Final = 600.0
 """Seconds after which an unused session expires."""
@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"([0-9a-f]{32})-(\d{1,18})", re.ASCII)
 
 @dataclass(slots=True)
 class CommandSession:
-    """One execution of a command. `shown` waits for an answer at the stage `at`."""
+    """An execution of a command. `shown` is the form or result of the stage `at`."""
 
     name: str
     jid: Jid
@@ -51,12 +51,12 @@ class CommandSession:
 
     @property
     def form(self) -> Form | None:
-        """The form that waits to be filled in, if it is one."""
+        """The form that the user has to fill in, if there is one."""
         return self.shown if isinstance(self.shown, Form) else None
 
 
 class CommandSessions:
-    """The sessions that wait for a next step, least recently used first."""
+    """The open sessions, least recently used first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -69,12 +69,12 @@ class CommandSessions:
         return len(self._kept)
 
     def begin(self, jid: Jid, command: Command) -> CommandSession:
-        """Return a new session, which is kept only once it is `keep`t."""
+        """Return a new session, which is stored only by `keep`."""
         self._count += 1
         return CommandSession(f"{self._process}-{self._count}", jid, command)
 
     def keep(self, session: CommandSession) -> None:
-        """Keep a session for its next step; sessions beyond the limits or too old are removed."""
+        """Store a session for its next step, and remove sessions that are beyond a limit or too old."""
         session.used = self._clock()
         self._kept[session.name] = session
         self._kept.move_to_end(session.name)
@@ -92,13 +92,13 @@ class CommandSessions:
         self._kept.pop(session.name, None)
 
     def find(self, jid: Jid, name: str) -> CommandSession | None:
-        """Return the session of exactly this JID."""
+        """Return the session with this name, if it belongs to exactly this JID."""
         self._forget_old()
         session = self._kept.get(name)
         return session if session is not None and session.jid == jid else None
 
-    def was(self, name: str) -> bool:
-        """Return whether this is the name of a session that has ended or expired, in this or another process."""
+    def has_ended(self, name: str) -> bool:
+        """Return whether a session of this name, in this or another process, has ended or expired."""
         found = _NAME.fullmatch(name)
         if found is None or name in self._kept:
             return False

@@ -1,15 +1,18 @@
-"""All commands: one table, by their nodes, in the order in which they are offered."""
+"""The table of all commands by node, in the order in which clients see them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.commands.forms import (
+    connections,
     control,
     items,
+    kept_messages,
     pending,
     people,
     queues,
+    registrations,
     schedules,
     service,
 )
@@ -22,7 +25,18 @@ if TYPE_CHECKING:
 
 COMMANDS: Final[Mapping[str, Command]] = {
     command.node: command
-    for part in (queues, control, items, people, pending, schedules, service)
+    for part in (
+        queues,
+        control,
+        items,
+        people,
+        pending,
+        schedules,
+        registrations,
+        connections,
+        kept_messages,
+        service,
+    )
     for command in part.COMMANDS
 }
 

@@ -1,4 +1,4 @@
-"""Choices, facts and tables in plain words, the same in all commands."""
+"""Form fields and facts that commands share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fact(var: str, label: str, value: str) -> Field:
 
 
 def ask_powers(power: Power) -> Callable[[Principal, Given], Request]:
-    """Return how a command begins whose first form names the nodes that one may manage."""
+    """Return the first request of a command whose first form lists the nodes that the principal may manage."""
     return lambda by, _given: AskPowers(by, power)
 
 
@@ -44,9 +44,9 @@ def choose_node(
     var: str = NODE,
     form_type: str = "",
 ) -> Callable[[Powers, Given], Shown]:
-    """Return how the first form is shown: a choice of the nodes that fit, and further fields.
+    """Return a function that shows the first form: a choice of the nodes that fit, and further fields.
 
-    Of very many nodes only the first are named, and there is a field for the name of another.
+    If there are too many nodes, the form lists the first ones, and has a field for the name of another.
     """
 
     def show(powers: Powers, _given: Given) -> Shown:
@@ -77,15 +77,15 @@ def _shown(node: Node) -> str:
 
 
 def node_of(given: Given, var: str = NODE) -> NodeName:
-    """Return the node that was chosen."""
+    """Return the chosen node."""
     return NodeName(given.one(OTHER) or given.one(var))
 
 
 def unfit(text: str) -> StanzaError:
-    """Return the error for a field that cannot be meant."""
+    """Return the error for an invalid field."""
     return StanzaError("modify", "bad-request", "bad-payload", text=text, namespace=ns.COMMANDS)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names in a row."""
+    """Return the names with commas between them."""
     return ", ".join(names)

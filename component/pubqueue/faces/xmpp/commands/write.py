@@ -1,4 +1,4 @@
-"""Stages as XML: forms, tables and notes in the command element (XEP-0050 3, XEP-0004 3)."""
+"""Writes stages as XML: forms, tables and notes in the command element (XEP-0050 3, XEP-0004 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIONS: Final = ("prev", "next", "complete")
 def command(
     node: str, session: str, status: str, shown: Shown | None = None, *, actions: Iterable[str] = ()
 ) -> bytes:
-    """Return the element that answers a step. The first of `next` and `complete` is what `execute` means."""
+    """Return the answer to a step. `execute` means the first of `next` and `complete`."""
     words = f'node="{quoted(node)}" sessionid="{quoted(session)}" status="{status}" xml:lang="en"'
     inner = _actions(tuple(actions))
     if isinstance(shown, Form):

@@ -1,1 +1,1 @@
-"""From stanzas to requests, a module for each kind; the table `verbs` maps stanzas to them."""
+"""Reads requests from stanzas, one module for each kind; the table in `verbs` selects the reader."""

@@ -1,4 +1,4 @@
-"""Owners and their subscribers: answers to requests for approval (XEP-0060 8.6), the list and its changes (8.8)."""
+"""Reads what owners do with subscriptions: approve them (XEP-0060 8.6), list and change them (8.8)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.xml.stanza import Stanza
 
 STATES: Final = frozenset({"none", "pending", "subscribed", "unconfigured"})
-"""How a subscription may stand, as XEP-0060 4.2 has it."""
+"""The states of a subscription (XEP-0060 4.2)."""
 
 
 def answer(stanza: Stanza, by: Principal) -> Answer | None:
-    """Read an owner's answer; None where there is none in the message, or it leaves things as they are."""
+    """Read an owner's answer; None if the message has none, or if it changes nothing."""
     x = stanza.top.find(ns.tag(ns.DATA, "x"))
     if x is None:
         return None

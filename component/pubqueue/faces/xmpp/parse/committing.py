@@ -1,8 +1,7 @@
 """Transactions, an extension of ours.
 
-`<txn/>` beside a publish stages its items, `<commit/>` makes those of the attempts that it names
-visible, `<abort/>` drops a version or attempts at it; `<txn/>` in a get asks how far an app is,
-`<transactions/>` for the records.
+`<txn/>` beside a publish stages its items, `<commit/>` makes the items of its attempts visible, `<abort/>` drops a version or attempts at
+it. In a get, `<txn/>` asks for the last version of an app, and `<transactions/>` for the records.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ TAG: Final = ns.tag(ns.PUBQUEUE, "txn")
 
 _PIECES: Final = 4
 _DIGITS: Final = 19
-"""Digits of a number: with this many it is beyond every bound, so more need not be read."""
+"""Digits of a number that is beyond every limit; more are not read."""
 
 
 def number(text: str | None, what: str) -> int:
-    """Return a whole number from 0, or one that is beyond its bounds as the text is: those are the core's.
+    """Return a whole number from 0. It may be too large; the core checks the limits.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a whole number.
 
     """
     if text is None or not (text.isascii() and text.isdigit()):
@@ -44,12 +43,12 @@ def number(text: str | None, what: str) -> int:
 
 
 def _app(element: Element, by: Principal) -> str:
-    """Return the key of the principal's app of this name; what a name may be, the core knows."""
+    """Return the key of the principal's app of this name. The core checks the name."""
     return key_of(by.account, element.get("app") or "")
 
 
 def _app_of(element: Element, by: Principal) -> str:
-    """Return the key of an app of the principal's, or of the account that it names: administrators may ask for others'."""
+    """Return the key of an app of the principal, or of the account in the request: administrators may name other accounts."""
     account = jid_of(element.get("account") or by.account)
     if account is None:
         raise ValueError("account is not a valid JID")
@@ -57,7 +56,7 @@ def _app_of(element: Element, by: Principal) -> str:
 
 
 def mark_of(iq: Iq) -> Mark | StanzaError | None:
-    """Read the transaction that a publish belongs to, if there is one beside it."""
+    """Read the transaction of a publish, if it has one."""
     found = [beside for beside in iq.child.children[1:] if beside.tag == TAG]
     if len(found) > 1:
         return bad_request(text="a publish belongs to one transaction")
@@ -81,7 +80,7 @@ def _mark(element: Element, by: Principal) -> Mark:
 
 
 def commit(iq: Iq) -> CommitVersion | StanzaError:
-    """Read which attempts count, each as an element or all as one list."""
+    """Read the attempts that count, which are one element each or one list."""
     words = iq.child
     try:
         parts = _parts(words)
@@ -124,7 +123,7 @@ def _listed(entry: str) -> Part:
 
 
 def _part(n: str | None, attempt: str | None, items: str | None, size: str | None) -> Part:
-    """Return a part. Its bytes are the writer's count: servers on the way may write them otherwise."""
+    """Return a part. Its bytes are the writer's count, because servers in between may rewrite the payloads."""
     number(size or "0", "bytes")
     return Part(number(n, "n"), number(attempt or "0", "attempt"), number(items, "items"))
 
@@ -138,13 +137,13 @@ def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
     span = float(text)
-    if not 0 <= span <= 1e9:  # noqa: PLR2004  # thirty years; refuses NaN as well
+    if not 0 <= span <= 1e9:  # noqa: PLR2004  # thirty years; also refuses NaN
         raise ValueError("seconds has to be a number from 0")
     return span
 
 
 def abort(iq: Iq) -> AbortVersion | StanzaError:
-    """Read which version is to be dropped, or which attempts at it, named as in a commit."""
+    """Read the version to drop, or the attempts at it, in the form of a commit."""
     words = iq.child
     try:
         named = tuple((part.number, part.attempt) for part in _parts(words))
@@ -157,7 +156,7 @@ def abort(iq: Iq) -> AbortVersion | StanzaError:
 
 
 def ask(iq: Iq) -> AskLastVersion | StanzaError:
-    """Read which mark is asked for."""
+    """Read a request for the last version of an app."""
     try:
         return AskLastVersion(iq.by, _app_of(iq.child, iq.by))
     except ValueError as problem:
@@ -165,7 +164,7 @@ def ask(iq: Iq) -> AskLastVersion | StanzaError:
 
 
 def records(iq: Iq) -> ListTransactions | StanzaError:
-    """Read which records are asked for."""
+    """Read a request for records."""
     words = iq.child
     state = words.get("state") or "committed"
     if state not in {"committed", "open"}:

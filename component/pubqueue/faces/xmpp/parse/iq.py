@@ -1,4 +1,4 @@
-"""What every parser needs: the IQ on its way through, and the words of its attributes."""
+"""What every parser needs: the IQ, and readers for its attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 
 BEYOND_SPANS: Final = 1e12
-"""Seconds that are no span, as infinity and NaN are none: what is below fits into whole milliseconds."""
+"""The limit of a span in seconds, below which it fits into whole milliseconds; also excludes infinity and NaN."""
 
 
 class CommandHandler(Protocol):
@@ -34,13 +34,13 @@ class CommandHandler(Protocol):
 class Iq:
     """An IQ request in process: its sender, its contents, and a source of new ids.
 
-    `auto_creates`: a publish may create the node that it names.
+    `features` returns the features of the service for an account.
     """
 
     stanza: Stanza
     by: Principal
     new_id: Callable[[], str]
-    auto_creates: bool = True
+    features: Callable[[Principal], tuple[str, ...]] = lambda _by: ()
     command_handler: CommandHandler | None = None
     """Where the commands of the face are served."""
 
@@ -111,7 +111,7 @@ def ids_of(verb: Element, *item_tags: str) -> tuple[ItemId, ...]:
 
 
 def span_of(text: str | None) -> Millis | None:
-    """Return a span, given in seconds, or raise ValueError if it is none; its bounds are the core's."""
+    """Return a span, given in seconds, or raise ValueError if it is not a number. The core checks its limits."""
     if text is None:
         return None
     span = float(text)

@@ -1,15 +1,15 @@
-"""Nodes: create, configure, delete, purge, affiliations (XEP-0060 8)."""
+"""Reads requests about nodes: create, configure, delete, purge, affiliations (XEP-0060 8)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import Affiliation, Jid, NodeName
+from pubqueue.core.nodes.discovery import Describe
 from pubqueue.core.nodes.manage import (
     Configure,
     Create,
     Delete,
-    Describe,
     GetAffiliations,
     Purge,
     SetAffiliations,
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 MAX_URI_LENGTH: Final = 4096
-"""Characters of a redirect URI."""
+"""Maximum characters of a redirect URI."""
 
 
 def create(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 8.1; without a NodeID the service makes one (instant nodes)."""
+    """Read a create (XEP-0060 8.1); without a NodeID the service generates one (instant nodes)."""
     node = NodeName(iq.new_id()) if iq.verb.get("node") is None else node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node
@@ -52,7 +52,7 @@ def get_configuration(iq: Iq) -> Request | StanzaError:
 
 
 def set_configuration(iq: Iq) -> Request | StanzaError:
-    """Read a node's configuration (XEP-0060 8.2.4); a cancelled form changes nothing, but only owners may send even that."""
+    """Read a node's configuration (XEP-0060 8.2.4). A cancelled form changes nothing, but only owners may send it."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node
@@ -66,7 +66,7 @@ def set_configuration(iq: Iq) -> Request | StanzaError:
 
 
 def delete(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 8.4, with the URI of what takes the node's place, if anything does."""
+    """Read a delete (XEP-0060 8.4), with the URI of the node's replacement, if there is one."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node

@@ -1,4 +1,4 @@
-"""Publish (XEP-0060 7.1), with our metadata and headers (XEP-0131) beside it."""
+"""Reads a publish (XEP-0060 7.1), with our metadata and headers (XEP-0131) beside it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.rules import Request
     from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.faces.xmpp.xml.stanza import Element
 
@@ -32,20 +31,20 @@ ITEM_LEVEL: Final = 4
 OPTIONS: Final = ns.tag(ns.PUBSUB, "publish-options")
 
 ANSWER: Final = ns.tag(ns.PUBQUEUE, "answer")
-"""The attribute of publish and retract by which a publisher asks for another answer than the usual one.
+"""The attribute of publish and retract that selects the answer.
 
-Of a publish, `short`: nothing if the items were accepted; `known`: nothing if they are new. Of a
-retract, `known`: which of the items were locked to other accounts.
+For a publish, `short`: empty if the items were accepted; `known`: empty if they are new. For a retract, `known`: the items that were
+locked to other accounts.
 """
 
 
 def answer_wanted(iq: Iq) -> str:
-    """Return which answer the publisher asks for; the usual one, "", unless it knows the ids: it gave them."""
+    """Return the requested answer; always the default, "", unless the publisher has named all ids."""
     verb = iq.verb
     return (verb.get(ANSWER) or "") if all(item.get("id") for item in verb.children) else ""
 
 
-def publish(iq: Iq) -> Request | StanzaError:
+def publish(iq: Iq) -> Publish | StagePublish | StanzaError:
     """Read a publish (XEP-0060 7.1), with our metadata and headers beside it, which apply to all items."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
@@ -71,7 +70,7 @@ def publish(iq: Iq) -> Request | StanzaError:
 
 @dataclass(frozen=True, slots=True)
 class _Meta:
-    """The metadata of the items of one request, beside their payloads."""
+    """The metadata of all items of a request."""
 
     priority: int = 0
     delay: Millis = NO_TIME
@@ -81,7 +80,7 @@ class _Meta:
 
 
 def _meta(iq: Iq) -> _Meta | StanzaError:
-    """Read what is beside `<publish/>`; anything unknown is refused, never ignored."""
+    """Read the elements beside `<publish/>`. Unknown ones are refused."""
     found = _Meta()
     for beside in iq.child.children[1:]:
         if beside.tag == committing.TAG:
@@ -131,7 +130,7 @@ _BESIDE: Final[dict[str, Callable[[_Meta, Element], _Meta | StanzaError]]] = {
 
 
 def _options(iq: Iq) -> Settings | StanzaError | None:
-    """Read what the node has to be like (XEP-0060 7.1.5)."""
+    """Read the settings that the node must have (XEP-0060 7.1.5)."""
     given = [beside for beside in iq.child.children[1:] if beside.tag == OPTIONS]
     if not given:
         return None
@@ -144,7 +143,7 @@ def _options(iq: Iq) -> Settings | StanzaError | None:
 
 
 def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
-    """Read an item; what is set for all items is set for each."""
+    """Read an item, and give it the metadata of the request."""
     if element.tag != ns.tag(ns.PUBSUB, "item"):
         return bad_request(text="publish may contain only items")
     given = element.get("id")
@@ -152,15 +151,15 @@ def _draft(iq: Iq, element: Element, meta: _Meta) -> Draft | StanzaError:
     if not element.children:
         if element.text.strip():
             return INVALID_PAYLOAD
-        return Draft(ItemId(item), b"", *_said(meta), "", meta.group)
+        return Draft(ItemId(item), b"", *_metadata(meta), "", meta.group)
     if len(element.children) > 1 or element.text.strip():
         return INVALID_PAYLOAD
     if iq.stanza.depth - ITEM_LEVEL > DEEPEST:
         return bad_request("invalid-payload", f"elements nest deeper than {DEEPEST}")
     payload = iq.cut(iq.verb, element, element.children[0])
     space = element.children[0].tag.rpartition(" ")[0]
-    return Draft(ItemId(item), payload, *_said(meta), space, meta.group)
+    return Draft(ItemId(item), payload, *_metadata(meta), space, meta.group)
 
 
-def _said(meta: _Meta) -> tuple[int, Millis, Millis | None, Headers]:
+def _metadata(meta: _Meta) -> tuple[int, Millis, Millis | None, Headers]:
     return meta.priority, meta.delay, meta.ttl, meta.headers

@@ -1,4 +1,4 @@
-"""Read the event log, items and nodes from outside: additions of ours, all of them IQs of type get."""
+"""Reads requests for the event log, items and nodes, which are our extensions; all are IQs of type get."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _size(element: Element) -> int | None:
 
 
 def events(iq: Iq) -> Request | StanzaError:
-    """Read which events are wanted."""
+    """Read a request for events."""
     node = None if iq.child.get("node") is None else node_of(iq.child)
     if isinstance(node, StanzaError):
         return node
@@ -47,7 +47,7 @@ def events(iq: Iq) -> Request | StanzaError:
 
 
 def items(iq: Iq) -> Request | StanzaError:
-    """Read which items are wanted, and whether with their payloads."""
+    """Read a request for items, with or without payloads."""
     node = node_of(iq.child)
     if isinstance(node, StanzaError):
         return node
@@ -69,7 +69,7 @@ def items(iq: Iq) -> Request | StanzaError:
 
 
 def nodes(iq: Iq) -> Request | StanzaError:
-    """Read which nodes are wanted."""
+    """Read a request for nodes."""
     given = iq.child.get("after")
     if given and not is_name(given):
         return bad_request(text="nodes: after is not a valid NodeID")

@@ -1,4 +1,4 @@
-"""Items and names to read: retrieval (XEP-0060 6.5) in pages, discovery (XEP-0060 5)."""
+"""Reads requests for items (XEP-0060 6.5) in pages, and for discovery (XEP-0060 5)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.model import NodeName
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-from pubqueue.core.nodes.manage import Describe, ListItems, ListNodes, Types
+from pubqueue.core.nodes.discovery import Describe, ListItems, ListNodes, Types
 from pubqueue.core.reading.retrieve import Order, Retrieve
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def items(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 6.5, with the pages of XEP-0059."""
+    """Read a request for items (XEP-0060 6.5), with a page (XEP-0059)."""
     node = node_of(iq.verb)
     if isinstance(node, StanzaError):
         return node
@@ -47,7 +47,7 @@ ORDER: Final = ns.tag(ns.ORDER_BY, "order")
 
 
 def _order(iq: Iq) -> Order | StanzaError | None:
-    """Read the order (XEP-0413); of several the first decides, because no two items are equal in it."""
+    """Read the order (XEP-0413). The first of several decides, because no two items are equal in it."""
     given = [beside for beside in iq.child.children[1:] if beside.tag == ORDER]
     if any(one.get("by") not in {"creation", "modification"} for one in given):
         return StanzaError("cancel", "feature-not-implemented", text="by creation or modification")
@@ -60,7 +60,7 @@ def _order(iq: Iq) -> Order | StanzaError | None:
 _FILTERS: Final = ("included-types", "excluded-types")
 
 MAX_TYPES: Final = 20
-"""Types in one filter at most: each is a list of its own to look into."""
+"""Maximum types in a filter; each costs one query."""
 
 
 def _count(text: str) -> int:
@@ -70,15 +70,17 @@ def _count(text: str) -> int:
 
 
 def disco_info(iq: Iq) -> Request | StanzaError | bytes:
-    """XEP-0060 5.3: a node's info; the service's own needs no request."""
+    """Read a disco#info request for a node (XEP-0060 5.3); for the service, return the answer."""
     given = iq.child.get("node")
-    if given is None:
-        return disco.service_info(auto_creates=iq.auto_creates, rosters=iq.by.rosters).encode()
-    return Describe(iq.by, NodeName(given), manage=False)
+    if given is None or given.startswith(f"{disco.CAPABILITIES_NODE}#"):
+        features = iq.features(iq.by)
+        if given in {None, disco.node_of(features)}:
+            return disco.service_info(features, given).encode()
+    return Describe(iq.by, NodeName(given or ""), manage=False)
 
 
 def disco_items(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 5.2 and 5.5, filtered by types if that is wished (XEP-0462)."""
+    """Read a disco#items request (XEP-0060 5.2, 5.5), optionally with a filter of types (XEP-0462)."""
     page = page_among(iq.child.children)
     if isinstance(page, StanzaError):
         return page
@@ -90,7 +92,7 @@ def disco_items(iq: Iq) -> Request | StanzaError:
 
 
 def _types(iq: Iq) -> Types | StanzaError | None:
-    """Read which types of nodes are wanted (XEP-0462)."""
+    """Read a filter by types of nodes (XEP-0462)."""
     asked = iq.child.find(ns.tag(ns.FILTER, "filter"))
     if asked is None:
         return None
@@ -119,7 +121,7 @@ def my_subscriptions(iq: Iq) -> Request | StanzaError:
 
 
 def _asked(iq: Iq) -> tuple[NodeName | None, Page | None] | StanzaError:
-    """Read which node is meant, if it is one, and which page."""
+    """Read the node, if there is one, and the page."""
     node = None if iq.verb.get("node") is None else node_of(iq.verb)
     page = page_beside(iq.child.children[1:])
     if isinstance(node, StanzaError):

@@ -1,4 +1,4 @@
-"""Retract and unlock (XEP-0060 7.2, XEP-0254 2.3 and 2.4), and what we add to them: touch and redrive."""
+"""Reads retract and unlock (XEP-0060 7.2, XEP-0254 2.3 and 2.4), and our extensions touch and redrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
 
 MAX_REASON_LENGTH: Final = 1023
-"""Characters of a worker's reason that are kept."""
+"""Maximum characters of a worker's reason; the rest is cut off."""
 
 
 def _settle(iq: Iq, verb: Verb, *item_tags: str) -> Settle | StanzaError:
@@ -29,11 +29,11 @@ def _settle(iq: Iq, verb: Verb, *item_tags: str) -> Settle | StanzaError:
     if not ids:
         return ITEM_REQUIRED
     request = Settle(iq.by, node, ids, verb, iq.verb.get("notify") in {"1", "true"})
-    return _with_words(iq, request) if len(iq.child.children) > 1 else request
+    return _with_extensions(iq, request) if len(iq.child.children) > 1 else request
 
 
-def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
-    """Read what is beside a retract or unlock: our lock token, our outcome."""
+def _with_extensions(iq: Iq, request: Settle) -> Settle | StanzaError:
+    """Read our extensions beside a retract or unlock: lock token and outcome."""
     for beside in iq.child.children[1:]:
         try:
             if beside.tag == ns.tag(ns.PUBQUEUE, "lock"):
@@ -53,23 +53,23 @@ def _with_words(iq: Iq, request: Settle) -> Settle | StanzaError:
 
 
 def retract(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 7.2 and XEP-0254 2.3."""
+    """Read a retract (XEP-0060 7.2, XEP-0254 2.3)."""
     return _settle(iq, Verb.RETRACT, ns.tag(ns.PUBSUB, "item"))
 
 
 def retract_from_queue(iq: Iq) -> Request | StanzaError:
-    """XEP-0254 example 6: with `get`, which means a change on queues alone (row 1)."""
+    """Read a retract in an IQ of type get (XEP-0254 example 6), which is a change only for queues (row 1)."""
     request = retract(iq)
     return replace(request, queue_only=True) if isinstance(request, Settle) else request
 
 
 def unlock(iq: Iq) -> Request | StanzaError:
-    """XEP-0254 2.4; the item may be written in either namespace (row 6)."""
+    """Read an unlock (XEP-0254 2.4); the item may be in either namespace (row 6)."""
     return _settle(iq, Verb.UNLOCK, ns.tag(ns.QUEUEING, "item"), ns.tag(ns.PUBSUB, "item"))
 
 
 def touch(iq: Iq) -> Request | StanzaError:
-    """Extend locks; an addition of ours."""
+    """Read a touch, which extends locks; an extension of ours."""
     node = node_of(iq.child)
     ids = ids_of(iq.child, ns.tag(ns.PUBQUEUE, "item"))
     if isinstance(node, StanzaError):
@@ -84,7 +84,7 @@ def touch(iq: Iq) -> Request | StanzaError:
 
 
 def redrive(iq: Iq) -> Request | StanzaError:
-    """Revive dead items; an addition of ours."""
+    """Read a redrive of dead items; an extension of ours."""
     node = node_of(iq.child)
     if isinstance(node, StanzaError):
         return node

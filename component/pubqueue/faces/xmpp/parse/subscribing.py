@@ -1,4 +1,4 @@
-"""Subscriptions and their options (XEP-0060 6.1-6.3, XEP-0254 2.1)."""
+"""Reads requests about subscriptions and their options (XEP-0060 6.1-6.3, XEP-0254 2.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _jid(element: Element) -> Jid | StanzaError:
 
 
 def _target(element: Element) -> tuple[NodeName, Jid] | StanzaError:
-    """Return the node and the JID that nearly every subscription request names."""
+    """Return the node and the JID of a subscription request."""
     jid = _jid(element)
     if isinstance(jid, StanzaError):
         return jid
@@ -61,7 +61,7 @@ _OTHER_TARGET: Final = bad_request(text="options and subscribe name different no
 
 
 def _same_target(options: Element, node: NodeName, jid: Jid) -> bool:
-    """Return whether options beside subscribe repeat its node and jid, or leave them out (row 8)."""
+    """Return whether options beside a subscribe repeat or omit its node and jid (row 8)."""
     given = options.get("jid")
     return options.get("node") in {None, node} and (given is None or jid_of(given) == jid)
 
@@ -103,7 +103,7 @@ def set_options(iq: Iq) -> Request | StanzaError:
 
 
 def get_default_options(iq: Iq) -> Request | StanzaError:
-    """XEP-0060 6.4.1, of a node or of the service."""
+    """Read a request for the default options of a node or of the service (XEP-0060 6.4.1)."""
     if iq.verb.get("node") is None:
         return GetDefaultOptions(iq.by)
     node = node_of(iq.verb)

@@ -1,1 +1,1 @@
-"""From replies and notices to bytes."""
+"""Renders replies and notices to bytes."""

@@ -1,7 +1,7 @@
-"""How large the answer to a request can get, for any decision: judged before, because what is committed has to be answered.
+"""Computes the maximum size of an answer before the request is decided, because a committed change has to be answered.
 
-Lists end when a stanza has no more room, and continue on the next page. An answer that repeats the
-id of each item cannot: a request whose answer might not fit is refused, and has no effect.
+Lists continue on another page when a stanza is full. An answer that repeats the id of each item cannot, so a request whose answer might
+not fit is refused, without effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
 
 LIMIT: Final = MAX_ANSWER_BYTES - 12_000
-"""Bytes of what names the items of a request; the rest is for addresses, the node, and an item that is dead."""
+"""Bytes for the items in an answer; the rest is for addresses, the node, and a dead item."""
 
 ITEM: Final = len('<item id=""/>')
 KNOWN: Final = len('<known xmlns="urn:x-pubqueue:0" item=""/>')
@@ -42,10 +42,10 @@ TOO_MANY: Final = Refused(
 
 
 def largest(request: Request, wanted: str) -> int:
-    """Return how many bytes the answer has at most that names the items or entries of the request; 0 where it names none.
+    """Return the maximum bytes of the answer for the items or entries that it names; 0 if it names none.
 
-    `wanted` is which answer was asked for: `known` repeats the ids of items that were known, or locked. Of entries those
-    are named, in the error, that could not be changed while others were.
+    `wanted` is the requested answer: `known` repeats the ids of existing or locked items. If only some entries can be changed, the error
+    names the others.
     """
     match request:
         case Publish(drafts=drafts) | StagePublish(publish=Publish(drafts=drafts)):

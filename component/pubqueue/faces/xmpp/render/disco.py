@@ -1,7 +1,9 @@
-"""Service discovery (XEP-0030): what the service does, what its nodes are."""
+"""Service discovery (XEP-0030) of the service and its nodes."""
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha1
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.faces.xmpp.render import pages, transactions
@@ -13,10 +15,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.decision import (
-        Described,
-        Listed,
-    )
+    from pubqueue.core.nodes.replies import Described, Listed
 
 PUBSUB_FEATURES: Final = (
     "access-authorize",
@@ -58,13 +57,13 @@ PUBSUB_FEATURES: Final = (
     "subscription-notifications",
     "subscription-options",
 )
-"""What of XEP-0060 1.30 section 10 the service does, and no more."""
+"""The features of XEP-0060 1.30 section 10 that the service supports."""
 
 MULTI_SUBSCRIBE: Final = f"{ns.PUBSUB}#multi-subscribe"
-"""The feature of nodes that are configured so; the service offers it because their owners can."""
+"""The feature of nodes with this setting; the service has it too, because owners can turn it on."""
 
 AUTO_CREATE: Final = f"{ns.PUBSUB}#auto-create"
-"""A feature that an operator can switch off."""
+"""A feature that an operator can turn off."""
 
 FEATURES: Final = (
     ns.DISCO_INFO,
@@ -96,20 +95,48 @@ def _features(names: Iterable[str]) -> str:
     return "".join(f'<feature var="{attribute(name)}"/>' for name in names)
 
 
+CAPABILITIES_NODE: Final = "urn:x-pubqueue:0#service"
+"""The program's URI in entity capabilities (XEP-0115)."""
+
 ROSTER_FEATURES: Final = (f"{ns.PUBSUB}#access-presence", f"{ns.PUBSUB}#access-roster")
-"""Features for accounts whose server lets us read rosters."""
+"""Features for accounts whose server lets the service read rosters."""
 
 
-def service_info(*, auto_creates: bool = False, rosters: bool = False) -> str:
-    """Return what the service is (XEP-0060 5.1, XEP-0254 3)."""
+def features_for(*, auto_creates: bool, rosters: bool, carries: bool) -> tuple[str, ...]:
+    """Return the features of the service for an account. `carries` is whether Quality of Service is offered."""
+    return (
+        *FEATURES,
+        *(ROSTER_FEATURES if rosters else ()),
+        *((AUTO_CREATE,) if auto_creates else ()),
+        *((ns.QOS,) if carries else ()),
+    )
+
+
+def service_info(features: Iterable[str], node: str | None = None) -> str:
+    """Return the disco#info of the service (XEP-0060 5.1, XEP-0254 3)."""
     identity = '<identity category="pubsub" type="service" name="pubqueue"/>'
-    features = (*FEATURES, *(ROSTER_FEATURES if rosters else ()))
-    features = (*features, AUTO_CREATE) if auto_creates else features
-    return _query(ns.DISCO_INFO, None, identity + _features(features))
+    return _query(ns.DISCO_INFO, node, identity + _features(features))
+
+
+def verification(features: Iterable[str]) -> str:
+    """Return the hash of the service's identity and features (XEP-0115 5.1)."""
+    parts = ("pubsub/service//pubqueue", *sorted(features), "")
+    return b64encode(sha1("<".join(parts).encode(), usedforsecurity=False).digest()).decode()
+
+
+def node_of(features: Iterable[str]) -> str:
+    """Return the disco node for the announced capabilities (XEP-0115 6.2)."""
+    return f"{CAPABILITIES_NODE}#{verification(features)}"
+
+
+def capabilities(features: Iterable[str]) -> str:
+    """Return the element that announces the capabilities in presence (XEP-0115)."""
+    words = f'hash="sha-1" node="{CAPABILITIES_NODE}" ver="{verification(features)}"'
+    return f'<c xmlns="{ns.CAPS}" {words}/>'
 
 
 def node_info(described: Described, _service: str) -> bytes:
-    """Return what a node is (XEP-0060 5.3, 5.4), with features for a queue (XEP-0254 row 35) and for a node with a log."""
+    """Return the disco#info of a node (XEP-0060 5.3, 5.4), with features for a queue (XEP-0254 row 35) and for a node with a log."""
     node = described.node
     identity = '<identity category="pubsub" type="leaf"/>'
     features = [ns.DISCO_INFO, ns.PUBSUB]
@@ -124,7 +151,7 @@ def node_info(described: Described, _service: str) -> bytes:
 
 
 def items(listed: Listed, service: str) -> bytes:
-    """Return nodes (XEP-0060 5.2) or a node's items (5.5: no node attribute on these)."""
+    """Return nodes (XEP-0060 5.2) or a node's items (5.5), which have no node attribute."""
     jid = attribute(service)
     if listed.node is not None:
         entries = [f'<item jid="{jid}" name="{attribute(name)}"/>' for name, _ in listed.entries]

@@ -1,8 +1,8 @@
-"""Notices as messages, straight to bytes.
+"""Renders notices as messages, directly to bytes.
 
-Messages of a queue are of type normal, because headlines are dropped when they cannot be routed,
-and have one hint, not to store them (row 28 of XEP-0254): servers copy no message without a body to
-a user's other resources. Messages of a plain node are headlines, unless its owner chooses otherwise
+Messages of a queue are of type normal, because servers drop headlines that they cannot route. They have one hint, not to store them (row
+28 of XEP-0254); servers do not copy messages without a body to a user's other
+resources. Messages of a plain node are headlines, unless its owner chooses otherwise
 (XEP-0060 12.7): servers do not store these, even without a hint.
 """
 
@@ -24,6 +24,7 @@ from pubqueue.core.notices import (
     Unlocked,
 )
 from pubqueue.faces.xmpp.xml import forms, headers
+from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
 from pubqueue.faces.xmpp.xml.text import attribute, quoted, stamp
 from pubqueue_xeps.wire import ns
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Headers, Item, Jid, Millis
     from pubqueue.core.notices import ForMany, Notice
 
-# what does not change in them
+# the constant parts
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'
 _ITEMS: Final = f'{_EVENT}<items node="'
 _LOCK: Final = f'</item></items></event><lock xmlns="{ns.PUBQUEUE}" token="'
@@ -43,7 +44,7 @@ _UNLOCK: Final = f'unlock xmlns="{ns.QUEUEING}"'
 
 
 def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
-    """Return the message that carries a notice."""
+    """Return the message for a notice."""
     if type(what) is Deliver:
         again = f"-{new_id()}" if what.again else ""
         return _delivery(what, service, f"{delivery_id(what)}{again}")
@@ -51,18 +52,18 @@ def notice(what: Notice, service: str, new_id: Callable[[], str]) -> bytes:
 
 
 def head(service: str, to: Jid, message_id: str) -> bytes:
-    """Return how the message of any other notice begins; only that differs from addressee to addressee."""
+    """Return the beginning of the message for any other notice, the only part that differs between addressees."""
     return f"{_start(service, to)}{message_id}".encode()
 
 
 ADDRESSEE: Final = b"\x00"
-"""Stands before a notice to many whose text contains the addressee, and in the place of each address."""
+"""Marks a notice to many whose text contains the addressee: at its beginning, and in place of each address."""
 
 
 def rest(
     what: ForMany | Unlocked | ApprovalWanted, service: str, *, fleeting: bool = False
 ) -> bytes:
-    """Return what follows the message's id; a fleeting notice is a headline."""
+    """Return the part of the message after its id; a fleeting notice is a headline."""
     kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
     if isinstance(what, Announce | Retracted) and what.subids:
         end = _with_subids(end, what)
@@ -81,7 +82,7 @@ def rest(
             inner = f"{_EVENT}{_configured(what)}"
         case SubscriptionChanged():
             return _changed(what)
-        case ApprovalWanted():  # it may wait for the owner: no hint forbids storing it
+        case ApprovalWanted():  # servers may store it until the owner is online, so it has no hint
             return f'">{forms.authorization(what)}</message>'.encode()
         case _:
             assert_never(what)
@@ -89,10 +90,9 @@ def rest(
 
 
 def _with_subids(end: str, what: Announce | Retracted) -> str:
-    """Return the end of a message that names subscriptions: after all else, as in XEP-0060 7.1.2.4.
+    """Return the end of a message that names subscriptions, as in XEP-0060 7.1.2.4.
 
-    The publisher's headers of the item come before them, because there is only one element of
-    headers.
+    The publisher's headers come first, because a message has only one headers element.
     """
     known: Headers = ()
     if isinstance(what, Announce) and what.draft is not None:
@@ -117,14 +117,14 @@ def _configured(what: Configured) -> str:
 
 
 def to_one(text: bytes, to: Jid) -> bytes:
-    """Return a notice to many as it is for one of them."""
+    """Return a notice to many for one addressee."""
     if not text.startswith(ADDRESSEE):
         return text
     return text[1:].replace(ADDRESSEE, attribute(to).encode())
 
 
 def _changed(what: SubscriptionChanged) -> bytes:
-    """Return how a subscription stands (XEP-0060 12.14, 12.19); an addressee that is offline gets it later."""
+    """Return a notice of a subscription's state (XEP-0060 12.14, 12.19); servers store it for an offline addressee."""
     jid = what.about or what.to
     expiry = "" if what.expiry is None else f'expiry="{stamp(what.expiry)}" '
     subid = f' subid="{quoted(what.subid)}"' if what.subid else ""
@@ -137,9 +137,9 @@ def _changed(what: SubscriptionChanged) -> bytes:
 
 
 def delivery_id(what: Deliver) -> str:
-    """Return the message id of a delivery: it names the very lock and its subscription, so that a bounce does.
+    """Return the message id of a delivery. It contains the lock and its subscription, so a bounce identifies them.
 
-    One that is sent again has an id of its own, which begins with this (XEP-0060 12.4).
+    A repeated message has another id, which begins with this one (XEP-0060 12.4).
     """
     return f"pq-{what.item.seq}-{what.item.token}-{_mark(what.subid)}"
 
@@ -149,7 +149,7 @@ _mark: Final = lru_cache(maxsize=4096)(mark_of)
 
 @lru_cache(maxsize=4096)
 def _start(service: str, to: str) -> str:
-    """Return what stands before a message's id."""
+    """Return the part of a message before its id."""
     return f'<message from="{attribute(service)}" to="{attribute(to)}" id="'
 
 
@@ -165,18 +165,21 @@ def _announced(what: Announce, service: str, kind: str, end: str) -> bytes:
     words = f'id="{attribute(draft.id)}"'
     if what.publisher is not None:
         words += f' publisher="{attribute(what.publisher)}"'
-    if not draft.payload:
+    payload = (
+        draft.payload if len(draft.payload) <= MAX_PAYLOAD_BYTES else b""
+    )  # there is room for the item's id
+    if not payload:
         before, tail = f'{kind}{_ITEMS}{node}"><item {words}/>', "</items></event>"
     else:
         before, tail = f'{kind}{_ITEMS}{node}"><item {words}>', "</item></items></event>"
     late = "" if what.late is None else _late(what.late, service)
-    given = "" if what.subids else headers.render(draft.headers)  # else they are in the end
+    given = "" if what.subids else headers.render(draft.headers)  # otherwise they are in the end
     tail += f"{late}{given}{end}"
-    return before.encode() + draft.payload + tail.encode()
+    return before.encode() + payload + tail.encode()
 
 
 def _delivery(what: Deliver, service: str, name: str) -> bytes:
-    """Return a delivery with its lock beside the event (XEP-0254 2.2)."""
+    """Return a delivery, with its lock beside the event (XEP-0254 2.2)."""
     item = what.item
     before = (
         f'{_start(service, what.to)}{name}{_ITEMS}{attribute(item.node)}">'
@@ -192,12 +195,20 @@ def _delivery(what: Deliver, service: str, name: str) -> bytes:
     return before.encode() + what.payload + tail.encode()
 
 
+def carried(what: Deliver, service: str, name: str) -> bytes:
+    """Return the message of a delivery inside a request, without addresses and without the hint to servers."""
+    whole = _delivery(what, service, name)
+    start = len(_start(service, what.to).encode())
+    before = f'<message xmlns="{ns.CLIENT}" id="'.encode()
+    return before + whole[start : -len(_END)] + _BARE_END.encode()
+
+
 def _beside(item: Item, service: str) -> str:
-    """Return that the attempt is not the first (row 30), and the publisher's headers."""
+    """Return the count of attempts, if it is not the first (row 30), and the publisher's headers."""
     late = _late(item.published, service) if item.acquired > 1 else ""
     return late + headers.render(item.headers)
 
 
 def _late(published: Millis, service: str) -> str:
-    """Return when the item of a late notice was published (XEP-0203)."""
+    """Return the publish time for a late notice (XEP-0203)."""
     return f'<delay xmlns="{ns.DELAY}" from="{attribute(service)}" stamp="{stamp(published)}"/>'

@@ -1,4 +1,4 @@
-"""Answers to reads from outside. A page ends when a stanza would become too large for servers."""
+"""Renders pages of events, items and nodes. A page ends before the stanza becomes too large for servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEATURES: Final = (EVENTS, f"{ns.PUBQUEUE}#reads")
 
 
 def _words(**given: object) -> str:
-    """Return attributes, those left out that are None; `_` stands for `-`."""
+    """Return attributes, without those that are None; `_` in a name becomes `-`."""
     return "".join(
         f' {name.strip("_").replace("_", "-")}="{quoted(str(value))}"'
         for name, value in given.items()
@@ -48,7 +48,7 @@ def _more(more: bool) -> str | None:  # noqa: FBT001  # it becomes an attribute
 
 
 def events(page: EventPage, _service: str) -> bytes:
-    """Return events, as many as fit; what is left out can be asked for again."""
+    """Return as many events as fit; the next page has the rest."""
     entries = [_event(entry) for entry in page.entries]
     count = fitting(entries)
     if count < len(entries):
@@ -80,7 +80,7 @@ def _event(entry: EventEntry) -> bytes:
 
 
 def items(page: ItemPage, _service: str) -> bytes:
-    """Return items, as many as fit."""
+    """Return as many items as fit."""
     entries = [_item(shown) for shown in page.entries]
     count = fitting(entries)
     if count < len(entries):
@@ -128,7 +128,7 @@ def _item(shown: ItemEntry) -> bytes:
 
 
 def nodes(page: NodePage, _service: str) -> bytes:
-    """Return nodes, as many as fit."""
+    """Return as many nodes as fit."""
     entries = [_node(entry) for entry in page.entries]
     count = fitting(entries)
     words = _words(more=_more(page.more or count < len(entries)))

@@ -1,7 +1,6 @@
-"""The result of each request: from replies to bytes, without building stanza objects.
+"""Renders the reply to each request to bytes, without stanza objects.
 
-Each renderer takes the reply and the service's name; the table in `verbs` maps requests to
-renderers.
+Each renderer takes the reply and the service's name; the table in `verbs` selects the renderer.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from pubqueue import __version__
 from pubqueue.core import multi_subscription
-from pubqueue.core.decision import Affiliations, Published, Refusal, Withdrawn
+from pubqueue.core.decision import Published, Refusal, Withdrawn
 from pubqueue.core.model import ItemReply, NodeConfig, NodeName, SubscriptionState
 from pubqueue.core.nodes.account import name_of
+from pubqueue.core.nodes.replies import Affiliations
 from pubqueue.faces.xmpp.render import transactions
 from pubqueue.faces.xmpp.xml import forms
 from pubqueue.faces.xmpp.xml.result_sets import cut
@@ -23,35 +23,31 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.decision import (
+    from pubqueue.core.decision import Done, Redriven, Refused, Retrieved, Touched
+    from pubqueue.core.model import Item, Jid, Millis, Subscription
+    from pubqueue.core.nodes.replies import (
         Created,
         DefaultOptions,
         Described,
-        Done,
         Emptied,
         MyAffiliations,
         MySubscriptions,
         NodeSubscriptions,
-        Redriven,
-        Refused,
-        Retrieved,
         Subscribed,
-        Touched,
         Unsubscribed,
     )
-    from pubqueue.core.model import Item, Jid, Millis, Subscription
     from pubqueue.core.reading.listing import Part
     from pubqueue.core.transactions.model import Skipped
     from pubqueue.faces.xmpp.xml.stanza import Element
 
 
 def done(_reply: Done | Emptied, _service: str) -> bytes:
-    """Return nothing: the result itself is the answer."""
+    """Return nothing; an empty result is the answer."""
     return b""
 
 
 def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
-    """Return which of the deleted items were locked to other accounts."""
+    """Return the deleted items that were locked to other accounts."""
     ids = reply.locked if isinstance(reply, Withdrawn) else ()
     locked = "".join([f'<locked item="{attribute(item)}"/>' for item in ids])
     child = f'<retracted xmlns="{ns.PUBQUEUE}">{locked}</retracted>'
@@ -59,14 +55,14 @@ def withdrawn(reply: Done | Withdrawn, _service: str) -> bytes:
 
 
 def software_version() -> str:
-    """Return what program this is (XEP-0092)."""
+    """Return name and version of the program (XEP-0092)."""
     return (
         f'<query xmlns="{ns.VERSION}"><name>pubqueue</name><version>{__version__}</version></query>'
     )
 
 
 def entity_time(now: Millis) -> str:
-    """Return the time here, which is UTC (XEP-0202)."""
+    """Return the time (XEP-0202); the time zone is UTC."""
     return f'<time xmlns="{ns.TIME}"><tzo>Z</tzo><utc>{stamp(now)}</utc></time>'
 
 
@@ -86,7 +82,7 @@ def _published(reply: Published | Skipped, beside: str = "") -> bytes:
 
 
 def _deaths_within(room: int, dead: Sequence[Item]) -> str:
-    """Return information about dead items, as many as there is room for beside the ids; about the first in any case."""
+    """Return information about as many dead items as fit beside the ids, at least one."""
     child = _death(dead[0])
     for item in dead[1:]:
         one = _death(item)
@@ -97,12 +93,12 @@ def _deaths_within(room: int, dead: Sequence[Item]) -> str:
 
 
 def published_briefly(reply: Published | Skipped, service: str) -> bytes:
-    """Return nothing if there is no information except that the items were accepted."""
+    """Return nothing if the items were accepted and there is no other information."""
     return b"" if type(reply) is Published and not reply.dead else published(reply, service)
 
 
 def published_if_known(reply: Published | Skipped, service: str) -> bytes:
-    """Return nothing if all items are new; else also which of them were known."""
+    """Return nothing if all items are new, otherwise also the items that already existed."""
     if not isinstance(reply, Published) or not reply.known:
         return published_briefly(reply, service)
     known = [f'<known xmlns="{ns.PUBQUEUE}" item="{attribute(item)}"/>' for item in reply.known]
@@ -119,7 +115,7 @@ def subscribed(reply: Subscribed, _service: str) -> bytes:
 
 
 def unsubscribed(reply: Unsubscribed, _service: str) -> bytes:
-    """Return the subscription as it stands now: not at all (XEP-0060 6.2.2)."""
+    """Return the subscription with the state `none` (XEP-0060 6.2.2)."""
     words = _subscription(reply.subscription, SubscriptionState.NONE)
     return f'<pubsub xmlns="{ns.PUBSUB}"><subscription {words}/></pubsub>'.encode()
 
@@ -144,7 +140,7 @@ def my_subscriptions(reply: MySubscriptions, _service: str) -> bytes:
 
 
 def my_affiliations(reply: MyAffiliations, _service: str) -> bytes:
-    """Return what the principal is to nodes (XEP-0060 5.7)."""
+    """Return the principal's affiliations (XEP-0060 5.7)."""
     entries = [
         f'<affiliation node="{attribute(node)}" affiliation="{affiliation.value}"/>'
         for node, affiliation in reply.entries
@@ -162,7 +158,7 @@ def _list(
     *,
     namespace: str = ns.PUBSUB,
 ) -> bytes:
-    """Return as much of a list as there is room for, and beside it which part of the whole that is."""
+    """Return as much of a list as fits, and a result set that describes this part."""
     shown, which = cut([entry.encode() for entry in entries], names, part)
     words = "" if node is None else f' node="{attribute(node)}"'
     head = f'<pubsub xmlns="{namespace}"><{verb}{words}>'
@@ -194,13 +190,13 @@ def configuration(reply: Described, _service: str) -> bytes:
 
 
 def default_configuration() -> str:
-    """Return what a new node is configured as (XEP-0060 8.3)."""
+    """Return the configuration of a new node (XEP-0060 8.3)."""
     form = forms.node_config(NodeConfig())
     return f'<pubsub xmlns="{ns.OWNER}"><default>{form}</default></pubsub>'
 
 
 def touched(reply: Touched, _service: str) -> bytes:
-    """Return how long the locks now hold."""
+    """Return the new deadlines of the locks."""
     items = "".join(
         f'<item id="{attribute(item)}" deadline="{stamp(deadline)}"/>'
         for item, deadline in reply.entries
@@ -209,13 +205,13 @@ def touched(reply: Touched, _service: str) -> bytes:
 
 
 def redriven(reply: Redriven, _service: str) -> bytes:
-    """Return how many dead items requeued."""
+    """Return the number of requeued dead items."""
     node = attribute(reply.node)
     return f'<redrive xmlns="{ns.PUBQUEUE}" node="{node}" count="{reply.count}"/>'.encode()
 
 
 def retrieved(reply: Retrieved, _service: str) -> bytes:
-    """Return the items; the set beside them shows what was left out (XEP-0060 6.5.4)."""
+    """Return the items, and a result set if some were left out (XEP-0060 6.5.4)."""
     config = reply.node.config
     entries = [_item(item, payload, config) for item, payload in reply.items]
     deaths = [_death(item) if item.dead_letter else "" for item, _ in reply.items]
@@ -234,7 +230,7 @@ def _item(item: Item, payload: bytes, config: NodeConfig) -> bytes:
 
 
 def _death(item: Item) -> str:
-    """Return the record of an item's death; an extension of ours beside the items."""
+    """Return the record of an item's death, an extension of ours beside the items."""
     letter = item.dead_letter
     if letter is None:
         return ""
@@ -259,7 +255,7 @@ def affiliations(reply: Affiliations, _service: str) -> bytes:
 
 
 def wanted(refused: Refused, *, asked: Element) -> bytes | None:
-    """Return the request with the options that a subscription needs (XEP-0254 example 1)."""
+    """Return the request and a form with the required options (XEP-0254 example 1)."""
     if refused.refusal is not Refusal.CONFIGURATION_REQUIRED:
         return None
     node, jid = attribute(asked.get("node") or ""), attribute(asked.get("jid") or "")
@@ -283,7 +279,7 @@ def _entry(jid: Jid, subid: str, state: SubscriptionState) -> str:
 
 
 def standing(refused: Refused, *, asked: Element) -> bytes | None:
-    """Return the subscriptions that stay as they are (XEP-0060 8.8.2.4)."""
+    """Return the subscriptions that could not be changed (XEP-0060 8.8.2.4)."""
     if not refused.standing:
         return None
     node = attribute(asked.get("node") or "")
@@ -294,7 +290,7 @@ def standing(refused: Refused, *, asked: Element) -> bytes | None:
 
 
 def unchanged(refused: Refused, *, asked: Element) -> bytes | None:
-    """Return the affiliations that stay as they are (XEP-0060 8.9.2.4)."""
+    """Return the affiliations that could not be changed (XEP-0060 8.9.2.4)."""
     if not refused.unchanged:
         return None
     return affiliations(Affiliations(NodeName(asked.get("node") or ""), refused.unchanged), "")

@@ -1,4 +1,4 @@
-"""Answers about transactions, in our own namespace (`urn:x-pubqueue:0`)."""
+"""Renders answers about transactions, in our own namespace (`urn:x-pubqueue:0`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEATURE: Final = f"{ns.PUBQUEUE}#transactions"
 
 
 def skipped(reply: Skipped) -> str:
-    """Return the result of a publish whose version is committed already."""
+    """Return the result of a publish to a version that is already committed."""
     items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
     publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
     said = f'<skipped xmlns="{ns.PUBQUEUE}" version="{reply.version}"/>'
@@ -30,7 +30,7 @@ def skipped(reply: Skipped) -> str:
 
 
 def committed(reply: Committed, _service: str) -> bytes:
-    """Return what a commit has done."""
+    """Return the counts of a commit."""
     already = "true" if reply.already else "false"
     said = (
         f'<committed xmlns="{ns.PUBQUEUE}" version="{reply.version}" '
@@ -49,14 +49,14 @@ def _taken(found: TakenId) -> str:
 
 
 def last_version(reply: LastVersion, _service: str) -> bytes:
-    """Return how far an app is."""
+    """Return the last committed version of an app."""
     version = "" if reply.version is None else f' version="{reply.version}"'
     at = "" if reply.at is None else f' at="{stamp(reply.at)}"'
     return f'<txn xmlns="{ns.PUBQUEUE}" app="{attribute(reply.app)}"{version}{at}/>'.encode()
 
 
 def transactions(reply: Transactions, _service: str) -> bytes:
-    """Return the records."""
+    """Return a page of records."""
     more = ' more="true"' if reply.more else ""
     inner = "".join(_record(record, reply.now) for record in reply.records)
     return f'<transactions xmlns="{ns.PUBQUEUE}"{more}>{inner}</transactions>'.encode()

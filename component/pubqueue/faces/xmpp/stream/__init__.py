@@ -1,1 +1,1 @@
-"""The stream with the server: how bytes come in, at what pace they leave, and what one account may have under way."""
+"""The stream with the server: reading stanzas from bytes, and the pace of writing."""

@@ -1,8 +1,8 @@
 """The stream: slixmpp's component with a short way in and out.
 
-slixmpp carries the connection and the handshake. Stanzas come in through our own parser and are
-handed on without stanza objects; only what concerns the stream itself is turned into one. Bytes out
-are gathered during one turn of the event loop and written at once.
+slixmpp makes the connection and the handshake. Stanzas come in through our own parser and are passed on without stanza
+objects; only those about the stream itself become such objects. Outgoing bytes are collected during one turn of the
+event loop and written at once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import structlog
 
 from pubqueue.app.face import PlaceTakenError
 from pubqueue.app.watch.watching import Traffic
-from pubqueue.faces.xmpp.stream.expat_feeder import READ_AT_ONCE, padding
-from pubqueue.faces.xmpp.stream.faults import fault
+from pubqueue.faces.faults import fault
+from pubqueue.faces.xmpp.stream.outgoing import HIGH_WATER_BYTES, Outgoing
 from pubqueue.faces.xmpp.stream.plain_component import PlainComponent
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
@@ -36,10 +36,10 @@ log = structlog.get_logger(__name__)
 
 FIRST_PAUSE: Final = 0.2
 MAX_PAUSE: Final = 15.0
-"""Seconds between two tries to connect: doubling from the first to the longest, with jitter."""
+"""The maximum seconds between two attempts to connect; the time doubles with each attempt, with jitter."""
 
 RETRY_INTERVAL: Final = 0.5
-"""Seconds between two looks whether the place of another component is free."""
+"""Seconds between two checks whether the place of another component is free."""
 
 CONFLICT: Final = "conflict"
 """The stream error of a server that has another component of this name."""
@@ -55,25 +55,10 @@ SPOKEN_KINDS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("message
 STANZAS: Final = frozenset(ns.tag(ns.COMPONENT, kind) for kind in ("iq", "message", "presence"))
 
 REFUSALS: Final = frozenset({"not-authorized", "host-unknown", "invalid-namespace"})
-"""Stream errors that trying again would not help."""
+"""Stream errors after which a retry is useless."""
 
 HANDSHAKE_TIMEOUT: Final = 10.0
 """Seconds for the server to accept the stream; after that the component reconnects."""
-
-
-FLUSH_BYTES: Final = 65_536
-"""Bytes that are written at once even if the turn is not over: so a server that does not read is noticed
-before much has gathered."""
-
-HIGH_WATER_BYTES: Final = 262_144
-"""Bytes that wait for the socket, from which on nothing is written that can wait; until a quarter of them is left."""
-
-MAX_UNSENT_BYTES: Final = 2 << 20
-"""Bytes that wait for the socket, from which on no work is taken: the server does not read."""
-
-
-LONG: Final = 1.0
-"""Seconds without reading after which a warning is logged; shorter pauses are part of every burst."""
 
 
 class RefusedByServerError(Exception):
@@ -89,39 +74,43 @@ class Component(PlainComponent):
         secret: str,
         server: tuple[str, int],
         *,
-        on_stanza: Callable[[Stanza | Single], None],
+        on_stanza: Callable[[Stanza], None],
         on_up: Callable[[], None],
         on_down: Callable[[], None],
         on_room: Callable[[], None] = lambda: None,
+        on_fault: Callable[[Stanza | Single, Exception], None] = lambda _stanza, problem: log.error(
+            "stanza.failed", **fault(problem)
+        ),
     ) -> None:
         super().__init__(jid, secret, server)
         self.admits: Callable[[Element], bool] = lambda _head: True
-        """Says of the head of a stanza whether it is read any further."""
+        """Returns, given the head of a stanza, whether it is read any further."""
         self._server = server
         self._name = f"{server[0]}:{server[1]}"
-        self._on_stanza = on_stanza
+        self._on_stanza, self._on_fault = on_stanza, on_fault
+        self.on_single: Callable[[Single], None] = lambda _single: None
+        """Handles requests for a single item."""
         self._on_up = on_up
         self._on_down = on_down
         self._on_room = on_room
-        self._stanzas: deque[Stanza | Single] = deque()
+        self.stanzas: deque[Stanza | Single] = deque()
         self._slices = Slices(self.loop, self._read)
-        self._pauses: set[str] = set()
-        self._reading = True
-        self._clogged = False
-        self._out: list[bytes] = []
-        self._gathered = 0
-        self._flushing = False
+        self.pauses: set[str] = set()
+        self.is_reading = True
         self._stream: StreamParser | None = None
         self._up = asyncio.Event()
         self._down = asyncio.Event()
         self.last_error: str | None = None
         self._leaving = asyncio.Event()
         self._taking = True
-        self._stalled: float | None = None
         self._lost = self.loop.time()
         self._accepted = False
         self.ready = False
         self.traffic = Traffic()
+        self._out = Outgoing(
+            self.loop, self.traffic, on_stalled=self._stall, on_reads=self._end_stall
+        )
+        self.write, self.flush = self._out.write, self._out.flush
         self.use_aiodns = False
         self.add_event_handler("session_start", self._on_session)
         self.add_event_handler("connection_failed", self._on_failure)
@@ -134,7 +123,7 @@ class Component(PlainComponent):
         """Stay connected until `leave` is called or the task is cancelled.
 
         Raises:
-            RefusedByServerError: the server will not have us, and trying again would not help.
+            RefusedByServerError: the server refuses us, and a retry is useless.
             PlaceTakenError: it has another component of this name.
 
         """
@@ -150,9 +139,9 @@ class Component(PlainComponent):
             pause = await self._pause(pause)
 
     async def enter(self, on_waiting: Callable[[], None]) -> None:
-        """Connect, if need be when the component that has the place is gone; nothing is taken in until ENTERING is over.
+        """Connect; if another component has the place, wait until it is gone. No stanza is handled until ENTERING is over.
 
-        `on_waiting` is called once when there is one.
+        `on_waiting` is called once if another component has the place.
 
         Raises:
             RefusedByServerError: as `run`.
@@ -172,17 +161,17 @@ class Component(PlainComponent):
             await asyncio.sleep(RETRY_INTERVAL)
 
     async def _pause(self, seconds: float) -> float:
-        """Wait about so long before the next try, and return how long to wait after that."""
+        """Wait about so long before the next attempt, and return how long to wait after that."""
         log.info("stream.waits", server=self._name, again_in=seconds)
         await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
         return min(MAX_PAUSE, seconds * 2)
 
     async def attempt(self, *, patience: float = HANDSHAKE_TIMEOUT) -> bool:
-        """Connect once and say whether the server accepted us.
+        """Connect once and return whether the server accepted us.
 
         Raises:
-            RefusedByServerError: it will not have us, and never would. One that accepted us before is
-                only tried again: while a server starts it may not know its components yet.
+            RefusedByServerError: it refuses us for good. If it accepted us before, this returns false instead: while
+                a server starts it may not know its components yet.
 
         """
         self._begin()
@@ -207,8 +196,9 @@ class Component(PlainComponent):
 
     def _on_session(self, _event: object) -> None:
         self.ready = self._accepted = True
+        self._out.transport = self.transport
         self.traffic.sessions += 1
-        if self._pauses:
+        if self.pauses:
             self._stop_reading()
         self._up.set()
         log.info("stream.up", server=self._name, down_for=round(self.loop.time() - self._lost, 1))
@@ -223,59 +213,60 @@ class Component(PlainComponent):
         self._feed_last()
         self._stream = None
         self._out.clear()
-        self._gathered = 0
         if self.ready:
             self.ready = False
             self._lost = self.loop.time()
             if not self._leaving.is_set():
                 log.warning("stream.down", server=self._name)
             self._on_down()
-        self._reading, self._clogged, self._stalled = True, False, None
-        self._pauses.discard(STALLED)
+        self.is_reading = True
+        self.pauses.discard(STALLED)
         self._take_last_words()
         self._down.set()
 
     @property
     def has_unread(self) -> bool:
-        """Whether bytes have come from the server that are not read yet."""
+        """Whether bytes from the server are not parsed yet."""
         return bool(self._slices)
 
     def _feed_last(self) -> None:
-        """Have the bytes parsed that had come by the end."""
+        """Parse the bytes that came before the end of the connection."""
         unread = self._slices.take_out()
         if unread and self._stream is not None:
             with contextlib.suppress(Exception):  # the connection is gone anyway
-                self._stanzas.extend(self._stream.feed(unread))
+                self.stanzas.extend(self._stream.feed(unread))
 
     def _take_last_words(self) -> None:
-        """Pass on stanzas that are sent only once; requests that were not taken cannot be answered any more."""
-        left, self._stanzas = self._stanzas, deque()
+        """Pass on stanzas that are sent only once; requests that were not handled cannot be answered any more."""
+        left, self.stanzas = self.stanzas, deque()
         for stanza in left:
             if not isinstance(stanza, Single) and stanza.top.tag in SPOKEN_KINDS:
-                with contextlib.suppress(Exception):  # `on_stanza` has a boundary of its own
+                try:
                     self._on_stanza(stanza)
+                except Exception as problem:  # likewise
+                    self._on_fault(stanza, problem)
 
     def _on_stream_error(self, error: object) -> None:
         condition = error["condition"] if hasattr(error, "__getitem__") else "unknown"
-        if condition != CONFLICT:  # that is told once, and met twice a second
+        if condition != CONFLICT:  # that is logged once, and occurs twice a second
             log.warning("stream.error", condition=condition)
         self.last_error = condition
 
     def stop_taking(self) -> None:
-        """Take no more stanzas, and connect no more; what was taken can still be answered."""
+        """Handle no more stanzas, and do not reconnect; earlier requests can still be answered."""
         self._leaving.set()
         self._taking = False
         self.pause_reading()
 
     async def leave(self, *, patience: float = 1.0) -> None:
-        """Write what is left, close the stream politely, and wait for its end so many seconds.
+        """Write the remaining bytes, close the stream in order, and wait up to `patience` seconds for its end.
 
-        Until then it is read, and nothing of it taken: the end of the server's stream says that all of ours was
-        read, and a connection that is closed over unread bytes would take our last words with it.
+        Until then it is read, but no stanza is handled: the end of the server's stream shows that it has read all of
+        ours, and closing a connection with unread bytes could discard our last ones.
         """
         self.stop_taking()
         self.flush()
-        self._pauses.clear()
+        self.pauses.clear()
         self._go_on()
         if self.transport is not None:
             patience = patience if self.ready else min(patience, 1.0)
@@ -294,7 +285,7 @@ class Component(PlainComponent):
                 socket.setsockopt(SOL_SOCKET, SO_SNDBUF, HIGH_WATER_BYTES)
 
     def _admits_head(self, head: Element) -> bool:
-        """Ask whether to read on; a fault of ours in the answer is this stanza's."""
+        """Return whether to read the rest of the stanza; a fault in `admits` affects only this stanza."""
         try:
             return head.tag not in STANZAS or self.admits(head)
         except Exception as problem:  # the boundary between stanzas
@@ -302,13 +293,13 @@ class Component(PlainComponent):
             return True
 
     def data_received(self, data: bytes | str) -> None:
-        """Take bytes from the server. What cannot be a stream costs the connection, nothing else."""
+        """Handle bytes from the server. Bytes that are not a stream only end the connection."""
         if self._stream is not None and not isinstance(data, str):
             self.traffic.bytes_in += len(data)
             self._slices.take(data)
 
     def _read(self, data: bytes) -> bool:
-        """Read a slice, hand on what it completes, and say whether the next one may follow."""
+        """Read a slice, pass on the stanzas it completes, and return whether the next slice may follow."""
         stream = self._stream
         if stream is None or not self._feed(stream, data):
             return False
@@ -318,7 +309,7 @@ class Component(PlainComponent):
         return not self._is_held
 
     def _feed(self, stream: StreamParser, data: bytes) -> bool:
-        """Have bytes parsed, and say whether they could be; if not, the connection is given up."""
+        """Parse bytes, and return whether that succeeded; if not, the connection is closed."""
         greeted = stream.header is not None
         try:
             stanzas = stream.feed(data)
@@ -333,56 +324,59 @@ class Component(PlainComponent):
         if not greeted and stream.header is not None:
             header = ET.Element("stream", stream.header)
             self.start_stream_handler(header)  # type: ignore[no-untyped-call]
-        self._stanzas.extend(stanzas)
+        self.stanzas.extend(stanzas)
         return True
 
     @property
     def _is_held(self) -> bool:
-        """Whether nothing is taken; a new stream is greeted first."""
-        return bool(self._pauses) and self.ready
+        """Return whether stanzas are held back; a new stream is greeted first."""
+        return bool(self.pauses) and self.ready
 
     def _hand_on(self) -> None:
-        """Hand on what has come, as long as more work may be taken; the server is read when all of it is."""
-        while self._stanzas and not (self._pauses and self.ready):
-            stanza = self._stanzas.popleft()
+        """Pass on the parsed stanzas, as long as more work may be accepted; when none is left, continue to read."""
+        while self.stanzas and not (self.pauses and self.ready):
+            stanza = self.stanzas.popleft()
             try:
-                if type(stanza) is not Single and stanza.top.tag not in STANZAS:
+                if type(stanza) is Single:
+                    if self._taking:
+                        self.on_single(stanza)
+                elif stanza.top.tag not in STANZAS:
                     self._hand_over(stanza)  # the handshake, errors of the stream
                 elif self._taking:
                     self._on_stanza(stanza)
-            except Exception as problem:  # the boundary between stanzas: the next one is taken
-                log.error("stanza.failed", **fault(problem))  # noqa: TRY400  # no payload
+            except Exception as problem:  # the boundary between stanzas: the next one is handled
+                self._on_fault(stanza, problem)
         if self._slices:
             self._stop_reading()
-        elif not self._pauses and not self._reading and self.transport is not None:
-            self._reading = True
+        elif not self.pauses and not self.is_reading and self.transport is not None:
+            self.is_reading = True
             self.transport.resume_reading()
 
     def _go_on(self) -> None:
-        """Hand on what waits, then read on."""
+        """Pass on the waiting stanzas, then continue to read."""
         self._hand_on()
         if not self._is_held:
             self._slices.go_on()
 
     def pause_reading(self, why: str = ASKED) -> None:
-        """Take no more stanzas, not even those already read, until every reason to pause has ended."""
-        self._pauses.add(why)
+        """Handle no more stanzas, not even those already read, until every reason to pause has ended."""
+        self.pauses.add(why)
         if self.ready:  # a new stream is greeted first
             self._stop_reading()
 
     def resume_reading(self, why: str = ASKED) -> None:
-        """Go on, as far as this reason goes."""
-        self._pauses.discard(why)
-        if not self._pauses:
+        """End this reason to pause; continue if there is no other."""
+        self.pauses.discard(why)
+        if not self.pauses:
             self.loop.call_soon(self._go_on)
 
     def _stop_reading(self) -> None:
-        if self._reading and self.transport is not None:
-            self._reading = False
+        if self.is_reading and self.transport is not None:
+            self.is_reading = False
             self.transport.pause_reading()
 
     def _hand_over(self, stanza: Stanza) -> None:
-        """Give slixmpp what is about the stream."""
+        """Pass stanzas about the stream to slixmpp."""
         xml = f'<s xmlns="{ns.COMPONENT}" xmlns:stream="{self.stream_ns}">'.encode()
         self._spawn_event(ET.fromstring(xml + stanza.raw + b"</s>")[0])  # noqa: S314  # parsed before
 
@@ -395,62 +389,24 @@ class Component(PlainComponent):
 
     @property
     def has_room(self) -> bool:
-        """Whether what can wait may be written."""
-        return self.ready and not self._clogged
-
-    def write(self, stanza: bytes, white: int | None = None) -> bool:
-        """Send a stanza after all that was sent before; False if there is no stream to send it on.
-
-        So much white space follows it, if that is known.
-        """
-        if not self.ready:
-            return False
-        self._out.append(stanza)
-        size = len(stanza)
-        if white is None:
-            white = padding(stanza) if size > READ_AT_ONCE else 0
-        if white:
-            self._out.append(b" " * white)
-        self._gathered += size + white
-        if self._gathered > FLUSH_BYTES:
-            self.flush()
-        elif not self._flushing:
-            self._flushing = True
-            self.loop.call_soon(self.flush)
-        return True
-
-    def flush(self) -> None:
-        """Write what has gathered."""
-        self._flushing = False
-        if self._out and self.transport is not None:
-            self.traffic.bytes_out += self._gathered
-            self.transport.write(b"".join(self._out))
-            if self._clogged:
-                self._see_whether_it_reads()
-        self._out.clear()
-        self._gathered = 0
+        """Whether data that can wait may be written."""
+        return self.ready and not self._out.is_clogged
 
     def pause_writing(self) -> None:
-        """Let wait what can, while the server does not read what we have to say (asyncio calls it)."""
-        self._clogged = True
-        self._see_whether_it_reads()
-
-    def _see_whether_it_reads(self) -> None:
-        """Take no more work when so much waits that the server does not read."""
-        waiting = 0 if self.transport is None else self.transport.get_write_buffer_size()
-        if waiting > MAX_UNSENT_BYTES and self._stalled is None:
-            self._stalled = self.loop.time()
-            self.pause_reading(STALLED)
-            self._on_down()
+        """Hold back data that can wait, while the server does not read (asyncio calls it)."""
+        self._out.clog()
 
     def resume_writing(self) -> None:
-        """Go on: the server reads again (asyncio calls it)."""
-        self._clogged = False
-        if self._stalled is not None:
-            if (seconds := self.loop.time() - self._stalled) > LONG:
-                log.warning("stream.stalled", seconds=round(seconds, 1))
-            self._stalled = None
-            self.resume_reading(STALLED)
-            if self.ready and self._taking:
-                self._on_up()
+        """Continue: the server reads again (asyncio calls it)."""
+        self._out.unclog()
         self._on_room()
+
+    def _stall(self) -> None:
+        """Accept no more work: the server does not read."""
+        self.pause_reading(STALLED)
+        self._on_down()
+
+    def _end_stall(self) -> None:
+        self.resume_reading(STALLED)
+        if self.ready and self._taking:
+            self._on_up()

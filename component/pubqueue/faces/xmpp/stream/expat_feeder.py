@@ -1,11 +1,10 @@
-"""Feeds expat so that it never waits for more bytes than it needs, and pads our stanzas for the other side's expat.
+"""Feeds expat so that it never waits for unneeded bytes, and pads outgoing stanzas for the server's expat.
 
 Since CVE-2023-52425 expat does not retry an unfinished token before it has twice as many bytes of
 it; in Debian 12 that cannot be turned off. A stanza that arrives in three pieces, with one tag
 across all of them, would wait for bytes of other stanzas, and all stanzas after it too. So bytes
-that cannot complete the token that expat has begun are held back here. Servers read with the same
-expat, a few KiB at once, so a stanza of ours with a long tag is followed by white space, which
-every XMPP stream allows between stanzas (RFC 6120 4.6.1).
+that cannot complete the token that expat has begun are held back here. Servers use the same expat, and read a few KiB at once. So white
+space follows an outgoing stanza with a long tag, which XMPP allows between stanzas (RFC 6120 4.6.1).
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from xml.parsers.expat import XMLParserType
 
 READ_AT_ONCE: Final = 4096
-"""Bytes that servers read at once, at least; a tag as short as that is in two pieces at most."""
+"""The minimum bytes that servers read at once; a tag of that size is in up to two pieces."""
 
 CHUNK: Final = 1 << 20
-"""Bytes that Python gives expat at once, at most."""
+"""The maximum bytes that Python gives expat at once."""
 
 _TAG: Final = re.compile(rb"""<(?:[^>'"]|'[^']*'|"[^"]*")*>""")
 _COMPLETE: Final = re.compile(
@@ -39,11 +38,11 @@ _COMPLETE: Final = re.compile(
 )
 
 _ENDS: Final = re.compile(rb"[>;]")
-"""What completes a token that has begun: without one it need not be tried again."""
+"""The bytes that can complete a token; without one of them expat need not try again."""
 
 
 def padding(stanza: bytes) -> int:
-    """Return how much white space has to follow the stanza, so that its reader sees its end at once."""
+    """Return how much white space has to follow the stanza, so that its reader notices its end at once."""
     if len(stanza) <= READ_AT_ONCE:
         return 0
     longest = max((len(tag) for tag in _TAG.findall(stanza)), default=0)
@@ -51,7 +50,7 @@ def padding(stanza: bytes) -> int:
 
 
 def _pieces(data: bytes, fed: int) -> list[bytes]:
-    """Cut what follows the first `fed` bytes, so that expat tries each tag when it has the whole of it."""
+    """Cut what follows the first `fed` bytes, so that expat tries each tag once it is complete."""
     if len(data) - fed <= CHUNK:
         return [data[fed:]]
     cuts = [
@@ -64,9 +63,9 @@ def _pieces(data: bytes, fed: int) -> list[bytes]:
 
 
 def _attempts(size: int) -> list[int]:
-    """Return up to where to give expat a tag of this size: what it tries at half, it tries again at the end.
+    """Return the sizes at which to give expat a tag of this size: it tries at half the size, and again at the end.
 
-    That holds for the largest that servers relay: 512 KiB, six times as much where every character is escaped.
+    That holds for the largest tags that servers relay: 512 KiB, six times as much if every character is escaped.
     """
     if size <= CHUNK:
         return [size]
@@ -88,11 +87,11 @@ class ExpatFeeder:
         parser.EndCdataSectionHandler = within.clear
 
     def feed(self, data: bytes) -> None:
-        """Parse what is complete; the rest is kept until it is.
+        """Parse complete tokens; keep the rest until it is complete.
 
         Raises:
             xml.parsers.expat.ExpatError: as the parser does.
-            LongNamespaceError: a tag has one, and it and what follows has not been parsed.
+            LongNamespaceError: a tag declares one; it and the bytes after it have not been parsed.
 
         """
         waits = self._token[:1] in {b"<", b"&"}

@@ -1,8 +1,7 @@
-"""How far the server has read: the service sends itself a stanza now and then, which returns after all before it is done.
+"""Measures how far the server has read: the service sends itself stanzas, which return after the server has handled everything before them.
 
-Bytes that a socket has accepted may wait for seconds in the buffers of a busy server, megabytes of
-them, with every answer after them. So notices to many are written only up to a bound beyond the
-last echo. A server that sends no echo is not waited for.
+A busy server may hold megabytes of accepted data in its buffers for seconds, and every answer waits after
+them. So only a limited number of bytes of notices is sent beyond the last echo. If a server never sends an echo, there is no limit.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ import re
 from typing import Final
 
 EVERY: Final = 65_536
-"""Bytes of news from one echo to the next."""
+"""Bytes of notices from one echo to the next."""
 
 AHEAD: Final = 131_072
-"""Bytes of notices to many without an echo, from which on no more are written."""
+"""Bytes of notices to many without an echo above which writing pauses."""
 
 _NAME: Final = re.compile(r"told-(\d{1,18})")
 
 
 class FlowProbe:
-    """Counts the bytes of news on one stream; a server proves by its first echo that it sends any."""
+    """Counts the bytes of notices on one stream. Before the first echo, it is not known whether the server sends any."""
 
     def __init__(self) -> None:
         self._written = 0
@@ -29,11 +28,11 @@ class FlowProbe:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether so much is under way that an echo has to come first."""
+        """Whether so many bytes are in transit that writing has to wait for an echo."""
         return self._heard is not None and self._written - self._heard > AHEAD
 
     def wrote(self, byte_count: int) -> str | None:
-        """Count what was written; return the name of an echo that should follow it."""
+        """Count written bytes; return the name of an echo that should follow them, if one is due."""
         self._written += byte_count
         if self._written - self._marked < EVERY:
             return None
@@ -41,11 +40,11 @@ class FlowProbe:
         return f"told-{self._written}"
 
     def heard(self, name: str) -> None:
-        """Take note of what came back."""
+        """Note an echo."""
         found = _NAME.fullmatch(name)
         if found is not None and int(found[1]) <= self._written:
             self._heard = max(self._heard or 0, int(found[1]))
 
     def give_up(self) -> None:
-        """Wait no more for what is under way."""
+        """Stop waiting for the open echoes."""
         self._heard = None

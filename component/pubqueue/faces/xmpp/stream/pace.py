@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.stream.component import Component
 
 PROBE_TIMEOUT: Final = 5.0
-"""Seconds until an echo is not waited for any more."""
+"""Seconds to wait for an echo."""
 
 
 class Pace:
-    """Counts what is written; `on_probe` is called when more may be."""
+    """Counts written bytes; `on_probe` is called when more may be written."""
 
     def __init__(self, jid: str, component: Component, on_probe: Callable[[], None]) -> None:
         self._jid, self._component, self._on_probe = jid, component, on_probe
@@ -34,12 +34,17 @@ class Pace:
         """Whether more may be written now."""
         return self._component.has_room and not self._probe.is_awaited
 
+    @property
+    def may_read(self) -> bool:
+        """Whether a large answer may be written: there is room, or no stream on which it would be written."""
+        return self.has_room or not self._component.ready
+
     def clear(self) -> None:
         """Restart: the stream is lost."""
         self._probe = FlowProbe()
 
     def wrote(self, byte_count: int) -> None:
-        """Count what was written, and now and then send ourselves a stanza that needs no answer."""
+        """Count written bytes, and at intervals send ourselves a stanza that needs no answer."""
         if (name := self._probe.wrote(byte_count)) is None:
             return
         me = attribute(self._jid)
@@ -47,13 +52,13 @@ class Pace:
         self._wait()
 
     def _wait(self) -> None:
-        """Wait for the next echo for a while, from now on."""
+        """Wait for the next echo, up to `PROBE_TIMEOUT` from now on."""
         if self._patience is not None:
             self._patience.cancel()
         self._patience = self._component.loop.call_later(PROBE_TIMEOUT, self._hear_none)
 
     def hear(self, name: str) -> None:
-        """Take note of how far the server is."""
+        """Note an echo: how far the server has read."""
         self._probe.heard(name)
         if (
             self._probe.is_awaited

@@ -1,8 +1,7 @@
-"""Stanzas that expat must not see: for every element and attribute it makes a name of the whole namespace.
+"""Skips stanzas that expat would read too slowly: it builds a name with the whole namespace for every element and attribute.
 
-Half of a stanza for one namespace, and half for elements in it, cost time by the product of both. So the bytes that
-expat is going to parse are searched for long namespaces first, and a stanza that declares one is passed over tag by tag:
-only its head is read, for the answer.
+If half of a stanza is one namespace and the other half elements in it, the time grows with the product. So bytes are searched for long
+namespaces before expat parses them. A stanza that declares one is skipped tag by tag; only its head is read, for the answer.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from typing import Final
 from xml.parsers import expat
 
 MAX_NAMESPACE_LENGTH: Final = 256
-"""Bytes of a namespace, as they are written."""
+"""Maximum bytes of a namespace, as written."""
 
 MAX_BENEATH: Final = 50_000
-"""Elements of a stanza below the roots of payloads."""
+"""Maximum elements of a stanza below the roots of payloads."""
 
 _LONG: Final = re.compile(
     rb"xmlns(?::[^\s=\"'<>]*)?\s*=\s*(?:\"[^\"<]{%d}|'[^'<]{%d})"
@@ -29,22 +28,22 @@ _NAME: Final = re.compile(rb"<([^\s/>]+)")
 
 
 class LongNamespaceError(Exception):
-    """What comes declares a namespace that is too long."""
+    """A tag declares a namespace that is too long."""
 
 
 def long_namespace(data: bytes) -> int | None:
-    """Return where the first tag begins that declares a namespace which is too long, if one does."""
+    """Return the position of the first tag that declares too long a namespace, or None."""
     at = 0
     while (found := _LONG.search(data, at)) is not None:
         begin = data.rfind(b"<", 0, found.start())
         if begin >= 0 and _IN_A_TAG.fullmatch(data, begin, found.start()):
             return begin
-        at = found.end()  # the same words in a text
+        at = found.end()  # the same text in character data
     return None
 
 
 class PassedOver:
-    """A stanza of which nothing is looked at but the tags that are called as it is. It begins with the first tag of the buffer."""
+    """Reads only the tags with the stanza's own name. The stanza begins with the first tag of the buffer."""
 
     def __init__(self) -> None:
         self.begin = 0
@@ -54,11 +53,11 @@ class PassedOver:
         self._tags = _ANY
 
     def end_in(self, buffer: bytes) -> int | None:
-        """Return where the stanza ends, None if that has not come; the buffer begins as it did the last time."""
+        """Return where the stanza ends, or None if the buffer does not contain its end; the buffer begins as in the last call."""
         if not self._head and not self._read_head(buffer):
             return None
         if self._tags is not _ANY and b"<!" in buffer:
-            self._tags, self._at, self._depth = _ANY, self.begin, 0  # such a tag may be none
+            self._tags, self._at, self._depth = _ANY, self.begin, 0  # this may not be a tag
         for token in self._tags.finditer(buffer, self._at):
             self._at = token.end()
             if token["end"]:
@@ -67,12 +66,12 @@ class PassedOver:
                 self._depth += 1
             if self._depth == 0:
                 return self._at
-        if self._tags is not _ANY:  # what begins before the last `<` is known
+        if self._tags is not _ANY:  # everything before the last `<` has been read
             self._at = max(self._at, buffer.rfind(b"<", self._at))
         return None
 
     def _read_head(self, buffer: bytes) -> bool:
-        """Take the stanza's own tag, if it is there."""
+        """Read the stanza's start tag, if it is complete."""
         for token in _ANY.finditer(buffer):
             name = _NAME.match(token[0])
             if name is not None and token["end"] is not None:
@@ -83,7 +82,7 @@ class PassedOver:
         return False
 
     def head(self, inherited: dict[str, str]) -> tuple[str, dict[str, str]]:
-        """Return tag and attributes of the stanza itself; the stream's own namespace where it declares none."""
+        """Return the stanza's tag and attributes; without a declaration the namespace is that of the stream."""
         found: list[tuple[str, dict[str, str]]] = []
         parser = expat.ParserCreate(encoding="utf-8")
         parser.StartElementHandler = lambda name, attributes: found.append((name, attributes))

@@ -1,4 +1,4 @@
-"""slixmpp's component without the TLS that XEP-0114 does not have."""
+"""slixmpp's component without TLS, which XEP-0114 does not use."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from slixmpp.xmlstream.matcher import MatchXPath
 from pubqueue_xeps.wire import ns
 
 TRUSTS_NOBODY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""What slixmpp is given so that it does not read the system's certificate authorities, which takes 50 to 100 ms."""
+"""Given to slixmpp so that it does not read the system's certificate authorities, which takes 50 to 100 ms."""
 
 
 class PlainComponent(ComponentXMPP):
     """A component stream without TLS.
 
-    The constructor of ComponentXMPP accepts no TLS context, and slixmpp makes one for each stream
-    without. So that constructor is replaced here; a test compares the results of both.
+    The constructor of ComponentXMPP does not take a TLS context, so slixmpp makes one for each stream. This class replaces that
+    constructor; a test compares the results of both.
     """
 
     def __init__(self, jid: str, secret: str, server: tuple[str, int]) -> None:

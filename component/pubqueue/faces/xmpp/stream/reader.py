@@ -53,19 +53,19 @@ ITEMS_OF: Final = {
     ns.tag(ns.QUEUEING, "unlock"): MAX_NAMED,
     ns.tag(ns.PUBQUEUE, "touch"): MAX_NAMED,
 }
-"""Elements that these may have: no more are built of what would be refused anyway."""
+"""The maximum children of these elements: a request with more would be refused anyway."""
 
 MAX_LOOKED_AT: Final = 500
 """Elements of a stanza whose children are not read, after which the rest is skipped without looking at each."""
 
 USUAL_LIMITS: Final = [MAX_OF_A_LEVEL] * (KEPT + 1)
-"""How many elements each level may have, unless something is known of the one above."""
+"""The maximum elements of each level, unless the level above has a special limit."""
 
 MAX_DECLARED: Final = 4096
-"""Bytes of namespace declarations that may hold for an element above the payload: each payload may have to repeat them."""
+"""The maximum bytes of namespace declarations in scope of an element above the payload: each payload may have to repeat them."""
 
 RENEWED_AFTER: Final = 1 << 18
-"""Bytes after which expat is replaced. It can grow to twenty times of what it was fed (measured)."""
+"""Bytes after which expat is replaced. It can grow to twenty times its input (measured)."""
 
 TOO_MANY: Final = (
     f"a request has at most {MAX_OF_A_LEVEL} elements side by side, and {MAX_BENEATH} in payloads"
@@ -75,7 +75,7 @@ TOO_MUCH_DECLARED: Final = (
 )
 TOO_LONG: Final = f"a namespace has at most {MAX_NAMESPACE_LENGTH} bytes"
 REFUSED: Final = "refused by its head"
-"""Why a stanza comes without its children."""
+"""The reason why a stanza has no children."""
 
 _TAG: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
 _EMPTY: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*/>")
@@ -83,7 +83,7 @@ _END: Final = b"</iq>"
 
 
 class StreamParser:
-    """Cuts one connection's bytes into stanzas. Feed it; take what is complete.
+    """Cuts the bytes of one connection into stanzas.
 
     `admits` returns, given the head of a stanza, whether it is read any further.
     """
@@ -115,10 +115,10 @@ class StreamParser:
         self._begin()
 
     def feed(self, data: bytes) -> list[Stanza | Single]:
-        """Take bytes from the wire and return the stanzas that they complete.
+        """Read bytes of the stream and return the stanzas that they complete.
 
         Raises:
-            ParseError: this is no XML stream, or it carries a document type.
+            ParseError: it is not an XML stream, or has a document type.
 
         """
         at = 0
@@ -135,7 +135,7 @@ class StreamParser:
         return done
 
     def _note_cost(self, done: list[Stanza | Single]) -> None:
-        """Note what it took to read these, each by its bytes; what is under way gets its part with its end."""
+        """Note the time to read these stanzas, each by its bytes; an unfinished stanza gets its part when it ends."""
         byte_count = sum(len(stanza.raw) for stanza in done)
         for stanza in done:
             if isinstance(stanza, Stanza):
@@ -144,9 +144,9 @@ class StreamParser:
             self._spent = 0.0
 
     def _take_singles(self, data: bytes, at: int) -> int:
-        """Take requests for single items as long as there are any, and return where they end.
+        """Read requests for single items as long as there are any, and return where they end.
 
-        Between two stanzas expat may know nothing of one: that leaves its state as it is.
+        Expat need not get a whole stanza between two others: its state stays the same.
         """
         if self._singles is not None and self._between:
             while (single := self._singles.read(data, at)) is not None:
@@ -155,25 +155,23 @@ class StreamParser:
         return at
 
     def _take_any(self, data: bytes, at: int) -> int:
-        """Take whatever comes up to where an IQ may end, or else all, and return where that is."""
+        """Read up to where an IQ may end, or else everything, and return where that is."""
         end = data.find(_END, at) + len(_END)
         piece = data[at:end] if end >= len(_END) else data[at:]
         self._read(piece)
         at += len(piece)
         if self._between or at == len(data):
             return at
-        self._read(
-            data[at:]
-        )  # at once: cut at every end that stands in a payload, it would be read for ever
+        self._read(data[at:])  # at once: cutting at every such end in a payload would take too long
         return len(data)
 
     @property
     def _between(self) -> bool:
-        """Whether all that came is complete, and a stanza may begin."""
+        """Return whether all bytes so far are complete stanzas, so that a stanza may begin."""
         return self._depth == 1 and not self._buffer
 
     def _read(self, data: bytes) -> None:
-        """Have expat read this."""
+        """Give these bytes to expat."""
         self._buffer += data
         if self._passed_over is None:
             self._parse(data)
@@ -199,7 +197,7 @@ class StreamParser:
             self._depth = 2  # within a stanza, whatever expat has seen of it
 
     def _end_passing_over(self, stanza: PassedOver) -> bool:
-        """Return whether a stanza that is hidden from expat is complete, and if so take it as its head."""
+        """Return whether a stanza that is hidden from expat is complete; if so, add its head to the read stanzas."""
         end = stanza.end_in(self._buffer)
         if end is None:
             return False
@@ -221,7 +219,7 @@ class StreamParser:
             self._base += size - len(self._buffer)
 
     def _renew(self) -> None:
-        """Go on with a new expat: it opens the same stream and reads the unfinished stanza again."""
+        """Continue with a new expat: it opens the same stream and reads the unfinished stanza again."""
         self._begin()
         self._depth = self._deepest = 0
         self._path.clear()
@@ -234,7 +232,7 @@ class StreamParser:
         self._parse(self._buffer)
 
     def on_namespace(self, prefix: str | None, uri: str | None) -> None:
-        """Note a declaration; it comes just before the element that it stands on."""
+        """Note a declaration; expat reports it just before its element."""
         self._declared[prefix or ""] = uri or ""
 
     def on_start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -275,14 +273,14 @@ class StreamParser:
             self._leave_to_pass_over(self._excess or TOO_MANY)
 
     def _leave_to_pass_over(self, excess: str | Refused) -> None:
-        """Look at nothing more of what expat is reading: the end of this stanza is looked for without it."""
+        """Ignore what expat reads from here on: the end of this stanza is found without it."""
         parser = self._expat
         parser.StartElementHandler = parser.EndElementHandler = None
         parser.CharacterDataHandler = parser.StartNamespaceDeclHandler = None
         self._excess, self._passed_over = excess, PassedOver()
 
     def _judge(self, depth: int) -> str | Refused:
-        """Count an element, and return why it is one too many, or "" if it is not."""
+        """Count an element; return the reason if it is one too many, else ""."""
         self._counts[depth] += 1
         weight = self._weights[-1] if self._weights else 0
         if self._declared and depth < KEPT:
@@ -294,7 +292,7 @@ class StreamParser:
         return TOO_MUCH_DECLARED if weight > MAX_DECLARED else ""
 
     def _pass_over(self, excess: str | Refused) -> None:
-        """Build nothing more of this stanza, from the element on that has just begun."""
+        """Build no more elements of this stanza, beginning with the current one."""
         self._weights.pop()
         self._excess, self._kept = excess, len(self._path)
         self._declared.clear()
@@ -307,7 +305,7 @@ class StreamParser:
         self._limits = USUAL_LIMITS.copy()
 
     def _open(self, attributes: dict[str, str]) -> None:
-        """Take the stream's own start tag; one that `_renew` repeats is known."""
+        """Note the stream's own start tag; one that `_renew` repeats is already known."""
         if self.header is None:
             self.header = attributes
             self._inherited = self._declared.copy()
@@ -347,7 +345,7 @@ class StreamParser:
             self._complete = element.end
 
     def _end_of(self, element: Element) -> int:
-        """Return where the byte after the element is.
+        """Return the position after the element.
 
         Expat's position is after an empty-element tag, but before an end tag.
         """
@@ -359,7 +357,7 @@ class StreamParser:
         return self._base + self._buffer.index(b">", here) + 1
 
     def on_doctype(self, *_facts: object) -> None:
-        """Refuse a document type: with it would come entities."""
+        """Refuse a document type, because it may declare entities."""
         raise ParseError("a document type in the stream")
 
 

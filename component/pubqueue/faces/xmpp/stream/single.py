@@ -19,6 +19,7 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
+from pubqueue.core.addresses import domain_of
 from pubqueue.core.model import Draft, ItemId, Jid, NodeName
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
@@ -45,12 +46,12 @@ MAX_TAG_LENGTH: Final = 512
 
 SENDERS: Final = 2 << 20
 WORDS: Final = 1 << 20
-"""Bytes of what is remembered of senders, of verbs, and of first tags, each with what it was read from."""
+"""Bytes of each cache: of senders, of verbs, and of first tags, including the texts they were read from."""
 
 SHALLOW: Final = 7 * DEEPEST
 """Bytes of a payload that cannot be too deep: a level takes seven, `<a></a>`."""
 
-# printable ASCII but for the characters that XML may write otherwise: < > & " '
+# printable ASCII without the characters that XML may escape: < > & " '
 _NAME: Final = rb"[ !#-%(-;=?-~]{1,1023}"
 _QUOTED: Final = rb"(?:'(%b)'|\"(%b)\")" % (_NAME, _NAME)
 _HEAD: Final = re.compile(
@@ -105,7 +106,7 @@ class Single(Struct, frozen=True, gc=False):
     notify: bool
 
     def request(self, by: Principal, new_id: Callable[[], str]) -> Publish | Settle:
-        """Return what is asked for; an item without an id is given a new one."""
+        """Return the request; an item without an id gets a new one."""
         item = ItemId(new_id()) if self.item is None else self.item
         if self.payload is None:
             return Settle(by, self.node, (item,), Verb.RETRACT, self.notify)
@@ -161,7 +162,7 @@ class SingleReader:
         self._prefixes = _colons(inherited)
 
     def read(self, data: bytes, at: int) -> Single | None:
-        """Return the request that begins at `at`, if it is whole, and written as it usually is."""
+        """Return the request that begins at `at`, if it is complete and in the usual form."""
         head = _HEAD.match(data, at) if self._usual else None
         if head is None:
             return None
@@ -170,7 +171,7 @@ class SingleReader:
         if publishes is not (tail == b">"):
             return None
         payload, end = _cut(data, head.end()) if publishes else (None, head.end())
-        sender, verb = _sender(before, behind), _verb(verb_words)
+        sender, verb = sender_of(before, behind), _verb(verb_words)
         if end < 0 or sender is None or verb is None:
             return None
         raw = data[at:end]
@@ -204,7 +205,7 @@ class SingleReader:
         if size != tag_size if close is None else payload.find(close) != size - len(close) - 1:
             return None
         if size > SHALLOW and payload.count(b"</") >= DEEPEST:
-            return None  # there may be as many levels as end tags, and one more
+            return None  # there may be one more level than there are end tags
         for prefix in prefixes:
             if prefix in payload:
                 return None
@@ -216,7 +217,7 @@ class SingleReader:
 
 
 def _cut(data: bytes, start: int) -> tuple[bytes | None, int]:
-    """Return the payload that begins at `start`, and where the whole stanza ends; -1 if it ends otherwise than a publish."""
+    """Return the payload that begins at `start`, and where the stanza ends; -1 if its end is not that of a publish."""
     stop = data.find(_END, start) - _BEFORE_END
     end = stop + _TAIL_LENGTH
     if stop <= start or data[stop:end] != _PUBLISH_TAIL:
@@ -229,7 +230,7 @@ def _colons(prefixes: Iterable[str]) -> tuple[bytes, ...]:
 
 
 @remembered(SENDERS)
-def _sender(before: bytes, behind: bytes) -> Sender | None:
+def sender_of(before: bytes, behind: bytes) -> Sender | None:
     """Read the attributes of an IQ of type set, those before its id and those after it."""
     first, second = _start_tag(b"<iq%b/>" % before), _start_tag(b"<iq%b/>" % behind)
     if first is None or second is None or first.declared or second.declared:
@@ -239,6 +240,10 @@ def _sender(before: bytes, behind: bytes) -> Sender | None:
     if twice or "id" in words or words.get("type") != "set" or "from" not in words:
         return None
     theirs, mine = words["from"], words.get("to", "")
+    if domain_of(Jid(theirs)) == mine:
+        return (
+            None  # no other server may send in the name of an account of ours: the face refuses it
+        )
     address = f'" from="{attribute(mine)}" to="{attribute(theirs)}"'
     return Sender(Jid(theirs), mine, address.encode())
 
@@ -264,7 +269,7 @@ def _verb(words: bytes) -> _Verb | None:
 def _root(tag: bytes) -> tuple[str, bytes | None] | None:
     """Return the namespace of a payload's first tag, and what its end tag begins with if it has one.
 
-    It has to declare its own default namespace: another's would have to be written into it.
+    It has to declare its own default namespace: an inherited one would have to be written into it.
     """
     name = _ROOT_NAME.match(tag)
     if name is None:
@@ -292,7 +297,7 @@ class _StartTag:
 
 
 def _start_tag(document: bytes) -> _StartTag | None:
-    """Read a document of one tag, or return None if it is none."""
+    """Read a document of one tag; return None if it is something else."""
     tag = _StartTag()
     parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
     parser.StartElementHandler = tag.on_start

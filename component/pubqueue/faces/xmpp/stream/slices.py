@@ -1,8 +1,7 @@
-"""Reads input in slices: a stanza of a thousand items is some milliseconds of work, and other work has turns in between.
+"""Reads input in slices, because a stanza of a thousand items takes some milliseconds and other work has to run in between.
 
-After each turn the loop rests from reading as long as that took. The batches run in a thread beside
-it, which would otherwise wait for the interpreter: 50 ms of work took 350 ms beside a loop that
-only read (measured with `make pauses`).
+After each slice, reading pauses for as long as the slice took. Otherwise the thread that runs the batches would wait for the interpreter:
+50 ms of work took 350 ms while the loop only read (measured with `make pauses`).
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SLICE: Final = 16_384
-"""Bytes that are read at once. A longer request about a single item is read whole if all of it is there: that is fastest."""
+"""Bytes of a slice. A longer request for a single item is read at once if it is complete, which is fastest."""
 
 TURN: Final = 0.004
-"""Seconds from which on no further slice is read at once; hundreds of small requests take as long."""
+"""Seconds of work after which the next slice is postponed; hundreds of small requests take that long."""
 
 _END: Final = b"</iq>"
 _ITEM: Final = b"<item"
 
 
 class Slices:
-    """Hands bytes to `read`, which returns whether the next slice may follow; if not, `go_on` does so later."""
+    """Passes bytes to `read`, which returns whether the next slice may follow; if not, `go_on` continues later."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, read: Callable[[bytes], bool]) -> None:
         self._loop, self._read = loop, read
@@ -43,12 +42,12 @@ class Slices:
             self._read_slice()
 
     def go_on(self, rest: float = 0.0) -> None:
-        """Read what waits after this many seconds."""
+        """Read the waiting bytes after this many seconds."""
         if self._unread and self._turn is None:
             self._turn = self._loop.call_later(rest, self._read_slice)
 
     def take_out(self) -> bytes:
-        """Return what has not been read, and forget it."""
+        """Remove and return the unread bytes."""
         unread, self._unread = self._unread, b""
         if self._turn is not None:
             self._turn.cancel()
@@ -65,7 +64,7 @@ class Slices:
                 return
 
     def _take_slice(self) -> bytes:
-        """Take out the next slice, which ends where a request does, if one does."""
+        """Remove and return the next slice, which ends at the end of a request if possible."""
         size = self._size()
         data, self._unread = self._unread[:size], self._unread[size:]
         return data

@@ -1,4 +1,4 @@
-"""Notices to many: they wait in lanes, and become messages as the server accepts them (`send_queues`, `pace`)."""
+"""Notices to many addresses: they wait in queues, and become messages as the server accepts them (`send_queues`, `pace`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.core.notices import Retracted, ToEach, for_subids
+from pubqueue.faces.faults import fault
+from pubqueue.faces.flow.send_queues import SendQueues
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.expat_feeder import padding
-from pubqueue.faces.xmpp.stream.faults import fault
-from pubqueue.faces.xmpp.stream.send_queues import SendQueues
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue.faces.xmpp.xml.size_limits import MAX_STANZA_BYTES
 
@@ -31,7 +31,7 @@ EACH: Final = 1024
 """Bytes of notices to many that are written in one turn; each message counts this much more, for its work."""
 
 MAX_HEAD_LENGTH: Final = 8192
-"""Bytes that a message has before the notice, nearly always."""
+"""Bytes that the part of a message before the notice nearly always has at most."""
 
 
 class ToMany:
@@ -39,23 +39,23 @@ class ToMany:
 
     def __init__(self, jid: str, component: Component, pace: Pace, outbox: Outbox) -> None:
         self._jid, self._component = jid, component
-        self._queues = SendQueues(partial(outbox.set_behind, self))
+        self.queues = SendQueues(partial(outbox.set_behind, self))
         self._pace = pace
         self._going = False
 
     def clear(self) -> None:
-        """Forget what waits: the stream is lost."""
-        self._queues.clear()
+        """Drop the waiting notices: the stream is lost."""
+        self.queues.clear()
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
         """Call when the server has accepted the notices to many of the node so far, or the stream is lost.
 
         The callback may add notices, so it is not called while these are being written.
         """
-        if self._queues.has(node):
-            self._queues.when_sent(node, partial(self._call_soon, call))
+        if self.queues.has(node):
+            self.queues.when_sent(node, partial(self._call_soon, call))
         else:
-            self._component.flush()  # all before has left when the echo returns
+            self._component.flush()  # all earlier bytes have left when the echo returns
             call()
 
     def notify(self, many: ToEach) -> None:
@@ -71,7 +71,7 @@ class ToMany:
                 self.notify(replace(many, what=replace(what, ids=ids)))
         elif self._component.ready:
             own = partial(self._own, many) if many.subids else None
-            self._queues.add(what.node, many.to, text, padding(text), own)
+            self.queues.add(what.node, many.to, text, padding(text), own)
             self.go_on()
 
     def _own(self, many: ToEach, to: Jid) -> tuple[bytes, int] | None:
@@ -91,7 +91,7 @@ class ToMany:
     def _send_some(self) -> None:
         """Write a slice; then rest for as long as that took.
 
-        The store works in a thread of its own, and gets hardly any of the interpreter's time from one that never rests.
+        The store works in its own thread, which gets hardly any of the interpreter's time beside a busy one.
         """
         self._going = False
         loop = self._component.loop
@@ -99,8 +99,8 @@ class ToMany:
         while left > 0 and self._may_send():
             left -= EACH
             try:
-                left -= self._send_one(*self._queues.next())
-            except Exception as problem:  # one misses it, the others do not
+                left -= self._send_one(*self.queues.next())
+            except Exception as problem:  # one addressee misses it, the others do not
                 log.error("notice.failed", notice="ToEach", **fault(problem))  # noqa: TRY400  # no payload
         if self._may_send():
             self._going = True
@@ -110,14 +110,14 @@ class ToMany:
         """Write one message, and return its bytes."""
         text = notices.to_one(shared, to)
         head = notices.head(self._jid, to, new_id())
-        self._component.write(head + text, max(white, padding(head + b'">')))
+        self._component.write(head + text, white=max(white, padding(head + b'">')))
         byte_count = len(head) + len(text)
         self._pace.wrote(byte_count)
         return byte_count
 
     def _may_send(self) -> bool:
-        """Return whether there are news, and room for them between us and the server."""
-        return bool(self._queues) and self._pace.has_room
+        """Return whether notices wait, and there is room for them between us and the server."""
+        return bool(self.queues) and self._pace.has_room
 
     def _call_soon(self, call: Callable[[], None]) -> None:
         self._component.loop.call_soon(call)

@@ -1,1 +1,1 @@
-"""Pieces of XML that reading and writing share: stanzas, forms, headers, payloads, result sets."""
+"""XML that readers and renderers share: stanzas, forms, headers, payloads, result sets."""

@@ -1,4 +1,4 @@
-"""Labels of values, and of fields that have only one, in forms: in plain words, for people who fill them in."""
+"""Labels in forms, for values and for fields with a fixed value."""
 
 from __future__ import annotations
 
@@ -17,17 +17,24 @@ VALUES: Final[dict[str, str]] = {
     "reject":         "refuse the new item",
     "retract-oldest": "drop the oldest item and notify subscribers",
     "discard-oldest": "drop the oldest item without a notification",
+    "dead":        "they are dead",
+    "drop":        "they are deleted",
+    "truncate":    "they are deleted, and the oldest items when the queue is full",
     "never":       "never",
     "on_sub":      "when an account subscribes",
     "normal":      "a message that servers keep for offline subscribers",
     "headline":    "a message for online subscribers only",
     "publisher":   "its publisher",
     "none":        "nobody",
+    "":               "as the queue is set",
+    "unacknowledged": "as messages, which are not answered",
+    "acknowledged":   "in requests that the client answers",
+    "assured":        "in requests that the client answers, before it may use them",
 }
-"""Of values to choose from; one that is not here is shown as it is."""
+"""Labels of the values of a choice; a value without a label is its own label."""
 
 FIELDS: Final[dict[str, str]] = {
     "pubsub#node_type":                "Type of the node",
 }
-"""Of fields that always have the same value."""
+"""Labels of fields with a fixed value."""
 # fmt: on

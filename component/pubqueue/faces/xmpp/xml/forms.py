@@ -1,4 +1,4 @@
-"""Data forms (XEP-0004): read what was submitted, write what is offered or reported."""
+"""Reads submitted data forms (XEP-0004), and writes forms and results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
+from pubqueue.core.model import Level
 from pubqueue.faces.xmpp.settings import (
     DELIVER_FIELD,
     EXPIRE_FIELD,
     FIELDS,
     FIXED,
+    LEVEL_FIELD,
+    LOCK_FIELD,
     TEMPORARY,
     WINDOW_FIELDS,
     shown,
@@ -25,8 +28,8 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.decision import DefaultOptions, Described, Subscribed
     from pubqueue.core.model import Millis, NodeConfig
+    from pubqueue.core.nodes.replies import DefaultOptions, Described, Subscribed
     from pubqueue.core.notices import ApprovalWanted
 
 _FIELD: Final = f"{{{ns.DATA}}}field"
@@ -34,12 +37,12 @@ _VALUE: Final = f"{{{ns.DATA}}}value"
 
 
 class FormError(ValueError):
-    """The element is no form that can be read."""
+    """The element is not a valid form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form as it was sent: its type, its FORM_TYPE, and every value under its field."""
+    """A form, as sent: its type, its FORM_TYPE, and the values of each field."""
 
     type: str
     form_type: str | None
@@ -47,7 +50,7 @@ class Form:
 
 
 def read(document: bytes) -> Form:
-    """Read a form. A field that comes twice has the values of both.
+    """Read a form. A repeated field has the values of all occurrences.
 
     Raises:
         FormError: it is not well-formed, or a field has no name.
@@ -96,7 +99,7 @@ def _form(kind: str, form_type: str, fields: Iterable[str], words: str = "") -> 
 
 
 def node_config(config: NodeConfig, kind: str = "form") -> str:
-    """Return the configuration form with the current values (XEP-0060 8.2.2), or these alone as a result."""
+    """Return the configuration form with the current values (XEP-0060 8.2.2), or only these as a result."""
     now = shown(config)
     if kind == "result":
         return _form(
@@ -133,15 +136,19 @@ def _window_wanted(limit: int | None) -> str:
 
 
 def options_now(reply: Subscribed, *, kind: str) -> str:
-    """Return the options as they are: a result (XEP-0254 example 3), or a form to change them.
+    """Return the current options as a result (XEP-0254 example 3), or as a form to change them.
 
-    A result shows the window of a queue, and of the others what was asked for, or is not as usual.
+    A result contains the window of a queue, and other options only if they were requested or differ from the default.
     """
     one = reply.subscription
     fields = []
     if reply.queueing:
         words = "text-single" if kind == "form" else ""
         fields.append(_field(WINDOW_FIELDS[0], str(one.queue_requests), words))
+        if one.lock_timeout is not None or kind == "form":
+            fields.append(_lock_timeout(one.lock_timeout, kind))
+        if one.qos is not None or kind == "form":
+            fields.append(_level(one.qos, kind))
     unusual = not one.deliver or one.expire is not None or one.temporary
     if kind == "form" or reply.configured or unusual:
         fields += _standing_options(
@@ -150,10 +157,28 @@ def options_now(reply: Subscribed, *, kind: str) -> str:
     return _form(kind, ns.SUBSCRIBE_OPTIONS, fields)
 
 
+def _lock_timeout(seconds: int | None, kind: str) -> str:
+    """Return the lock timeout of the subscriber; empty for that of the queue."""
+    value = "" if seconds is None else str(seconds)
+    if kind != "form":
+        return _field(LOCK_FIELD, value)
+    label = "Seconds until a lock of the subscriber expires, empty for the setting of the queue"
+    return _field(LOCK_FIELD, value, "text-single", label=label)
+
+
+def _level(level: Level | None, kind: str) -> str:
+    """Return the level of the deliveries; empty for that of the queue."""
+    value = "" if level is None else level.value
+    if kind != "form":
+        return _field(LEVEL_FIELD, value)
+    label = "How items are delivered to the subscriber, empty for the setting of the queue"
+    return _field(LEVEL_FIELD, value, "list-single", label=label, options=("", *Level))
+
+
 def _standing_options(
     *, deliver: bool, expire: Millis | None, temporary: bool, kind: str
 ) -> list[str]:
-    """Return the options of every subscription: whether it gets notifications, and when it ends."""
+    """Return the options of every subscription: delivery of notifications, and its end."""
     end = TEMPORARY if temporary and expire is None else "" if expire is None else stamp(expire)
     asks = kind == "form"
     return [
@@ -175,14 +200,16 @@ def _standing_options(
 
 
 def options_by_default(default: DefaultOptions) -> str:
-    """Return the options of a new subscription; a queue's asks for a window (XEP-0060 6.4.2)."""
-    window = [] if default.limit is None else [_window_wanted(default.limit)]
+    """Return the options of a new subscription (XEP-0060 6.4.2); a queue requires a window."""
+    window = []
+    if default.limit is not None:
+        window = [_window_wanted(default.limit), _lock_timeout(None, "form"), _level(None, "form")]
     others = _standing_options(deliver=True, expire=None, temporary=default.temporary, kind="form")
     return _form("form", ns.SUBSCRIBE_OPTIONS, [*window, *others])
 
 
 def authorization(wanted: ApprovalWanted) -> str:
-    """Return the form by which an owner allows or denies a subscription (XEP-0060 8.6)."""
+    """Return the form with which an owner allows or denies a subscription (XEP-0060 8.6)."""
     head = (
         f"<instructions>{escape(wanted.jid)} wants to subscribe to {escape(wanted.node)}. "
         "Answer 1 to allow it and 0 to deny it; a cancelled form leaves it waiting.</instructions>"
@@ -209,7 +236,7 @@ SHOWN_FIELDS: Final = (
     "pubsub#language",
     "pubsub#contact",
 )
-"""Settings that the metadata of a node includes if they have a value."""
+"""The settings in a node's metadata, if they have a value."""
 
 # fmt: off
 META: Final = {field.var: field.label for field in FIELDS} | {
@@ -219,13 +246,14 @@ META: Final = {field.var: field.label for field in FIELDS} | {
     "pubsub#owner":           "Owners",
     "pubsub#publisher":       "Publishers",
     "x-queueing#depth":       "Number of items",
+    "x-queueing#feeds":       "Queues that the node feeds",
 }
-"""What the fields of a node's description are called."""
+"""Labels of the fields in a node's metadata."""
 # fmt: on
 
 
 def meta_data(described: Described) -> str:
-    """Return the metadata of a node that all may know (XEP-0060 5.4), and its depth if it is given (XEP-0128)."""
+    """Return the public metadata of a node (XEP-0060 5.4), and its depth if given (XEP-0128)."""
     node = described.node
     now = shown(node.config)
     fields = [
@@ -237,6 +265,8 @@ def meta_data(described: Described) -> str:
         _meta(var, now[var])
         for var in ("pubsub#access_model", "pubsub#publish_model", "pubsub#max_items")
     ]
+    if node.config.max_bytes is not None:
+        fields.append(_meta("x-queueing#max_bytes", now["x-queueing#max_bytes"]))
     fields.append(_meta("pubsub#creation_date", stamp(node.created), "text-single"))
     fields.append(_meta("pubsub#creator", node.creator, "jid-single"))
     fields.append(_meta("pubsub#num_subscribers", str(node.subscriptions), "text-single"))
@@ -246,7 +276,15 @@ def meta_data(described: Described) -> str:
     fields.append(_meta("x-queueing#enabled", now["x-queueing#enabled"], "boolean"))
     if described.depth is not None:
         fields.append(_meta("x-queueing#depth", str(described.depth), "text-single"))
+        fields += _feeding(node.config)
     return _form("result", ns.META_DATA, fields)
+
+
+def _feeding(config: NodeConfig) -> list[str]:
+    """Return the source of the node, or the queues that it feeds; only some accounts may see these."""
+    fed = [_meta("x-queueing#source", config.source, "text-single")] if config.source else []
+    queues: list[str] = [feed.queue for feed in config.feeds]
+    return [*fed, _meta("x-queueing#feeds", queues, "text-multi")] if queues else fed
 
 
 def _meta(var: str, value: str | list[str], kind: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Stanza headers (XEP-0131): a publisher's headers of its items, delivered in the order in which they came."""
+"""Stanza headers (XEP-0131): a publisher's headers of its items, delivered in their original order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(element: Element) -> Headers | StanzaError:
 
 
 def render(headers: Headers) -> str:
-    """Return the element, or nothing where there are none."""
+    """Return the element, or nothing if there are no headers."""
     if not headers:
         return ""
     inner = "".join(

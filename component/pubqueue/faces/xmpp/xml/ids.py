@@ -1,4 +1,4 @@
-"""Ids of the stanzas that we send."""
+"""Ids of outgoing stanzas."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _count = itertools.count(1)
 
 
 def new_id() -> str:
-    """Return an id that no other process and no other call has made; a counter is cheaper than chance."""
+    """Return an id that no other call in any process returns; a counter is cheaper than random numbers."""
     return f"{_PROCESS}-{next(_count):x}"

@@ -1,4 +1,4 @@
-"""Addresses as they are written: normalised, or none."""
+"""Reads and normalises JIDs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from slixmpp.jid import JID, InvalidJID
 from pubqueue.core.model import Jid
 
 MAX_JID_LENGTH: Final = 3071
-"""Characters of a JID at most: three parts of 1023 bytes, and what stands between (RFC 7622 3.1)."""
+"""Maximum characters of a JID: three parts of 1023 bytes, and two separators (RFC 7622 3.1)."""
 
 
 def jid_of(text: str) -> Jid | None:
-    """Return the normalised JID, or None if it is none."""
+    """Return the normalised JID, or None if the text is not a JID."""
     return _jid_of(text) if len(text) <= MAX_JID_LENGTH else None
 
 
 @lru_cache(maxsize=4096)
 def _jid_of(text: str) -> Jid | None:
-    """Do so; kept, for the same ones come again."""
+    """Normalise a JID; cached, because JIDs repeat."""
     try:
         jid = JID(text)
     except InvalidJID:
@@ -29,6 +29,6 @@ def _jid_of(text: str) -> Jid | None:
 
 
 def is_bare(text: str) -> bool:
-    """Return whether this is a JID without a resource, on one line."""
+    """Return whether the text is a JID without a resource, on one line."""
     jid = jid_of(text)
     return jid is not None and "/" not in jid and text.isprintable()

@@ -10,6 +10,7 @@ from typing import Final
 
 from lxml import etree
 
+from pubqueue.app.facts.terms import Payloads
 from pubqueue.core.model import digest
 
 DEEPEST: Final = 100
@@ -71,3 +72,6 @@ def _meaning(document: bytes) -> list[tuple[object, ...]]:
         (node.tag, sorted(node.attrib.items()), len(node), node.text or "", node.tail or "")
         for node in tree(document).iter()
     ]
+
+
+PAYLOADS: Final = Payloads(same, fingerprint, space_of)

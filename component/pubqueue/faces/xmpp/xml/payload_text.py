@@ -1,4 +1,4 @@
-"""Payloads as people write them, in a file or a form: one XML element, or JSON, which goes as XEP-0335 has it."""
+"""Converts payloads from and to text in a file or a form: one XML element, or JSON (XEP-0335)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class UnfitPayloadError(ValueError):
 
 
 def from_xml(text: str) -> tuple[bytes, str]:
-    """Return the payload that one element is, and its namespace.
+    """Return the payload with this XML element, and its namespace.
 
     Raises:
-        UnfitPayloadError: it is not well-formed, too deep, or in no namespace.
+        UnfitPayloadError: the element is not well-formed, too deep, or in no namespace.
 
     """
     try:
@@ -38,10 +38,10 @@ def from_xml(text: str) -> tuple[bytes, str]:
 
 
 def from_json(value: object) -> tuple[bytes, str]:
-    """Return the payload that carries a value as JSON, and its namespace (XEP-0335).
+    """Return a payload with the value as JSON, and its namespace (XEP-0335).
 
     Raises:
-        UnfitPayloadError: the value is nothing that JSON has, or holds characters that XML has not.
+        UnfitPayloadError: the value is not JSON, or contains characters that XML does not allow.
 
     """
     try:
@@ -54,10 +54,10 @@ def from_json(value: object) -> tuple[bytes, str]:
 
 
 def from_text(text: str) -> tuple[bytes, str]:
-    """Return the payload that a text means: XML if it begins with `<`, else JSON.
+    """Return the payload in a text: XML if it begins with `<`, otherwise JSON.
 
     Raises:
-        UnfitPayloadError: it is neither.
+        UnfitPayloadError: the text is neither.
 
     """
     if text.lstrip().startswith("<"):
@@ -71,7 +71,7 @@ def from_text(text: str) -> tuple[bytes, str]:
 
 
 def to_text(payload: bytes) -> str:
-    """Return a payload as its author would write it: the JSON alone of what carries JSON, else the element."""
+    """Return a payload as text: the JSON of a JSON payload, otherwise the element."""
     root = tree(payload)
     if root.tag == f"{{{ns.JSON}}}json" and not len(root) and not root.attrib:
         return root.text or ""
@@ -79,7 +79,7 @@ def to_text(payload: bytes) -> str:
 
 
 def _depth(root: etree._Element) -> int:
-    """Return how deep elements nest."""
+    """Return the depth of the elements."""
     deepest, level = 0, 0
     for event, _ in etree.iterwalk(root, events=("start", "end")):
         level += 1 if event == "start" else -1

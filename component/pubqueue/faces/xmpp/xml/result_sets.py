@@ -1,7 +1,6 @@
-"""Result sets (XEP-0059): which page of a list is requested, and how the returned page is described.
+"""Result sets (XEP-0059): reads the requested page of a list, and describes the returned page.
 
-Pages go forward and backward; they are not numbered. A list that is larger than an answer comes
-with a set whether one was requested or not, so that a client that knows result sets can continue.
+Pages go forward and backward, without numbers. A list that does not fit into an answer always has a set, so that clients can continue.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _NO_NUMBERS: Final = StanzaError(
 
 
 def page_beside(elements: Sequence[Element]) -> Page | StanzaError | None:
-    """Read the page beside a request; anything else there is refused."""
+    """Read the page beside a request; refuse other elements."""
     if any(element.tag != SET for element in elements):
         return bad_request(text="the request contains an unknown element")
     return page_among(elements)
 
 
 def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
-    """Read the page that is asked for, if one is (XEP-0059 2.1 to 2.3, 2.5)."""
+    """Read the requested page, if there is one (XEP-0059 2.1 to 2.3, 2.5)."""
     after: str | None = None
     before: str | None = None
     most: int | None = None
@@ -60,7 +59,7 @@ def page_among(elements: Sequence[Element]) -> Page | StanzaError | None:
 
 
 def cut(entries: Sequence[bytes], names: Sequence[str], part: Part) -> tuple[slice, str]:
-    """Return the entries that there is room for, and the set that describes them, if it is needed."""
+    """Return the entries that fit, and the set that describes them, if one is needed."""
     shown, count = slice(None), fitting(entries[::-1] if part.backward else entries)
     if count < len(entries):
         part = replace(part, more=True, begins=part.begins and not part.backward)

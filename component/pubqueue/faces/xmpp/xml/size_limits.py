@@ -1,4 +1,4 @@
-"""How large an answer may be: Prosody and ejabberd refuse stanzas above 262,144 bytes from us or to a client."""
+"""Size limits of answers: Prosody and ejabberd refuse stanzas of more than 262,144 bytes from the service or to a client."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_STANZA_BYTES: Final = 500_000
-"""Maximum bytes of a stanza that we send. Prosody ends the stream of a component that sends more than 512 KiB."""
+"""Maximum bytes of an outgoing stanza. Prosody ends the stream of a component that sends more than 512 KiB."""
 
 MAX_ANSWER_BYTES: Final = 262_144
-"""Bytes of one answer, with all that is around what was asked for."""
+"""Maximum bytes of an answer, with the elements around its entries."""
+
+MAX_PAYLOAD_BYTES: Final = 262_144
+"""Maximum bytes of a payload; servers would refuse a larger stanza anyway (Prosody and ejabberd: 256 KiB)."""
 
 ROOM: Final = 240_000
-"""Bytes of entries in it."""
+"""Maximum bytes of the entries in an answer."""
 
 PAYLOADS: Final = 196_608
-"""Bytes of payload in it: what the core is asked for, which knows nothing of the words around them."""
+"""Maximum bytes of payloads in an answer. The core uses this limit, because it does not know the XML around them."""
 
 
 def fitting(entries: Sequence[bytes]) -> int:
-    """Return how many of the entries have room, one at least."""
+    """Return the number of entries that fit, at least one."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry)

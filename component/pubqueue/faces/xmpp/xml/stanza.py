@@ -85,6 +85,12 @@ class Stanza:
         ]
         return _declare(piece, missing) if missing else piece
 
+    def narrowed(self, child: Element) -> Stanza:
+        """Return the stanza as if this child were its only one."""
+        top = Element(self.top.tag, self.top.attributes, self.top.start)
+        top.declared, top.children = self.top.declared, [child]
+        return Stanza(top, self.raw, self.depth, self._declared, self.excess)
+
     @property
     def address(self) -> bytes:
         """The attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""

@@ -11,9 +11,9 @@ from xml.sax.saxutils import escape as _escape
 from pubqueue.core.model import Millis
 
 ECHOED: Final = 4096
-"""Bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); of a larger one only its child's name."""
+"""Maximum bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); an error for a larger one has only the child's name."""
 
-# `>` may stand in an attribute, and escaped it would make an answer longer than its request
+# attributes may contain `>`, and escaping it could make an answer longer than its request
 _IN_ATTRIBUTES: Final = str.maketrans(
     {"&": "&amp;", "<": "&lt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 )
@@ -27,12 +27,12 @@ def escape(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the text for between double quotes."""
+    """Return the text escaped for double quotes."""
     return text.translate(_IN_ATTRIBUTES) if _ODD.search(text) else text
 
 
 def in_quotes(text: str) -> str:
-    """Return the text with its quotes, those of which it has fewer: so it is no longer than it came."""
+    """Return the text in the kind of quotes that it contains less often, so that it does not become longer."""
     if text.count('"') <= text.count("'"):
         return f'"{quoted(text)}"'
     return "'" + quoted(text).replace("'", "&apos;").replace("&quot;", '"') + "'"
@@ -40,16 +40,16 @@ def in_quotes(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def attribute(text: str) -> str:
-    """Return a name for between double quotes. Kept, for the same ones come again and again.
+    """Return a name escaped for double quotes. Results are cached, because names repeat.
 
-    Only for names that are bounded, such as JIDs and NodeIDs: else what is kept would not be.
+    Use it only for names of limited length, such as JIDs and NodeIDs, which limits the cache.
     """
     return quoted(text)
 
 
 @lru_cache(maxsize=1024)
 def stamp(moment: Millis) -> str:
-    """Return the moment as XEP-0082 writes it, to the millisecond, in UTC. Kept: a batch has one time."""
+    """Return the time in XEP-0082 format, in UTC with milliseconds. Cached, because a batch has one time."""
     second, millis = divmod(moment, 1000)
     return f"{_second(second)}.{millis:03}Z"
 
@@ -60,7 +60,7 @@ _MOMENT: Final = re.compile(
 
 
 def moment_of(text: str) -> Millis | None:
-    """Return the moment that XEP-0082 writes so, None if it is none."""
+    """Return the time in a text in XEP-0082 format, or None if it is not valid."""
     if _MOMENT.fullmatch(text) is None:
         return None
     try:
@@ -75,7 +75,7 @@ def _second(second: int) -> str:
 
 
 def echo(child: bytes, name: str, namespace: str, *, large: bool = False) -> bytes:
-    """Return what an error repeats of a request's child: all of it, or of a large one its name."""
+    """Return the part of a request's child that an error repeats: all, or only the name if it is large."""
     if not large and len(child) <= ECHOED:
         return child
     bare = f'<{name} xmlns="{quoted(namespace)}"/>'.encode()

@@ -1,1 +1,1 @@
-"""Who serves from a database, who writes, and who hangs."""
+"""The processes on a database: which of them serve, write, or hang."""

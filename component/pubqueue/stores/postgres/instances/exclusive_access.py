@@ -1,9 +1,9 @@
-"""Having a schema for oneself: nobody serves from it meanwhile.
+"""Exclusive access to a schema: no process serves from it meanwhile.
 
-Whoever copies a store takes an advisory lock of that purpose first, and then looks whether a process has the lock of its
-epoch; a process takes that first, and then looks whether somebody has the other. So one of them sees the other. A process
-that has just lost its connection has no lock and serves all the same: so the leases have to be over as well. Whoever comes
-back after that is fenced.
+A copy first takes an advisory lock for that purpose, and then checks whether a process has the lock of its epoch. A process
+first takes its own lock, and then checks the other one. So at least one of them detects the other. A process that has just
+lost its connection has no lock and still serves, so all leases must be over too. A process that comes back after that is
+fenced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TIMEOUT: Final = 2.0
 POLL_INTERVAL: Final = 0.05
-"""Seconds to wait for those who have just ended, and between two looks."""
+"""Seconds to wait for processes that have just ended, and between two checks."""
 
 TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
 
@@ -32,11 +32,11 @@ FENCE: Final = "UPDATE instance SET epoch = 0, until = 'epoch'"
 
 
 def see_that_it_is_nobodys(connection: Connection) -> None:
-    """See that nobody has this store for themselves now, and that it is whole and on the schema of this program.
+    """Check that no process has exclusive access to the store, and that it is complete and on the schema of this program.
 
     Raises:
-        StoreError: somebody copies it just now, or brings it to another schema.
-        ForeignStoreError: what is there is half a copy, or another version has changed its schema meanwhile.
+        StoreError: another process copies or migrates it now.
+        ForeignStoreError: it is an incomplete copy, or another version has changed its schema.
 
     """
     got = connection.execute(
@@ -53,10 +53,10 @@ def see_that_it_is_nobodys(connection: Connection) -> None:
 
 
 def have_alone(connection: Connection, name: str) -> None:
-    """Have the store, which is called so, for oneself, as long as this connection lasts.
+    """Take exclusive access to the store, called `name` in errors, for as long as this connection lasts.
 
     Raises:
-        StoreError: a process serves from it, or somebody else has it for themselves.
+        StoreError: a process serves from it, or another one has exclusive access.
 
     """
     lock = LOCK, GATE
@@ -75,7 +75,7 @@ def _patiently(
     sentence: str,
     patience: float = TIMEOUT,
 ) -> None:
-    """Ask until the answer is yes: of a process that has just ended the server hears a moment later."""
+    """Ask until the answer is yes: the server notices the end of a process with a short delay."""
     patient_until = time.monotonic() + patience
     while (row := connection.execute(question, values).fetchone()) is None or not row[0]:
         if time.monotonic() > patient_until:

@@ -1,17 +1,17 @@
-"""Who serves from a database: each process has a row with its number, the epoch under which it has it, and a lease.
+"""The instances on a database: each process has a row with its number, the epoch under which it has it, and a lease.
 
 The lease runs by the clock of the database and is renewed once a second. A shared advisory lock under the epoch, on the
-same connection, goes with the process or its machine, so that others need not wait for the end of the lease. A number whose
-process does not live is taken by giving it another epoch, while nobody writes; and each batch sees with its first answer
-whether the epoch is still its own (`store`). So a process that only seemed to be dead commits nothing more, and enters
-again.
+same connection, ends with the process or its machine, so that others need not wait for the end of the lease. The number of
+a dead process is taken by giving it another epoch, while no process writes. The first answer of each batch shows whether
+the epoch is still its own (`store`). So a process that only seemed to be dead commits nothing more, and enters again.
 
-On the same connection a process hears of the batches of others, each of which notifies when it is committed.
+On the same connection a process is notified of each committed batch of the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 MAX_INSTANCES: Final = 1024
-"""Processes on one database, at most."""
+"""The maximum number of processes on one database."""
 
 CHANNEL: Final = "pubqueue"
-"""Where a process that has written says who it is, by its name."""
+"""The channel on which a process that has written sends its name."""
 
 NOBODY: Final = -1
 
 MODEST: Final = f"LISTEN {CHANNEL}; SET synchronous_commit = off"
-"""What a loss of power takes of these rows nobody misses: a process without its row enters again."""
+"""These rows may be lost in a power failure: a process without its row enters again."""
 
 OTHERS: Final = """
     SELECT number, epoch, until <= clock_timestamp(), NOT EXISTS (
@@ -47,7 +47,7 @@ OTHERS: Final = """
         AND classid::bigint = $1 AND objid::bigint = epoch
     ) FROM instance ORDER BY number
 """
-"""Of each process whether its lease is over, and whether it has no connection."""
+"""For each process, whether its lease is over, and whether it has no connection."""
 
 RENEW: Final = """
     UPDATE instance SET until = clock_timestamp() + make_interval(secs => $3)
@@ -68,15 +68,15 @@ MAKE: Final = """
 class Instances:
     """Implements `pubqueue.app.store.ports.Instances` by rows with leases.
 
-    `name` is what this process is told from others by; `number` is its own, NOBODY before it has one.
+    `name` identifies this process; `number` is its number, `NOBODY` before it has one.
     """
 
     def __init__(self, conninfo: str, name: str) -> None:
         self.number = NOBODY
         self._conninfo = conninfo
         self._name = name
-        self._line: DatabaseConnection | None = None
-        self._listens_on: Connection | None = None
+        self.line: DatabaseConnection | None = None
+        self.listens_on: Connection | None = None
         self._held: dict[int, int] = {}
         self._mine: tuple[int, int] | None = None
         self._watch = LeaseWatch()
@@ -90,11 +90,11 @@ class Instances:
         """Take the first number that no living process has.
 
         Raises:
-            ForeignStoreError: what is there is half a copy.
-            StoreError: all are taken, somebody copies the store, or the database cannot be reached.
+            ForeignStoreError: the store is an incomplete copy.
+            StoreError: all numbers are taken, another process copies the store, or the database cannot be reached.
 
         """
-        line = self._line = self._line or DatabaseConnection(self._conninfo)
+        line = self.line = self.line or DatabaseConnection(self._conninfo)
         found = await line.run(lambda: line.tried(lambda: self._enter(self._ready(line))))
         self.number = found.number
         self._mine = found.number, self._held[found.number]
@@ -104,31 +104,31 @@ class Instances:
         """Renew the lease of this process, and those of the numbers that it has taken.
 
         Raises:
-            FencedError: somebody else has taken its number.
+            FencedError: another process has taken its number.
             StoreError: the database cannot be reached.
 
         """
-        if (line := self._line) is not None and self._held:
+        if (line := self.line) is not None and self._held:
             await line.run(lambda: line.tried(lambda: self._renew(self._ready(line))))
 
     async def abandoned(self) -> list[int]:
         """Take the numbers of processes that died."""
-        line = self._line = self._line or DatabaseConnection(self._conninfo)
+        line = self.line = self.line or DatabaseConnection(self._conninfo)
         return await line.run(lambda: line.tried(lambda: self._abandoned(self._ready(line))))
 
     async def leave(self, number: int) -> None:
-        """Give a number back: its row is removed."""
-        line = self._line
+        """Free a number: its row is removed."""
+        line = self.line
         if line is not None and number in self._held:
             await line.run(lambda: line.tried(lambda: self._leave(self._ready(line), number)))
             if number == self.number:
                 self.number, self._mine = NOBODY, None
 
     async def hear(self, patience: float) -> None:
-        """Return when another process has said that it wrote, or may have said so, or so many seconds later."""
+        """Wait until another process reports, or may have reported, that it wrote, or until `patience` seconds have passed."""
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
-        line = self._line = self._line or DatabaseConnection(self._conninfo)
+        line = self.line = self.line or DatabaseConnection(self._conninfo)
         try:
             while (
                 socket := await line.run(lambda: line.tried(lambda: self._quiet(line)))
@@ -139,44 +139,44 @@ class Instances:
             await asyncio.sleep(until - loop.time())
 
     def forget(self) -> None:
-        """Have no number: the store is opened. What is still under way while it is closed stays fenced."""
+        """Have no number: the store is being opened. Work that was under way when it was closed stays fenced."""
         self._mine = None
 
     async def close(self) -> None:
-        """Let go of all numbers, as if the process had died."""
-        line, self._line = self._line, None
+        """Drop all numbers, as if the process had died."""
+        line, self.line = self.line, None
         if line is not None:
             held, self._held = self._held, {}
             ending = asyncio.create_task(line.run(lambda: _end_leases(line, held)))
             await asyncio.sleep(
                 0
-            )  # it has its place before the end of the line, which waits for nobody for long
+            )  # it is queued before the end of the connection, which waits only briefly
             await line.close()
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)
         self.number = NOBODY
-        self._listens_on = None
+        self.listens_on = None
 
     # --- on the thread ---
 
     def _ready(self, line: DatabaseConnection) -> Connection:
-        """Return the connection; a new one listens, and has the locks of what is held."""
+        """Return the connection; a new one listens, and takes the locks of the held numbers."""
         connection = line.connection()
-        if connection is not self._listens_on:
+        if connection is not self.listens_on:
             connection.execute(MODEST.encode(), prepare=False)
             for epoch in self._held.values():
                 _lock(connection, epoch)
-            self._watch.touched(anew=self._listens_on is not None)
-            self._listens_on = connection
+            self._watch.touched(anew=self.listens_on is not None)
+            self.listens_on = connection
         return connection
 
     def _quiet(self, line: DatabaseConnection) -> int | None:
-        """Return the socket to wait at, None if another process has spoken; before the connection was made it may have."""
-        before = self._listens_on
+        """Return a copy of the socket, to be waited on and closed; None if another process has sent a notification, or may have before the connect."""
+        before = self.listens_on
         connection = self._ready(line)
         said = [word.payload for word in connection.notifies(timeout=0)]
         heard = connection is not before or any(name != self._name for name in said)
-        return None if heard else connection.fileno()
+        return None if heard else os.dup(connection.fileno())
 
     def _enter(self, connection: Connection) -> Instance:
         epoch = _drawn()
@@ -205,7 +205,7 @@ class Instances:
         number: int,
         row: tuple[int, int, bool, bool] | None,
     ) -> bool:
-        """Take a number for this epoch, if nobody has it or whoever had it does not live; say whether that succeeded."""
+        """Take a number for this epoch if it is free or its process is dead; return whether that succeeded."""
         if row is None:
             return connection.execute(MAKE, (number, epoch, LEASE)).rowcount == 1
         _, before, is_over, is_gone = row
@@ -254,7 +254,7 @@ class Instances:
 
 
 def _end_leases(line: DatabaseConnection, held: Mapping[int, int]) -> None:
-    """Have nobody wait for the end of these leases, if the database is there."""
+    """End these leases, if the database can be reached, so that no process has to wait for their end."""
     if not line.is_new:
         with suppress(psycopg.Error):
             for one in held.items():
@@ -262,7 +262,10 @@ def _end_leases(line: DatabaseConnection, held: Mapping[int, int]) -> None:
 
 
 async def _speaks(socket: int, until: float) -> bool:
-    """Return when there is something to be read, True, or when it is so late, False."""
+    """Return true when there is something to read, false at the time `until`; close this copy of the socket.
+
+    The connection itself may be closed meanwhile, and its number given to another file.
+    """
     loop = asyncio.get_running_loop()
     spoke = asyncio.Event()
     loop.add_reader(socket, spoke.set)
@@ -273,16 +276,17 @@ async def _speaks(socket: int, until: float) -> bool:
         return False
     finally:
         loop.remove_reader(socket)
+        os.close(socket)
     return True
 
 
 def _drawn() -> int:
-    """Return a new epoch. It is drawn: a count might begin again on a standby that takes over and lacks the last ones."""
+    """Return a new random epoch. A counter might repeat values on a standby that takes over and lacks the last ones."""
     return 1 + secrets.randbelow((1 << 31) - 1)
 
 
 def _lock(connection: Connection, epoch: int) -> None:
-    """Lock it; shared, for an earlier connection of ours may not be over yet to the server."""
+    """Lock the epoch; shared, because for the server an earlier connection of ours may not have ended yet."""
     connection.execute("SELECT pg_advisory_lock_shared($1::int, $2::int)", (LOCK, epoch))
 
 

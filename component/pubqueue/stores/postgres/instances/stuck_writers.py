@@ -1,7 +1,7 @@
-"""A process that hangs in the middle of a batch keeps the lock of whoever writes: those who wait for it cut it off.
+"""A process that hangs within a batch keeps the writer's lock: the processes that wait for it end its connection.
 
-The server cannot know by itself. Statements are sent without waiting for answers, and between two of them its limits for
-idle transactions and for statements do not run. But it notes when it was last told anything on a connection.
+The server cannot detect that by itself. Statements are sent without waiting for answers, and between two of them its limits
+for idle transactions and for statements do not run. But it records when it last received something on a connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 HANGS: Final = 4.0
-"""Seconds without a word, to a server that waits for one, after which a process hangs; patience with its lock is longer."""
+"""Seconds of silence while the server waits for a statement after which a process counts as hanging. Waits for its lock are longer."""
 
 CUT: Final = """
     SELECT pg_terminate_backend(a.pid, 5000) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
@@ -31,12 +31,12 @@ CUT: Final = """
         AND a.usename = current_user AND a.application_name = current_setting('application_name')
         AND a.wait_event_type = 'Client' AND a.query_start < clock_timestamp() - make_interval(secs => $2::float8)
 """
-"""Only a process like this one, by role and name: somebody's psql is left alone, and other roles cannot be ended."""
+"""It ends only a process like this one, by role and name: a psql is left alone, and other roles cannot be ended."""
 
 
 @contextmanager
 def cutting_off(connection: Connection) -> Iterator[None]:
-    """See to it that who waits in vain for the lock does not do so again."""
+    """If a wait for the lock in the body fails, end the connection of a process that hangs with it."""
     try:
         yield
     except LockNotAvailable:
@@ -45,9 +45,9 @@ def cutting_off(connection: Connection) -> Iterator[None]:
 
 
 def cut_off(connection: Connection) -> bool:
-    """End the connection of the process that holds the lock and hangs; say whether there was one.
+    """End the connection of the process that holds the lock and hangs; return whether there was one.
 
-    Its batch is undone. When it goes on it finds out, as after any other loss of its connection.
+    Its batch is rolled back. When it continues, it detects that as any other loss of its connection.
     """
     found = connection.execute(CUT, (LOCK, HANGS)).fetchall()
     if found:

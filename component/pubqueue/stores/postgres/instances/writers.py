@@ -1,4 +1,4 @@
-"""The rows of `writer`: of each process its last batch. One that is gone for long is not asked for any more."""
+"""The rows of `writer`: the last batch of each process. Rows of processes that are long gone are not needed any more."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 GONE: Final = 30
-"""Days without a batch, after which a process that began one has long learnt what became of it."""
+"""Days without a batch after which a row is removed: its process has long found out whether that batch was committed."""
 
 
 def sweep(connection: Connection) -> None:
-    """Remove the rows of processes that are long gone; not now, if somebody writes."""
+    """Remove the rows of processes that are long gone, unless another process writes now."""
     with connection.transaction():
         taken = connection.execute("SELECT pg_try_advisory_xact_lock($1)", (LOCK,)).fetchone()
         if taken is not None and taken[0]:

@@ -1,4 +1,4 @@
--- Commits, aborts and sweeps, as far as both dialects say the same. See `relational/statements.py`.
+-- Commits, aborts and sweeps: the statements that are the same in both dialects. See `sql/statements.py`.
 
 -- forget_winners: an empty table for another commit
 DELETE FROM winner;
@@ -6,31 +6,31 @@ DELETE FROM winner;
 -- forget_met: an empty table for another commit
 DELETE FROM met;
 
--- found: what the winners of a node have met, in classes
+-- found: the conflicts of a node's winners, in classes
 SELECT state, same, count(*), min(id) FROM met WHERE node = $1 AND state IS NOT NULL GROUP BY state, same LIMIT $2;
 
--- overwrite: items of a plain node whose ids come anew
+-- overwrite: items of a plain node that are overwritten
 DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = $1);
 
--- come_anew: and are as good as new
+-- come_anew: drop the conflicts of overwritten items, which then count as new
 DELETE FROM met WHERE node = $1 AND state IS NOT NULL;
 
--- find_app: an app that may be there; its owner never changes
+-- find_app: an app, if it exists; its owner never changes
 INSERT INTO txn_app (name, owner, used) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE txn_app.owner = excluded.owner RETURNING id;
 
--- waiting_until: what waits for the versions of an app up to this one, and when this one began
+-- waiting_until: the staged totals of an app's versions up to this one, and when this one began
 SELECT coalesce(sum(items), 0)::bigint, coalesce(sum(bytes), 0)::bigint, max(began) FILTER (WHERE version = $2) FROM txn
 WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
 
--- free: what an account has less
+-- free: lower the totals of an account
 UPDATE staged_usage SET items = items - $1, bytes = bytes - $2 WHERE account IN ($3, '');
 
--- drop_until: nobody wants the other attempts at these versions any more
+-- drop_until: drop the other attempts at these versions
 UPDATE attempt SET txn_id = NULL
 WHERE txn_id IN (SELECT id FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL) AND NOT committed;
 
--- close_until: these versions are open no longer
+-- close_until: close these versions
 DELETE FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
 
 -- close: the record of a committed version; a new row, so that ids rise in the order of commits
@@ -38,57 +38,63 @@ INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, ite
     on_taken, dead_letter_node)
 VALUES ($1, $2, $3, false, $4, $5::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12);
 
--- hand_over: the winners belong to the record
+-- hand_over: attach the winners to the record
 UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = $1 AND version = $2) WHERE txn_id = $3 AND committed;
 
--- end_moved: attempts of which nothing is left to be moved
+-- end_moved: drop attempts without rows to move
 UPDATE attempt SET txn_id = NULL, committed = false
 WHERE committed AND txn_id = (
     SELECT t.id FROM txn_app p %(join)s txn t ON t.app_id = p.id AND t.version = $2 WHERE p.name = $1
 ) AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
 
--- advance: how far the app is
+-- advance: the last committed version of the app
 UPDATE txn_app SET version = $1, committed = $2, used = $3 WHERE id = $4 AND (version IS NULL OR version < $5);
 
--- waiting_version: what waits for one version
+-- waiting_version: the staged totals of one version
 SELECT t.id, p.owner, t.items, t.bytes, t.until, p.id FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;
 
--- drop_attempts: nobody wants the attempts at this version any more
+-- drop_attempts: drop the attempts at this version
 UPDATE attempt SET txn_id = NULL WHERE txn_id = $1;
 
--- lessen: so much less waits for a version
+-- lessen: lower the totals of a version
 UPDATE txn SET items = items - $1, bytes = bytes - $2 WHERE id = $3;
 
--- drop_open: a version for which nothing is staged is open no more
+-- drop_open: close a version without staged items
 DELETE FROM txn WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM attempt WHERE txn_id = $1);
 
--- sweep_attempts: attempts of which no row is left
+-- sweep_attempts: attempts without any rows left
 DELETE FROM attempt WHERE txn_id IS NULL AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
 
--- sweep_items: a slice of what nobody contains any more
+-- sweep_items: a slice of the items whose contents belong to no node
 DELETE FROM item WHERE seq IN (
     SELECT i.seq FROM contents c %(join)s item i ON i.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
 );
 
--- sweep_places: a slice of where items stood that nobody contains any more
+-- sweep_done: a slice of the done items of a queue
+DELETE FROM done_item WHERE seq IN (
+    SELECT d.seq FROM contents c %(join)s done_item d ON d.node_id = c.id WHERE c.node_id IS NULL LIMIT $1
+);
+
+-- sweep_places: a slice of the places of items whose contents belong to no node
 DELETE FROM overwritten WHERE seq IN (
     SELECT o.seq FROM contents c %(join)s overwritten o ON o.contents_id = c.id WHERE c.node_id IS NULL LIMIT $1
 );
 
--- sweep_contents: contents of which no item is left
+-- sweep_contents: contents without any items left
 DELETE FROM contents WHERE id IN (
     SELECT c.id FROM contents c WHERE c.node_id IS NULL AND NOT EXISTS (SELECT 1 FROM item WHERE node_id = c.id)
+        AND NOT EXISTS (SELECT 1 FROM done_item WHERE node_id = c.id)
         AND NOT EXISTS (SELECT 1 FROM overwritten WHERE contents_id = c.id) LIMIT $1
 );
 
--- sweep_usage: accounts of which nothing waits
+-- sweep_usage: accounts without staged items
 DELETE FROM staged_usage WHERE items = 0 AND bytes = 0;
 
 -- sweep_records: records that are too old
 DELETE FROM txn WHERE id IN (SELECT id FROM txn WHERE committed IS NOT NULL AND committed < $1 LIMIT $2);
 
--- sweep_apps: apps that nobody has used for long; open versions keep theirs
+-- sweep_apps: apps without recent use; those with open versions stay
 DELETE FROM txn_app WHERE used < $1 AND NOT EXISTS (
     SELECT 1 FROM txn t WHERE t.app_id = txn_app.id AND t.committed IS NULL
 );

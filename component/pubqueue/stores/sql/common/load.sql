@@ -1,21 +1,37 @@
--- Rows by their keys, as far as both dialects say the same. See `relational/statements.py`.
+-- Rows by their keys: the statements that are the same in both dialects. See `sql/statements.py`.
 
--- due_locks: locks whose deadline has come
+-- due_locks: locks that have expired
 SELECT %(item)s FROM item i WHERE i.state = 'locked' AND i.deadline <= $1 ORDER BY i.deadline LIMIT $2;
 
--- due_lives: items that nobody holds and whose time to live has ended
+-- due_lives: unlocked items that have expired
 SELECT %(item)s FROM item i
 WHERE i.expires IS NOT NULL AND i.state IN ('queued', 'delayed') AND i.expires <= $1 ORDER BY i.expires LIMIT $2;
 
--- due_delayed: delayed items whose time has come
+-- due_delayed: delayed items that are due
 SELECT %(item)s FROM item i WHERE i.state = 'delayed' AND i.due <= $1 ORDER BY i.due LIMIT $2;
 
--- due_leases: subscriptions whose lease has ended, or is to be said to end
+-- due_leases: subscriptions whose lease has ended, or is due for its reminder
 SELECT s.id, s.node_id, s.jid, s.subid, s.queue_requests, s.in_flight, s.last_served, s.available, s.unanswered,
-    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several
+    s.state, s.deliver, s.expire, s.remind, s.temporary, s.several, s.lock_timeout, s.qos
 FROM subscription s %(join)s node n ON n.id = s.node_id
 WHERE s.expire IS NOT NULL AND coalesce(s.remind, s.expire) <= $1 ORDER BY coalesce(s.remind, s.expire) LIMIT $2;
 
--- due_versions: open versions that have waited too long
+-- due_versions: open versions that have expired
 SELECT p.name, t.version FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NULL AND t.until <= $1 ORDER BY t.until LIMIT $2;
+
+-- registrations: registrations of pushes, by name
+SELECT name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision
+FROM registration WHERE name IN %(list 1)s;
+
+-- forwarded_bundles: notices for other instances, by their marks
+SELECT mark, notices FROM forwarded WHERE mark IN %(list 1)s;
+
+-- feedings: publishes that are copied to queues in slices, by their marks
+SELECT mark, place, what FROM feeding WHERE mark IN %(list 1)s;
+
+-- fed_messages: messages of such publishes, by their names
+SELECT name, draft FROM fed_message WHERE name IN %(list 1)s;
+
+-- secrets: secrets of the service, by their names
+SELECT name, value FROM secret WHERE name IN %(list 1)s;

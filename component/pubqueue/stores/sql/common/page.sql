@@ -1,52 +1,71 @@
--- Pages of rows, as far as both dialects say the same. See `relational/statements.py`.
+-- Pages of rows: the statements that are the same in both dialects. See `sql/statements.py`.
 
 -- page_nodes: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
 -- page_nodes_back: nodes by name
-SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, n.done, n.done_bytes
 FROM node n WHERE n.name < $1 ORDER BY n.name DESC LIMIT $2;
 
--- count_nodes: how many nodes there are
+-- nodes_named: nodes between two names, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+FROM node n WHERE n.name > $1 AND n.name < $2 ORDER BY n.name LIMIT $3;
+
+-- nodes_pushed: nodes whose labels have an endpoint, by name; the condition is that of the index node_pushed
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes
+FROM node n WHERE n.config LIKE '%x-pubqueue-push=%' AND n.name > $1 ORDER BY n.name LIMIT $2;
+
+-- nodes_of_account_named: nodes between two names with an affiliation of an account, by name
+SELECT n.id, n.name, n.config, n.creator, n.created, n.items, n.subscriptions, n.spent, n.bytes, a.affiliation
+FROM node n %(join)s affiliation a ON a.node_id = n.id
+WHERE a.jid = $1 AND n.name > $2 AND n.name < $3 ORDER BY n.name LIMIT $4;
+
+-- count_nodes: the number of nodes
 SELECT count(*) FROM node;
 
--- count_subscriptions_of: how many that are
+-- count_subscriptions_of: their number
 SELECT (SELECT count(*) FROM subscription WHERE node_id = $1 AND state = $2) + (
     SELECT coalesce(sum(json_array_length(several::json) - 1), 0) FROM subscription
     WHERE node_id = $1 AND state = $2 AND several IS NOT NULL
 );
 
--- connections_of: subscriptions whose addresses look so, by number
+-- connections_of: subscriptions whose addresses match a pattern, by number
 SELECT id, jid FROM subscription WHERE id > $1 AND jid LIKE $2 ESCAPE '!' ORDER BY id LIMIT $3;
 
--- trims: nodes whose items are to be trimmed
+-- trims: nodes that have to be trimmed
 SELECT n.name FROM trim t %(join)s node n ON n.id = t.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
--- moved_to: where a deleted node is
+-- seeks_under_way: queues with a seek under way
+SELECT n.name FROM seek s %(join)s node n ON n.id = s.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
+
+-- keeping: queues that keep done items
+SELECT name FROM node WHERE done > 0 AND name > $1 ORDER BY name LIMIT $2;
+
+-- moved_to: the new address of a deleted node
 SELECT uri FROM moved_node WHERE name = $1;
 
--- affiliations_of: everybody who is something to a node
+-- affiliations_of: the affiliations with a node
 SELECT jid, affiliation FROM affiliation
 WHERE node_id = $1 AND jid > $2 AND ($4::json IS NULL OR affiliation IN %(list 4)s)
 ORDER BY jid LIMIT $3;
 
--- affiliations_of_back: the same in front of a JID
+-- affiliations_of_back: the same before a JID
 SELECT jid, affiliation FROM affiliation
 WHERE node_id = $1 AND jid < $2 AND ($4::json IS NULL OR affiliation IN %(list 4)s)
 ORDER BY jid DESC LIMIT $3;
 
--- count_affiliations_of: how many are something to a node
+-- count_affiliations_of: their number
 SELECT count(*) FROM affiliation
 WHERE node_id = $1 AND ($2::json IS NULL OR affiliation IN %(list 2)s);
 
 -- item_ids: the ids of a node's items, oldest first
 SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3;
 
--- item_ids_back: the same in front of a number
+-- item_ids_back: the same before a number
 SELECT i.id FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3;
 
--- created: the items of a node behind a place, by place: those that overwrote nothing, and those that did
+-- created: the items of a node after a place, by place: those that overwrote nothing, and those that did
 SELECT place, seq FROM (
     SELECT * FROM (
         SELECT i.seq AS place, i.seq FROM item i
@@ -58,7 +77,7 @@ SELECT place, seq FROM (
     ) b
 ) c ORDER BY place LIMIT $3;
 
--- created_back: the items of a node in front of a place, by place: those that overwrote nothing, and those that did
+-- created_back: the items of a node before a place, by place: those that overwrote nothing, and those that did
 SELECT place, seq FROM (
     SELECT * FROM (
         SELECT i.seq AS place, i.seq FROM item i
@@ -70,16 +89,16 @@ SELECT place, seq FROM (
     ) b
 ) c ORDER BY place DESC LIMIT $3;
 
--- modified: the items of a node behind a number, by number
+-- modified: the items of a node after a number, by number
 SELECT i.seq, i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT $3;
 
--- modified_back: the items of a node in front of a number, by number
+-- modified_back: the items of a node before a number, by number
 SELECT i.seq, i.seq FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.seq DESC LIMIT $3;
 
--- place_of: where an item stands among the created ones
+-- place_of: the place of an item among the created ones
 SELECT coalesce((SELECT place FROM overwritten WHERE seq = $1), $1::bigint);
 
--- stride: the number of an item so far behind another
+-- stride: the number of the item this many places after another
 SELECT i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT 1 OFFSET $3::bigint - 1;
 
 -- newest_item: the highest number of an item in a node
@@ -88,7 +107,7 @@ SELECT coalesce(max(seq), 0) FROM item WHERE node_id = $1;
 -- newest_death: the highest number of a death in a node
 SELECT coalesce(max(death), 0) FROM item WHERE node_id = $1 AND death IS NOT NULL;
 
--- count_dead: how many of the next dead letters lie there, how many of them were looked at, and the last one
+-- count_dead: how many of the next dead letters are in the node, how many were examined, and the last one
 SELECT count(*) FILTER (WHERE d.state = 'dead'), count(*), max(d.death) FROM (
     SELECT death, state FROM item WHERE node_id = $1 AND death IS NOT NULL AND death > $2 ORDER BY death LIMIT $3
 ) d;
@@ -106,10 +125,10 @@ ORDER BY e.seq LIMIT $6;
 -- log_ends: the oldest and the newest event; each is one end of the table
 SELECT coalesce((SELECT min(seq) FROM event), 0), coalesce((SELECT max(seq) FROM event), 0);
 
--- aged: the last of the oldest events that is from before a moment
+-- aged: the last event before a time, among the oldest ones
 SELECT max(e.seq) FROM (SELECT seq, at FROM event ORDER BY seq LIMIT $2) e WHERE e.at < $1;
 
--- records_of_app: those of an app; whose it is does not change
+-- records_of_app: the records of an app; its owner does not change
 SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes, t.skipped, t.dead_lettered, t.seconds,
     t.on_taken, t.dead_letter_node
 FROM txn t JOIN txn_app p ON p.id = t.app_id
@@ -123,10 +142,40 @@ SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes,
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NOT NULL;
 
--- forgettable: how many ids of finished work no longer count, counted as far as a limit
-SELECT count(*) FROM (SELECT 1 FROM finished WHERE until <= $1 LIMIT $2) old;
+-- forgettable: how many ids of finished work no longer count, or settled locks, keys, answers to pings or deliveries, whichever are most, counted up to a limit
+SELECT max(old.count) FROM (
+    SELECT count(*) AS count FROM (SELECT 1 FROM finished WHERE until <= $1 LIMIT $2) f
+    UNION ALL SELECT count(*) AS count FROM (SELECT 1 FROM settled WHERE until <= $1 LIMIT $2) s
+    UNION ALL SELECT count(*) AS count FROM (SELECT 1 FROM used_key WHERE until <= $1 LIMIT $2) k
+    UNION ALL SELECT count(*) AS count FROM (SELECT 1 FROM ping_answer WHERE until <= $1 LIMIT $2) p
+    UNION ALL SELECT count(*) AS count FROM (SELECT 1 FROM answered WHERE until <= $1 LIMIT $2) a
+) old;
 
--- attempts_of: what each attempt of an open version has staged
+-- registrations_of: registrations after a name, of an account and of a node, if these are not empty
+SELECT name, account, node, queueing, words, disabled, failures, error, position, following, runner, until, revision
+FROM registration WHERE name > $1 AND ($2 = '' OR account = $2) AND ($3 = '' OR node = $3) ORDER BY name LIMIT $4;
+
+-- message_bytes: the bytes of a kept message
+SELECT message FROM kept_message WHERE mark = $1 AND message IS NOT NULL LIMIT $2;
+
+-- messages_over: messages and answers that have expired, the longest overdue first
+SELECT mark, sender, account, msg_id, iq_id, digest, byte_count, held, answer, until FROM kept_message WHERE until <= $1 ORDER BY until LIMIT $2;
+
+-- messages_of: kept messages of an account, or remembered answers, the first to expire first
+SELECT mark, sender, account, msg_id, iq_id, digest, byte_count, held, answer, until FROM kept_message
+WHERE account = $1 AND held = $2 ORDER BY until LIMIT $3;
+
+-- message_accounts: accounts with kept messages, after a name, and when the first of these expires
+SELECT t.account, t.messages, t.byte_count, (SELECT min(m.until) FROM kept_message m WHERE m.account = t.account AND m.held = 1)
+FROM message_total t WHERE t.messages > 0 AND t.account > $1 ORDER BY t.account LIMIT $2;
+
+-- unfed: publishes that are copied to queues in slices, the oldest first
+SELECT mark FROM feeding ORDER BY mark LIMIT $1;
+
+-- forwarded_to: notices for an instance, with marks between two texts
+SELECT mark, notices FROM forwarded WHERE mark > $1 AND mark < $2 ORDER BY mark LIMIT $3;
+
+-- attempts_of: the staged totals of each attempt of an open version
 SELECT p.name, t.version, a.part, a.number, a.items, a.bytes, a.known, a.grouped, a.id FROM txn_app p
 JOIN txn t ON t.app_id = p.id JOIN attempt a ON a.txn_id = t.id
 WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL ORDER BY a.part, a.number LIMIT $3;

@@ -1,1 +1,1 @@
-"""Reads rows: by their keys, in pages, and what is ready or due."""
+"""Reads rows: by their keys, in pages, and ready or due ones."""

@@ -1,4 +1,4 @@
-"""Loads rows by their keys: one statement for each kind that is asked for, however many keys there are."""
+"""Loads rows by their keys: one statement for each kind, however many keys there are."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def load(session: SqlSession, needs: Needs) -> Rows:
-    """Return the rows that are there. All that is needed is asked for before the first answer is looked at.
+    """Return the rows that exist. All statements are sent before the first answer is read.
 
-    But nodes whose ids are not known come first: that makes them known to the others.
+    Nodes whose ids are not known are loaded first, because the other statements need the ids.
     """
     rows = Rows()
     loaders: list[Iterator[None]] = []
@@ -53,8 +53,8 @@ def _nodes(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     yield
     for row in asked:
         session.nodes.note(row[1], row[0])
-        session.nodes.note_contents(row[1], row[9])
-        rows.nodes.append(node_of(row[:9]))
+        session.nodes.note_contents(row[1], row[-1])
+        rows.nodes.append(node_of(row[:-1]))
 
 
 def _subscriptions(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
@@ -106,9 +106,10 @@ def _receipts(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
 def _resources(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     asked = session.ask_keys("resources", needs.resources)
     yield
-    found = [(Jid(row[0]), row[1]) for row in asked]
-    rows.resources = [jid for jid, _ in found]
-    rows.heard = {jid: since for jid, since in found if since}
+    found = [(Jid(row[0]), row[1], row[2]) for row in asked]
+    rows.resources = [jid for jid, *_ in found]
+    rows.heard = {jid: since for jid, since, _ in found if since}
+    rows.able = {jid: able != 0 for jid, _, able in found if able is not None}
 
 
 # fmt: off
@@ -118,4 +119,4 @@ LOADERS: Final[dict[str, Callable[[SqlSession, Needs, Rows], Iterator[None]]]] =
     "resources": _resources,
 }
 # fmt: on
-"""By the name of keys what asks for the rows, and on its second step makes them; but for what is asked for in several ways."""
+"""By the name of the keys, the generator that asks for the rows, and on its second step makes them."""

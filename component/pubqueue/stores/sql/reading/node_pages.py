@@ -1,9 +1,10 @@
-"""Pages of nodes and of those around them."""
+"""Pages of nodes, subscriptions and affiliations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from pubqueue.app.store import item_listings as it
 from pubqueue.app.store import listings as li
 from pubqueue.app.store.rows import AffiliationRow
 from pubqueue.core.limits.quotas import Holding
@@ -34,7 +35,7 @@ def _nodes(session: SqlSession, which: li.Nodes, after: str | None, limit: int) 
 def found_nodes(
     session: SqlSession, which: li.Nodes, place: str, limit: int, back: str = ""
 ) -> list[Node]:
-    """Return those nodes that the listing is about behind a place, or in front of it."""
+    """Return the nodes of the listing after a place, or before it."""
     access = () if which.access is None else (which.access.value,)
     if which.type is not None:
         query, values = "page_nodes_of", (which.type, *access, place, limit)
@@ -43,6 +44,34 @@ def found_nodes(
     else:
         query, values = "page_nodes_with" if access else "page_nodes", (*access, place, limit)
     return [_node(session, row) for row in session.rows(f"{query}{back}", *values)]
+
+
+def _nodes_named(
+    session: SqlSession, which: li.NodesNamed, after: str | None, limit: int
+) -> list[Node]:
+    ends = after or which.prefix, _behind(which.prefix)
+    access = () if which.access is None else (which.access.value,)
+    rows = session.rows("nodes_named_with" if access else "nodes_named", *access, *ends, limit)
+    return [_node(session, row) for row in rows]
+
+
+def _nodes_of_account_named(
+    session: SqlSession, which: li.NodesOfAccountNamed, after: str | None, limit: int
+) -> list[tuple[Node, Affiliation]]:
+    ends = after or which.prefix, _behind(which.prefix)
+    rows = session.rows("nodes_of_account_named", which.account, *ends, limit)
+    return [(_node(session, row[:-1]), Affiliation(row[-1])) for row in rows]
+
+
+def _nodes_pushed(
+    session: SqlSession, _which: li.NodesPushed, after: str | None, limit: int
+) -> list[Node]:
+    return [_node(session, row) for row in session.rows("nodes_pushed", after or "", limit)]
+
+
+def _behind(prefix: str) -> str:
+    """Return a name that is behind all that begin so, and in front of all others that follow."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
 def _node(session: SqlSession, row: Any) -> Node:  # noqa: ANN401  # a node's columns
@@ -117,6 +146,18 @@ def _trims(
     return [row[0] for row in session.rows("trims", after or "", limit)]
 
 
+def _seeks(
+    session: SqlSession, _which: li.Seeks, after: NodeName | None, limit: int
+) -> list[NodeName]:
+    return [row[0] for row in session.rows("seeks_under_way", after or "", limit)]
+
+
+def _keeping(
+    session: SqlSession, _which: li.Keeping, after: NodeName | None, limit: int
+) -> list[NodeName]:
+    return [row[0] for row in session.rows("keeping", after or "", limit)]
+
+
 def _moved_to(session: SqlSession, which: li.MovedTo, _after: object, limit: int) -> list[str]:
     return [row[0] for row in session.rows("moved_to", which.node)][:limit]
 
@@ -145,19 +186,36 @@ def affiliations_of(
 def connections_of(
     session: SqlSession, which: li.ConnectionsOf, after: int | None, limit: int
 ) -> list[tuple[int, Jid]]:
-    """Return subscriptions of what looks like connections of an instance."""
+    """Return subscriptions of addresses that look like connections of an instance."""
+    rows = session.rows("connections_of", after or 0, _like(which), limit)
+    return [(number, Jid(jid)) for number, jid in rows]
+
+
+def holders_of(
+    session: SqlSession, which: it.HoldersOf, after: str | None, limit: int
+) -> list[Jid]:
+    """Return addresses that look like connections of an instance and hold items."""
+    rows = session.rows("holders_of", after or "", _like(which), limit)
+    return [Jid(jid) for (jid,) in rows]
+
+
+def full_holders(
+    session: SqlSession, _which: it.FullHolders, after: str | None, limit: int
+) -> list[Jid]:
+    """Return full JIDs that hold items."""
+    return [Jid(jid) for (jid,) in session.rows("holders_of", after or "", "%/%", limit)]
+
+
+def _like(which: li.ConnectionsOf | it.HoldersOf) -> str:
+    """Return the pattern of such addresses."""
     service = which.service.replace("!", "!!").replace("_", "!_").replace("%", "!%")
-    like = f"%@{service}/%.{which.instance}.%"
-    return [
-        (number, Jid(jid))
-        for number, jid in session.rows("connections_of", after or 0, like, limit)
-    ]
+    return f"%@{service}/%.{which.instance}.%"
 
 
 def nodes_of_account(
     session: SqlSession, which: li.NodesOfAccount, after: str | None, limit: int, back: str = ""
 ) -> list[tuple[Node, Affiliation]]:
-    """Return nodes with what an account is to them, by name or backward."""
+    """Return nodes with the account's affiliation, by name or backward."""
     filters = packed(which.roles), packed(which.access)
     types = packed(which.types), packed(which.but or None)
     values = which.account, after or "", *filters, limit, *types
@@ -188,13 +246,13 @@ def _tallies(
 
 
 def _tally(row: Any) -> NodeEntry:  # noqa: ANN401  # a row of that query
-    node = node_of(row[:9])
-    queued, locked, dead, free, oldest = row[9:]
+    *facts, queued, locked, dead, free, oldest = row
+    node = node_of(facts)
     return NodeEntry(node, queued, locked, node.items - queued - locked - dead, dead, free, oldest)
 
 
 def _counted(
-    session: SqlSession, which: li.Counted, after: tuple[int, int] | int | None, limit: int
+    session: SqlSession, which: it.Counted, after: tuple[int, int] | int | None, limit: int
 ) -> list[tuple[int, object]]:
     contents = session.contents_of(which.node)
     if which.state is State.DEAD:
@@ -211,6 +269,11 @@ def _counted(
     return [(queued + waiting, last if looked == limit - queued else None)]
 
 
+def _too_large(session: SqlSession, which: it.TooLarge, _after: object, _limit: int) -> list[int]:
+    contents = session.contents_of(which.node)
+    return [session.row("count_too_large", contents, which.byte_count, it.SIZES)[0]]
+
+
 def packed(words: tuple[str, ...] | None) -> str | None:
     """Return the words as one value of a statement; None for any."""
     return None if words is None else packed_keys(words)
@@ -219,6 +282,9 @@ def packed(words: tuple[str, ...] | None) -> str | None:
 # fmt: off
 PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.Nodes:                 _nodes,
+    li.NodesNamed:            _nodes_named,
+    li.NodesOfAccountNamed:   _nodes_of_account_named,
+    li.NodesPushed:           _nodes_pushed,
     li.ReadyNodes:            _ready_nodes,
     li.FreeSubscriptions:     _free_subscriptions,
     li.Subscribers:           _subscribers,
@@ -227,6 +293,8 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.SubscriberRoles:       _subscriber_roles,
     li.Reviews:               _reviews,
     li.Trims:                 _trims,
+    li.Seeks:                 _seeks,
+    li.Keeping:               _keeping,
     li.NodeSums:              _node_sums,
     li.MovedTo:               _moved_to,
     li.FormerSubscribers:     _former_subscribers,
@@ -234,8 +302,11 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.AffiliationsOf:        affiliations_of,
     li.NodesOfAccount:        nodes_of_account,
     li.ConnectionsOf:         connections_of,
+    it.HoldersOf:             holders_of,
+    it.FullHolders:           full_holders,
     li.SubscriptionsOfAccount: subscriptions_of_account,
     li.NodeEntries:           _tallies,
-    li.Counted:               _counted,
+    it.Counted:               _counted,
+    it.TooLarge:              _too_large,
 }
 # fmt: on

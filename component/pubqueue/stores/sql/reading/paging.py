@@ -1,14 +1,24 @@
-"""Pages of rows: a table from each listing to how its rows are read."""
+"""Pages of rows: a table with the reading function of each listing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pubqueue.app.store import item_listings as it
 from pubqueue.app.store import listings as li
+from pubqueue.app.store import version_listings as ve
 from pubqueue.core.events import Event, EventKind
 from pubqueue.core.reading.pages import EventEntry
 from pubqueue.core.transactions.model import Attempt, Record
-from pubqueue.stores.sql import moving, samples, schedules, winners
+from pubqueue.stores.sql import (
+    forwarded,
+    kept_messages,
+    moving,
+    registrations,
+    samples,
+    schedules,
+    winners,
+)
 from pubqueue.stores.sql.columns import record_of
 from pubqueue.stores.sql.node_ids import packed_keys
 from pubqueue.stores.sql.reading import item_pages, node_pages
@@ -24,13 +34,13 @@ R = TypeVar("R")
 
 
 def page(session: SqlSession, which: li.Listing[R], after: object, limit: int) -> list[R]:
-    """Return rows of a listing behind `after`, so many at most."""
+    """Return up to `limit` rows of a listing after `after`."""
     found: list[R] = PAGES[type(which)](session, which, after, limit)
     return found
 
 
 BEHIND_WORDS: Final = chr(0x10FFFF)
-"""Greater than every name and every JID: no printable character, so that none begins with it."""
+"""Greater than every name and every JID: it is not a printable character, so none begins with it."""
 
 
 def _backward(session: SqlSession, which: li.Backward[Any], after: Any, limit: int) -> list[Any]:  # noqa: ANN401  # a place of that listing
@@ -46,7 +56,7 @@ def _backward(session: SqlSession, which: li.Backward[Any], after: Any, limit: i
         case li.SubscriptionsOfAccount() as mine:
             place = after or (BEHIND_WORDS, "")
             return node_pages.subscriptions_of_account(session, mine, place, limit, BACK)
-        case li.ItemIds() as ids:
+        case it.ItemIds() as ids:
             return item_pages.item_ids(session, ids, after or BEHIND_ALL, limit, BACK)
         case other:
             raise TypeError(f"{type(other).__name__} is not paged backward")
@@ -72,7 +82,7 @@ def _total(session: SqlSession, which: li.Total, _after: object, limit: int) -> 
             row = session.row("count_subscriptions_of", session.id(node), state.value)
         case li.SubscriptionsOfAccount(account=account, node=node):
             row = session.row("count_subscriptions_of_account", account, node)
-        case li.HeldBy(holder=holder, node=node):
+        case it.HeldBy(holder=holder, node=node):
             contents = None if node is None else session.contents_of(node)
             row = session.row("count_held_by", holder, contents)
         case other:
@@ -100,7 +110,7 @@ def _aged(session: SqlSession, which: li.AgedEvents, _after: object, limit: int)
     return [] if last is None else [int(last)]
 
 
-def _records(session: SqlSession, which: li.Records, after: int | None, limit: int) -> list[Record]:
+def _records(session: SqlSession, which: ve.Records, after: int | None, limit: int) -> list[Record]:
     query = "records"
     if which.waiting:
         query = "open_records"
@@ -112,12 +122,12 @@ def _records(session: SqlSession, which: li.Records, after: int | None, limit: i
     return [record_of(row) for row in rows]
 
 
-def _record(session: SqlSession, which: li.RecordOf, _after: object, limit: int) -> list[Record]:
+def _record(session: SqlSession, which: ve.RecordOf, _after: object, limit: int) -> list[Record]:
     rows = session.rows("record", which.app, which.version)
     return [record_of(row) for row in rows][:limit]
 
 
-def _litter(session: SqlSession, which: li.Sweepable, _after: object, limit: int) -> list[bool]:
+def _litter(session: SqlSession, which: ve.Sweepable, _after: object, limit: int) -> list[bool]:
     return [session.row("litter", which.before)[0] != 0][:limit]
 
 
@@ -128,7 +138,7 @@ def _forgettable(
 
 
 def _attempts(
-    session: SqlSession, which: li.AttemptsOf, _after: object, limit: int
+    session: SqlSession, which: ve.AttemptsOf, _after: object, limit: int
 ) -> list[Attempt]:
     rows = session.rows("attempts_of", which.app, which.version, limit)
     return [Attempt(*row[:-1]) for row in rows]
@@ -138,6 +148,9 @@ def _attempts(
 PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     **node_pages.PAGES,
     **item_pages.PAGES,
+    **registrations.PAGES,
+    **forwarded.PAGES,
+    **kept_messages.PAGES,
     **schedules.PAGES,
     **samples.PAGES,
     li.Total:                 _total,
@@ -145,17 +158,18 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     li.Events:                _events,
     li.LogEnds:               _log_ends,
     li.AgedEvents:            _aged,
-    li.Records:               _records,
-    li.RecordOf:              _record,
-    li.Sweepable:             _litter,
+    ve.Records:               _records,
+    ve.RecordOf:              _record,
+    ve.Sweepable:             _litter,
     li.Forgettable:           _forgettable,
-    li.AttemptsOf:            _attempts,
-    li.WinnerRows:            moving.rows,
-    li.Unmoved:               moving.unmoved,
-    li.Winners:               winners.begin,
-    li.Conflicts:              winners.conflicts,
-    li.WinnerClasses:         winners.classes,
-    li.TakenWinners:          winners.taken,
-    li.WinningDrafts:         winners.drafts,
+    ve.AttemptsOf:            _attempts,
+    ve.WinnerRows:            moving.rows,
+    ve.Unmoved:               moving.unmoved,
+    ve.Winners:               winners.begin,
+    ve.Conflicts:              winners.conflicts,
+    ve.WinnerClasses:         winners.classes,
+    ve.WinningBytes:          winners.byte_counts,
+    ve.TakenWinners:          winners.taken,
+    ve.WinningDrafts:         winners.drafts,
 }
 # fmt: on

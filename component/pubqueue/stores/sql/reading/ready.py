@@ -1,4 +1,4 @@
-"""What can be handed out, and what has run out."""
+"""Reads items that can be delivered, and rows that have expired."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START: Final = Passed()
 def ready(
     session: SqlSession, rooms: Mapping[NodeName, int], now: Millis, byte_count: int, reach: Reach
 ) -> Ready:
-    """Return the next items of each node, until their payloads are so many bytes; one at least."""
+    """Return the next items of each node, until their payloads exceed `byte_count`, at least one."""
     ids = session.contents(rooms)
     here = {node: room for node, room in rooms.items() if room > 0 and node in ids}
     if not here:
@@ -36,9 +36,13 @@ def ready(
     places = max(here.values()) + max(1, reach.places // len(here))
     begins = {node: reach.behind.get(node, START) for node in here}
     rows: list[Any] = []
-    alone = here if len(here) == 1 else {n: r for n, r in here.items() if begins[n] != START}
+    sizes = reach.sizes
+    alone = here
+    if len(here) > 1:
+        alone = {n: r for n, r in here.items() if begins[n] != START or n in sizes}
     for node, room in alone.items():
-        some = _of_one(session, (ids[node], now, room, places), begins[node], byte_count)
+        where = ids[node], now, room, places
+        some = _of_one(session, where, begins[node], byte_count, sizes.get(node))
         rows += some
         byte_count -= sum(len(row[-1]) for row in some)
         if byte_count <= 0:
@@ -53,10 +57,14 @@ def ready(
     return Ready(found, _passed(session, here, begins, found, places))
 
 
-def _of_one(session: SqlSession, where: Values, begin: Passed, byte_count: int) -> list[Any]:
-    """Read row by row, so that no payload is read in vain."""
+def _of_one(
+    session: SqlSession, where: Values, begin: Passed, byte_count: int, size: int | None
+) -> list[Any]:
+    """Read row by row, so that no payload is read needlessly; leave out payloads of more than `size` bytes."""
     rows = []
-    for row in session.stream("ready", byte_count, *where, *_columns(begin)):
+    bound = () if size is None else (size,)
+    query = "ready" if size is None else "ready_of_size"
+    for row in session.stream(query, byte_count, *where, *_columns(begin), *bound):
         rows.append(row)
         byte_count -= len(row[-1])
         if byte_count <= 0:
@@ -71,7 +79,7 @@ def _columns(begin: Passed) -> tuple[int, int, int, int]:
 def _of_many(
     session: SqlSession, rooms: Mapping[int, int], now: Millis, byte_count: int, places: int
 ) -> list[Any]:
-    """Look first where the items of all nodes stand, for they do not come in the order of any one."""
+    """First find the items of all nodes, because they do not come in the order of each node."""
     most = max(rooms.values())
     found = session.rows("ready_places", packed_keys(list(rooms)), now, most, places)
     by_node: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
@@ -96,7 +104,7 @@ def _passed(
     found: Iterable[tuple[Item, bytes]],
     places: int,
 ) -> dict[NodeName, Passed]:
-    """Return where the look ended in queues that had less than there is room for, but more than was looked at."""
+    """Return where the scan ended in queues with fewer items than there is room for, but more than were scanned."""
     living: dict[NodeName, tuple[list[Item], list[Item]]] = {node: ([], []) for node in rooms}
     for item, _ in found:
         living[item.node][item.aside].append(item)
@@ -119,14 +127,14 @@ def _passed(
 
 
 def _passed_to(living: Sequence[Item], end: Rank | None, begin: Rank) -> Rank:
-    """Return up to where there is nothing that lives, as far as that was looked at."""
+    """Return the place up to which no item lives, as far as was scanned."""
     if end is None:
         return begin
     return up_to(living[0]) if living else end
 
 
 def due(session: SqlSession, now: Millis, limit: int) -> Due:
-    """Return what has run out by now."""
+    """Return what has expired at `now`, up to `limit` of each kind."""
     unread: list[Key] = []
     return Due(
         locks=_items(session, "due_locks", now, limit, unread),
@@ -166,29 +174,29 @@ def _read(
     key: Callable[[Sequence[Any]], Key],
     unread: list[Key],
 ) -> list[T]:
-    """Read rows one by one, and note the keys of those that hold what nobody can read: they keep no other from its end."""
+    """Read rows one by one, and note the keys of unreadable ones, which do not prevent others from ending."""
     found = []
     for row in rows:
         try:
             found.append(read(_of_texts(row)))
-        except Exception:  # whatever a damaged row makes of the reading
+        except Exception:  # a damaged row may raise anything
             unread.append(key(row))
     return found
 
 
 def _of_texts(row: Sequence[Any]) -> Sequence[Any]:
-    """Return the row, none of whose columns is bytes."""
+    """Return the row; raise ValueError if one of its columns is bytes."""
     if bytes in map(type, row):
         raise ValueError("a text is none")
     return row
 
 
 def _name(found: str | bytes) -> str:
-    """Return by what a row is known, also where that is damaged."""
+    """Return the key of a row as text, even if it is damaged."""
     return found if isinstance(found, str) else found.hex()
 
 
 def next_due(session: SqlSession) -> Millis | None:
-    """Return when the next lock, pause, life or wait for a commit ends; the past if there is litter."""
+    """Return when the next lock, delay, lifetime or wait for a commit ends; a time in the past if something is to be swept."""
     moment = session.row("next_due")[0]
     return None if moment is None else Millis(moment)

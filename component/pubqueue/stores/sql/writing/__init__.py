@@ -1,1 +1,1 @@
-"""Writes what a batch has changed."""
+"""Writes the changes of a batch."""

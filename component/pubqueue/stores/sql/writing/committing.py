@@ -9,7 +9,7 @@ from pubqueue.app.store.ports import StaleError
 from pubqueue.stores.sql.node_ids import packed_keys
 
 PEOPLE: Final = 4
-"""Staged items that are swept as quickly as one subscription, which stands in six indexes."""
+"""Staged items that are swept as quickly as one subscription, which is in six indexes."""
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def commit(session: SqlSession, change: Commit) -> None:
-    """Let the winners take their places, and all else of the version go."""
+    """Move the winners to their places, and drop everything else of the version."""
     found = session.row("find_app", change.app, change.owner, change.at)
     if found is None:
         raise StaleError("app", (change.app, change.owner))
@@ -36,7 +36,7 @@ def commit(session: SqlSession, change: Commit) -> None:
 
 
 def _keep(session: SqlSession, change: Commit, app: int) -> int:
-    """Let the winners stay when all else of the version goes; return what they belong to."""
+    """Keep the winners when everything else of the version is dropped; return the record that they belong to."""
     rows = session.rows("keep_winners", app, change.version, packed_keys(change.moving))
     if not rows:
         raise StaleError("winners", (app, change.version))
@@ -44,7 +44,7 @@ def _keep(session: SqlSession, change: Commit, app: int) -> int:
 
 
 def moved(session: SqlSession, change: Moved) -> None:
-    """Drop rows that are in their places, and attempts of which none is left."""
+    """Drop rows that are in their places, and attempts with no rows left."""
     for part, _, row in change.ends:
         session.run("drop_moved", change.app, change.version, part, row)
     if change.skipped or change.dead_lettered:
@@ -54,16 +54,16 @@ def moved(session: SqlSession, change: Moved) -> None:
 
 
 def _bytes_more(session: SqlSession) -> dict[str, tuple[int, int]]:
-    """Return how many bytes each node is about to have more, as a queue and as a plain node.
+    """Return how many bytes are about to be added to each node, as a queue and as a plain node.
 
-    This is asked before winners take the places of others.
+    This is read before winners replace other items.
     """
     rows = session.rows("winning_bytes")
-    return {node: (of_queue, of_plain) for node, of_queue, of_plain in rows}
+    return {node: (of_queue, of_plain) for node, of_queue, of_plain, _ in rows}
 
 
 def _make_room(session: SqlSession, change: Commit, committed: CommittedNode) -> None:
-    """Let winners whose id is there give their payload to it, or take its place."""
+    """Let winners whose id exists replace the payload of that item, or the item itself."""
     if not committed.replaced:
         return
     if committed.queueing:
@@ -75,13 +75,13 @@ def _make_room(session: SqlSession, change: Commit, committed: CommittedNode) ->
 
 
 def _appear(session: SqlSession, change: Commit, more: Mapping[str, tuple[int, int]]) -> None:
-    """Insert the winners that are new, or come anew, under numbers of their own."""
+    """Insert the winners that are new, or new again, under their own numbers."""
     added = sum(committed.added for committed in change.nodes)
     anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
     first = session.number("item", added + anew)
     mark = change.app, change.version
     session.must("appear", added + anew, change.owner, change.at, *mark, first)
-    counts = [(one.added, _of(more, one), 0, session.id(one.node)) for one in change.nodes]
+    counts = [(one.added, _of(more, one), 0, 0, 0, session.id(one.node)) for one in change.nodes]
     session.each("count_node", counts)
 
 
@@ -91,7 +91,7 @@ def _of(more: Mapping[str, tuple[int, int]], committed: CommittedNode) -> int:
 
 
 def _close(session: SqlSession, change: Commit, app: int) -> None:
-    """Let go of what waited for the app's versions up to this one, and keep a record of it."""
+    """Drop what waited for the app's versions up to this one, and keep a record of it."""
     items, size, began = session.row("waiting_until", app, change.version)
     session.run("free", items, size, change.owner)
     session.run("drop_until", app, change.version)
@@ -106,7 +106,7 @@ def _close(session: SqlSession, change: Commit, app: int) -> None:
 
 
 def abort(session: SqlSession, change: Abort) -> None:
-    """Drop an open version, or some attempts at it; one that is not there needs nothing."""
+    """Drop an open version, or some attempts at it; do nothing if it does not exist."""
     row = session.row("waiting_version", change.app, change.version)
     if row is None:
         return
@@ -124,10 +124,11 @@ def abort(session: SqlSession, change: Abort) -> None:
 
 
 def sweep(session: SqlSession, change: Sweep) -> None:
-    """Drop a slice of what no version wants any more or no node has, and records that are too old."""
+    """Drop a slice of the rows that belong to no version or node any more, and records that are too old."""
     session.run("sweep_staged", change.limit)
     session.run("sweep_attempts")
     session.run("sweep_items", change.limit)
+    session.run("sweep_done", change.limit)
     session.run("sweep_places", change.limit)
     session.run("sweep_contents", change.limit)
     people = max(1, change.limit // PEOPLE)

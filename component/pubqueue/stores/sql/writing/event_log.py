@@ -1,4 +1,4 @@
-"""Appends to the event log, each entry under the number behind the newest."""
+"""Appends to the event log, each entry under the next number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def record(session: SqlSession, entries: Sequence[LogEntry], at: Millis) -> None:
-    """Append the entries. A node that is not there has no log."""
+    """Append the entries. A node that does not exist has no log."""
     run: list[Values] = []
     ids = session.ids({entry.node for entry in entries})
     for entry in entries:

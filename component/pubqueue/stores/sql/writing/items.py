@@ -1,8 +1,8 @@
-"""Writes items: those that go, those that change, those that come, in this order.
+"""Writes items: first removes, then changes, then adds.
 
-So an id is free before another item of its node takes it. Items that change places with each other are parked
-in between. Each kind of row is one statement for all items of the kind; the commonest kinds have statements
-of their own, because every column costs time, an index column twice.
+So an id is free before another item of its node takes it. Items that swap their places are parked in between. Each kind of
+change is one statement for all its items. The most common kinds have their own statements, because every column costs
+time, an indexed column twice.
 """
 
 from __future__ import annotations
@@ -11,24 +11,36 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.store.ports import StaleError
+from pubqueue.core.model import State
 from pubqueue.stores.sql.columns import packed
 
 if TYPE_CHECKING:
-    from pubqueue.app.store.rows import Writes
+    from collections.abc import Sequence
+
+    from pubqueue.app.store.rows import Write, Writes
     from pubqueue.core.model import Item, ItemId, NodeName
     from pubqueue.stores.sql.session import SqlSession, Values
 
 Place = tuple["NodeName", "ItemId"]
 
 ORDER: Final = (
-    *("remove_item", "park_item", "hand_item", "turn_item", "change_item", "name_item"),
-    *("add_item", "add_waiting_item", "add_any_item"),
+    *(
+        "keep_item",
+        "add_done_item",
+        "remove_item",
+        "park_item",
+        "hand_item",
+        "turn_item",
+        "change_item",
+        "name_item",
+    ),
+    *("add_item", "add_waiting_item", "add_any_item", "revive_item", "drop_done_item"),
 )
-"""The statements, each for all items that it is for."""
+"""The statements, in order, each run once for all its items."""
 
 
 class ItemWrites:
-    """The items of a batch, sorted by what becomes of them."""
+    """The items of a batch, sorted by the statement that writes them."""
 
     def __init__(self, session: SqlSession, writes: Writes) -> None:
         self._session = session
@@ -41,32 +53,72 @@ class ItemWrites:
             raise StaleError("node", name)
         self._rows: defaultdict[str, list[Values]] = defaultdict(list)
         self._moved: list[tuple[Item, Item]] = []
-        for write in writes.items:
-            if write.before is None:
-                if write.after is not None:
-                    self._add(write.after)
-            elif write.after is None:
-                self._rows["remove_item"].append(self._guard(write.before))
-            else:
-                self._change(write.before, write.after)
+        self._sort(writes.items)
 
     def write(self) -> None:
         """Make the writes."""
         parked = self._parked()
         self._rows["park_item"] = [(item.seq,) for item in parked]
         self._rows["name_item"] = [(item.id, item.seq) for item in parked]
-        if len(self._payloads) > len(self._added):  # of items whose rows may stay as they are, too
+        if len(self._payloads) > len(self._added):  # also of items whose rows do not change
             others = self._payloads.keys() - self._added
             self._session.many("change_payload", [(self._payloads[seq], seq) for seq in others])
         for query in ORDER:
             if rows := self._rows.get(query):
                 self._session.each(query, rows)
 
+    def _sort(self, writes: Sequence[Write[Item]]) -> None:
+        for write in writes:
+            before, now = write.before, write.after
+            if before is not None and before.state is State.DONE:
+                self._bring_back(before, now)
+            elif now is not None and now.state is State.DONE:
+                self._keep(before, now)
+            elif before is None:
+                if now is not None:
+                    self._add(now)
+            elif now is None:
+                self._rows["remove_item"].append(self._guard(before))
+            else:
+                self._change(before, now)
+
+    def _keep(self, before: Item | None, now: Item) -> None:
+        """Put an item that is done beside its queue."""
+        done = (
+            *(now.seq, self._ids[now.node], now.id, now.publisher, now.published, now.priority),
+            *(
+                now.token,
+                now.taken,
+                now.expires,
+                packed(now.headers),
+                *(now.transaction or (None, None)),
+            ),
+            *(now.group or None, now.size),
+        )
+        if before is None:
+            self._rows["add_done_item"].append((*done, self._payloads[now.seq]))
+            self._added.add(now.seq)
+        else:
+            self._rows["keep_item"].append(done)
+            self._rows["remove_item"].append(self._guard(before))
+
+    def _bring_back(self, before: Item, now: Item | None) -> None:
+        """Put an item that was done into its queue, or drop it."""
+        node = self._ids[before.node]
+        self._rows["drop_done_item"].append((before.seq, node, before.taken))
+        if now is None:
+            return
+        if now.seq in self._payloads:  # it has another one
+            self._add(now)
+        else:
+            values = *_handing(now), self._ids[now.node], *_rest(now), now.seq, now.id
+            self._rows["revive_item"].append(values)
+
     def _guard(self, before: Item) -> Values:
         return before.seq, self._ids[before.node], before.state._value_, before.token
 
     def _parked(self) -> list[Item]:
-        """Return the items that move to where another one is that moves too."""
+        """Return the items that move to a place from which another item moves away."""
         if len(self._moved) < 2:  # noqa: PLR2004  # it takes two
             return []
         left: set[Place] = {(before.node, before.id) for before, _ in self._moved}
@@ -102,7 +154,7 @@ class ItemWrites:
 
 
 def _handing(item: Item) -> Values:
-    """Return what a lock changes, and its end."""
+    """Return the columns that a lock or its end changes."""
     return (
         *(item.state._value_, item.due, item.acquired, item.failed, item.released),
         *(item.holder, item.deadline, item.token, item.avoid, int(item.aside), item.taken),
@@ -110,7 +162,7 @@ def _handing(item: Item) -> Values:
 
 
 def _rest(item: Item) -> Values:
-    """Return what else may change, but for the node."""
+    """Return the other columns that may change, without the node."""
     dead = item.dead_letter
     dead_letter = (
         (None, None, None, None, None)
@@ -132,7 +184,7 @@ def _rest(item: Item) -> Values:
 
 
 def _stays(before: Item, now: Item) -> bool:
-    """Say whether only that has changed which a lock changes, and whose turn it is."""
+    """Return whether only the columns of the lock, and the turn, have changed."""
     return (
         before.node == now.node
         and before.dead_letter == now.dead_letter
@@ -149,7 +201,7 @@ def _stays(before: Item, now: Item) -> bool:
 
 
 def _is_plain(item: Item) -> bool:
-    """Say whether the item has nothing but what every item has, and a lock."""
+    """Return whether the item has only the values that every item has, and a lock."""
     return (
         item.due is None
         and item.expires is None

@@ -1,4 +1,4 @@
-"""Writes nodes and what is around them: subscriptions, those who are here.
+"""Writes nodes, their subscriptions, and available addresses.
 
 Counts are written as differences, so that several processes can share a file.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pubqueue.stores.sql.session import SqlSession, Values
 
 PEOPLE_AT_ONCE: Final = 1_000
-"""Subscriptions, and affiliations, that go at once with their node; more of them are swept."""
+"""Subscriptions, and affiliations, that are deleted at once with their node; more of them are swept."""
 
 
 def add_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
-    """Add nodes that were not there: first of all, for the rest hangs on them."""
+    """Add new nodes. They come first, because the other rows refer to them."""
     for write in writes:
         if write.before is None and (node := write.after) is not None:
             facts = node.name, packed_config(node.config), node.creator, node.created
@@ -34,7 +34,7 @@ def add_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
 
 
 def change_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
-    """Write other settings and counts."""
+    """Write changed settings and counts."""
     counts, rates = [], []
     for write in writes:
         before, now = write.before, write.after
@@ -45,6 +45,8 @@ def change_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
             now.items - before.items,
             now.bytes - before.bytes,
             now.subscriptions - before.subscriptions,
+            now.done - before.done,
+            now.done_bytes - before.done_bytes,
         )
         if (before.config, before.creator) != (now.config, now.creator):
             _check_config(session, node, before)
@@ -58,7 +60,7 @@ def change_nodes(session: SqlSession, writes: Sequence[Write[Node]]) -> None:
 
 
 def _check_config(session: SqlSession, node: int, before: Node) -> None:
-    """Compare the settings with those that were known; their text may be older than the fields of today."""
+    """Compare the settings with the expected ones; their text may be older than the current fields."""
     row = session.row("config", node)
     if row is None or unpacked_config(row[0]) != before.config:
         raise StaleError("config", before.name)
@@ -67,7 +69,7 @@ def _check_config(session: SqlSession, node: int, before: Node) -> None:
 def drop_nodes(
     session: SqlSession, writes: Sequence[Write[Node]], announce: Sequence[NodeName]
 ) -> None:
-    """Delete nodes: last of all. What hangs on them is nobody's; where it is much, it is swept in slices."""
+    """Delete nodes. They come last. The rows that refer to them are left over; if they are many, they are swept in slices."""
     for write in writes:
         before = write.before
         if before is not None and write.after is None:
@@ -85,7 +87,7 @@ def drop_nodes(
 
 
 def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription]]) -> None:
-    """Write subscriptions: those that end first, for the same JID may subscribe anew."""
+    """Write subscriptions: those that end first, because the same JID may subscribe again."""
     ended, changed, added, otherwise = [], [], [], []
     for write in writes:
         before, now = write.before, write.after
@@ -109,18 +111,19 @@ def write_subscriptions(session: SqlSession, writes: Sequence[Write[Subscription
 
 
 def _is_same(before: Subscription, now: Subscription) -> bool:
-    """Say whether it is the same row: of several subscriptions of a JID the first may have ended."""
+    """Return whether it is the same row: of several subscriptions of a JID the first may have ended."""
     return before.subid == now.subid or bool(before.several)
 
 
 def _terms(one: Subscription) -> Values:
-    """Return what seldom changes of a subscription."""
+    """Return the columns of a subscription that seldom change."""
     ends = one.expire, one.remind, int(one.temporary)
-    return one.state.value, int(one.deliver), *ends, packed_terms(one.several)
+    rest = packed_terms(one.several), one.lock_timeout, one.qos and one.qos.value
+    return one.state.value, int(one.deliver), *ends, *rest
 
 
 def write_resources(session: SqlSession, writes: Sequence[Write[Jid]]) -> None:
-    """Write who is here. No row is guarded: what is known of presence may be old."""
+    """Write the available addresses. No row is guarded: cached presence may be outdated."""
     gone = [(write.before,) for write in writes if write.before is not None]
     come = [(write.after, account_of(write.after)) for write in writes if write.after is not None]
     session.many("drop_resource", gone)
@@ -129,5 +132,10 @@ def write_resources(session: SqlSession, writes: Sequence[Write[Jid]]) -> None:
 
 
 def write_heard(session: SqlSession, heard: Sequence[tuple[Jid, int]]) -> None:
-    """Write of who is here when they have shown themselves."""
+    """Write when available addresses were last active."""
     session.many("hear_of", [(since, jid) for jid, since in heard])
+
+
+def write_able(session: SqlSession, able: Sequence[tuple[Jid, bool]]) -> None:
+    """Write of available addresses whether their clients have `urn:xmpp:qos`."""
+    session.many("note_able", [(int(one), jid) for jid, one in able])

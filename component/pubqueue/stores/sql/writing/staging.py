@@ -1,4 +1,4 @@
-"""Writes what waits for commits: apps, open versions, attempts, accounts, and the staged items."""
+"""Writes the rows that wait for commits: apps, open versions, attempts, accounts, and the staged items."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write_attempts(session: SqlSession, _kind: object, writes: Sequence[Write[At
 def write_waiting(
     session: SqlSession, _kind: object, writes: Sequence[Write[StagedTotals]]
 ) -> None:
-    """Write what waits, by account."""
+    """Write how much waits, by account."""
     for write in writes:
         before, now = write.before, write.after
         if before is None and now is not None:
@@ -67,11 +67,11 @@ def write_waiting(
 
 
 def write_staged(session: SqlSession, rows: Sequence[StagedRow]) -> None:
-    """Write staged items in their order: an item may come, and come again in its place."""
+    """Write staged items in their order: an item may be staged more than once, and the last one counts."""
     places: dict[tuple[object, ...], list[int]] = {}
     for again, some in groupby(rows, key=lambda staged: staged.row.over is not None):
         if again:
-            last = {staged.key: staged for staged in some}  # one may come more than once
+            last = {staged.key: staged for staged in some}  # an item may be staged more than once
             session.each("restage", [_again(session, places, each) for each in last.values()])
         else:
             session.each("add_staged", [_at_the_end(session, places, staged) for staged in some])
@@ -80,7 +80,7 @@ def write_staged(session: SqlSession, rows: Sequence[StagedRow]) -> None:
 def _place(
     session: SqlSession, places: dict[tuple[object, ...], list[int]], key: StagedKey
 ) -> list[int]:
-    """Return the attempt, its version and its next row, looked up once for many items."""
+    """Return the attempt, its version and its next row; looked up once for many items."""
     attempt = key.app, key.version, key.part, key.attempt
     found = places.get(attempt)
     if found is None:

@@ -1,27 +1,26 @@
-"""Makes the writes of a batch, in an order that keeps what points at what right, whatever the batch did.
+"""Makes the writes of a batch, in an order that keeps all references valid.
 
-New nodes come first, for the rest hangs on them; then the event log, which looks at items as they were; nodes
-that are deleted go last, for items may have left them.
+New nodes come first, because the other rows refer to them. Then comes the event log, which reads items as they were.
+Deleted nodes come last, because items may have left them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store import rows
 from pubqueue.app.store.rows import KINDS, Judged
 from pubqueue.core.changes import (
-    BeginReview,
     BeginTrim,
     DropFormer,
-    EndReview,
-    EndSubscriptions,
     EndTrim,
     Forget,
     ForgetEvents,
     NoteSamples,
     PurgeNode,
 )
+from pubqueue.core.nodes.subscriptions.changes import BeginReview, EndReview, EndSubscriptions
 from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.sql import winners
 from pubqueue.stores.sql.kinds import sql_of
@@ -43,7 +42,7 @@ def write(session: SqlSession, writes: Writes) -> None:
     """Make the writes.
 
     Raises:
-        StaleError: a row was not what was believed; what came before it is not undone here.
+        StaleError: a row was not as expected; earlier writes are not rolled back here.
 
     """
     _write_rows(session, writes)
@@ -71,7 +70,7 @@ def _write_kinds(session: SqlSession, writes: Writes) -> None:
     for name, make in ROWS.items():
         if found := getattr(writes, name):
             make(session, found)
-    for kind in KINDS:
+    for kind in KINDS if writes.of else ():
         if found := writes.of.get(kind):
             sql_of(kind).write(session, kind, found)
     if writes.staged:
@@ -79,7 +78,7 @@ def _write_kinds(session: SqlSession, writes: Writes) -> None:
 
 
 def _write_places(session: SqlSession, writes: Writes) -> None:
-    """Let items stand where those did that they overwrite, and forget where those stood that are gone."""
+    """Give items the places of those that they overwrite, and drop the places of removed items."""
     if writes.overwritten:
         ids = session.contents({node for node, _, _ in writes.overwritten})
         overwritten = [(new, ids[node], old) for node, old, new in writes.overwritten]
@@ -96,7 +95,7 @@ def _add_receipts(session: SqlSession, receipts: Sequence[tuple[int, Jid]]) -> N
 
 
 def _purge(session: SqlSession, change: PurgeNode) -> None:
-    """Let the node have other contents; a sweep removes what was in it, slice by slice."""
+    """Give the node new contents; a sweep removes the old ones, slice by slice."""
     node = session.id(change.node)
     session.forget_nodes()
     for query in ("leave_contents", "new_contents", "no_items", "no_locks"):
@@ -134,6 +133,14 @@ def _part_with(session: SqlSession, change: DropFormer) -> None:
 
 def _forget(session: SqlSession, change: Forget) -> None:
     session.many("forget", session.rows("outdated", change.now, change.limit))
+    session.run("forget_settled", change.now, change.limit)
+    session.run("forget_ping_answers", change.now, change.limit)
+    session.run("forget_answered", change.now, change.limit)
+    freed: Counter[str] = Counter()
+    for account, size in session.rows("forget_used_keys", change.now, change.limit):
+        freed[account] += size
+    session.many("free_keys", [(size, account) for account, size in freed.items()])
+    session.many("drop_free_keys", [(account,) for account in freed])
 
 
 def _forget_events(session: SqlSession, change: ForgetEvents) -> None:
@@ -148,8 +155,9 @@ ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
     "nodes":         nodes.change_nodes,
     "resources":     nodes.write_resources,
     "heard":         nodes.write_heard,
+    "able":          nodes.write_able,
 }
-"""What is written between new nodes and items on the one hand and the kinds of `KINDS` on the other, in order."""
+"""What is written after new nodes and items and before the kinds of `KINDS`, in order."""
 
 BULK: Final[dict[type, Callable[[SqlSession, Any], None]]] = {
     PurgeNode:    _purge,

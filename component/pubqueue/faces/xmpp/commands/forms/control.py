@@ -1,4 +1,4 @@
-"""Pause and resume deliveries or publishing. Each is a setting of the node, and a command sets it."""
+"""Pauses and resumes deliveries or publishing, by a setting of the node."""
 
 from __future__ import annotations
 

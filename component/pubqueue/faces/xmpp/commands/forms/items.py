@@ -1,4 +1,4 @@
-"""Items of a node: list them, view one, redrive dead items, end a lock, delete all."""
+"""Items of a node: lists them, shows one, redrives dead items, ends locks, deletes all."""
 
 from __future__ import annotations
 

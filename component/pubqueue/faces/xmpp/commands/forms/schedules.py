@@ -93,13 +93,13 @@ def _ask_one(by: Principal, given: Given) -> Request:
 
 
 def _show_one(page: SchedulePage, given: Given) -> Shown:
-    stands = _stands(page.schedules[0].definition)
-    fields = tuple(replace(field, value=stands[field.var]) for field in _defining())
+    values = _field_values(page.schedules[0].definition)
+    fields = tuple(replace(field, value=values[field.var]) for field in _defining())
     return Form(f"Change {_chosen(given)}", CHANGE.about, fields)
 
 
-def _stands(what: Definition) -> dict[str, tuple[str, ...]]:
-    """Return the settings of a schedule as the values of the fields."""
+def _field_values(what: Definition) -> dict[str, tuple[str, ...]]:
+    """Return the settings of a schedule as values of form fields."""
     return {
         "cron": (what.cron,),
         "zone": (what.zone,),
@@ -125,7 +125,7 @@ def _ask_all(by: Principal, _given: Given) -> Request:
 
 
 def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> CommandStep:
-    """Return the stage at which a suitable schedule is chosen; if there are very many, another may be named."""
+    """Return the stage that asks for a schedule which fits. If there are too many, its form has a field for the name of another."""
 
     def show(page: SchedulePage, _given: Given) -> Shown:
         named = [one.name for one in page.schedules if fits(one)]
@@ -144,7 +144,7 @@ def _choosing(operation: Operation, fits: Callable[[Schedule], bool], none: str)
 
 
 def _with_one(operation: Operation, fits: Callable[[Schedule], bool], none: str) -> Command:
-    """Return the command of an operation on a schedule that is chosen."""
+    """Return the command of an operation on a schedule."""
     return of(operation, _choosing(operation, fits, none), doing(operation))
 
 
@@ -152,7 +152,7 @@ def _is_any(_one: Schedule) -> bool:
     return True
 
 
-def _is_changed_here(one: Schedule) -> bool:
+def _is_from_command(one: Schedule) -> bool:
     return one.source is Source.COMMAND
 
 
@@ -165,11 +165,11 @@ COMMANDS: Final = (
     of(ADD, CommandStep(ask_powers(ADD.power), _show_new), doing(ADD)),
     of(
         CHANGE,
-        _choosing(CHANGE, _is_changed_here, NONE_HERE),
+        _choosing(CHANGE, _is_from_command, NONE_HERE),
         CommandStep(_ask_one, _show_one),
         doing(CHANGE),
     ),
-    _with_one(REMOVE, _is_changed_here, NONE_HERE),
+    _with_one(REMOVE, _is_from_command, NONE_HERE),
     _with_one(PAUSE, lambda one: not one.paused, "No schedule is running."),
     _with_one(RESUME, lambda one: one.paused, "No schedule is paused."),
     _with_one(FIRE, _is_any, NONE),

@@ -18,8 +18,8 @@ from pubqueue.faces.xmpp.xml.field_labels import VALUES
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Created
     from pubqueue.core.model import Principal
+    from pubqueue.core.nodes.replies import Created
     from pubqueue.core.reading.summaries import Powers
 
 NAME: Final = "name"

@@ -1,0 +1,148 @@
+"""Facts for messages of assured service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.app.facts.nodes.approving import for_answer
+from pubqueue.app.facts.queue.expiring import for_bounce
+from pubqueue.app.facts.queue.publishing import for_publish
+from pubqueue.app.facts.transactions.staging import for_stage
+from pubqueue.app.store.listings import (
+    MessageAccounts,
+    MessageBytes,
+    MessagesOf,
+    MessagesOver,
+    MovedTo,
+    NodesOfAccount,
+)
+from pubqueue.app.store.rows import KEPT_MESSAGES, MESSAGE_TOTALS
+from pubqueue.core.model import Affiliation
+from pubqueue.core.nodes.subscriptions.pending import Answer
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.qos.deliver import DeliverFacts, is_due
+from pubqueue.core.qos.ending import SLICE, EndFacts
+from pubqueue.core.qos.keep import KeepFacts, depends_on_affiliation
+from pubqueue.core.qos.model import EVERYBODY, MessageTotal, mark_of
+from pubqueue.core.qos.reading import ListMessagesFacts, ReadMessageFacts
+from pubqueue.core.queue.publication import Publish
+from pubqueue.core.transactions.staging import StagePublish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.facts.context import Context
+    from pubqueue.app.working_set.working_set import WorkingSet
+    from pubqueue.core.model import Jid
+    from pubqueue.core.qos.deliver import DeliverMessage, Inner
+    from pubqueue.core.qos.ending import DropMessages, ForgetMessages
+    from pubqueue.core.qos.keep import KeepMessage
+    from pubqueue.core.qos.model import KeptMessage
+    from pubqueue.core.qos.reading import ListMessages, ReadMessage
+
+MAX_PAGE: Final = 1_000
+
+_SOMETHING: Final = (
+    Affiliation.OWNER,
+    Affiliation.PUBLISHER,
+    Affiliation.PUBLISH_ONLY,
+    Affiliation.MEMBER,
+)
+"""The affiliations of which one makes an account known."""
+
+# fmt: off
+FACTS: Final[dict[type, Callable[[Context, Any], object]]] = {
+    Publish:      for_publish,
+    StagePublish: for_stage,
+    Answer:       for_answer,
+    Bounce:       for_bounce,
+}
+"""The facts of what a message can ask."""
+# fmt: on
+
+
+def for_keep(context: Context, request: KeepMessage) -> KeepFacts:
+    """Return what is known of the message and of its account."""
+    rows, by, limits = context.rows, request.by, context.terms.messages
+    asks = depends_on_affiliation(by, limits.assured_from)
+    affiliated = asks and bool(rows.page(NodesOfAccount(by.account, roles=_SOMETHING)))
+    return KeepFacts(
+        context.now,
+        rows.row(KEPT_MESSAGES, mark_of(by.jid, request.msg_id)),
+        _total(rows, by.account),
+        _total(rows, EVERYBODY),
+        limits,
+        affiliated=affiliated,
+    )
+
+
+def for_deliver(context: Context, request: DeliverMessage) -> DeliverFacts:
+    """Return the message, and, if it is held as it was read, the facts of what it asks."""
+    rows, account = context.rows, request.by.account
+    found = rows.row(KEPT_MESSAGES, mark_of(request.by.jid, request.msg_id))
+    own, everybody = _total(rows, account), _total(rows, EVERYBODY)
+    facts = DeliverFacts(context.now, found, own, everybody, context.terms.messages)
+    if not is_due(request, found, context.now):
+        return facts
+    most = context.terms.messages.remembered_per_account
+    oldest: tuple[KeptMessage, ...] = ()
+    if own.remembered >= most:
+        over = min(own.remembered - most + 1, SLICE)
+        oldest = tuple(rows.page(MessagesOf(account, held=False), None, over))
+    inner = (
+        None if request.request is None else FACTS[type(request.request)](context, request.request)
+    )
+    return DeliverFacts(
+        *(context.now, found, own, everybody, context.terms.messages, inner),
+        moved=_moved(rows, request.request),
+        oldest=oldest,
+    )
+
+
+def _moved(rows: WorkingSet, request: Inner | None) -> str:
+    """Return the URI of what has replaced the node of a publish, if it is gone."""
+    if not isinstance(request, Publish | StagePublish):
+        return ""
+    name = request.node if isinstance(request, Publish) else request.publish.node
+    if rows.node(name) is not None:
+        return ""
+    moved = rows.page(MovedTo(name))
+    return moved[0] if moved else ""
+
+
+def for_read(context: Context, request: ReadMessage) -> ReadMessageFacts:
+    """Return the message and its bytes."""
+    mark = mark_of(request.by.jid, request.msg_id)
+    found = context.rows.row(KEPT_MESSAGES, mark)
+    message = context.rows.page(MessageBytes(mark))
+    return ReadMessageFacts(context.now, found, message[0] if message else b"")
+
+
+def for_list(context: Context, request: ListMessages) -> ListMessagesFacts:
+    """Return a page of accounts, and the totals."""
+    most = max(1, min(request.max, MAX_PAGE))
+    accounts = context.rows.page(MessageAccounts(), request.after, most) if request.by.admin else ()
+    return ListMessagesFacts(tuple(accounts), _total(context.rows, EVERYBODY))
+
+
+def for_forget(context: Context, _request: ForgetMessages) -> EndFacts:
+    """Return messages and answers whose time is over."""
+    return _ending(context, context.rows.page(MessagesOver(context.now), None, SLICE))
+
+
+def for_drop(context: Context, request: DropMessages) -> EndFacts:
+    """Return messages that are held of the account."""
+    listing = MessagesOf(request.account, held=True)
+    return _ending(context, context.rows.page(listing, None, SLICE) if request.by.admin else ())
+
+
+def _ending(context: Context, messages: Sequence[KeptMessage]) -> EndFacts:
+    rows = context.rows
+    for message in messages:  # so that they are loaded together, for the writes that replace them
+        rows.row(KEPT_MESSAGES, message.mark)
+    names = {EVERYBODY: None} | dict.fromkeys(message.account for message in messages)
+    return EndFacts(context.now, tuple(messages), {name: _total(rows, name) for name in names})
+
+
+def _total(rows: WorkingSet, account: Jid | str) -> MessageTotal:
+    return rows.row(MESSAGE_TOTALS, account) or MessageTotal(account)

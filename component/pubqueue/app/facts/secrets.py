@@ -1,0 +1,17 @@
+"""Facts for secrets of the service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pubqueue.app.store.rows import SECRETS
+from pubqueue.core.publishing.keeping_secrets import KeepSecretFacts
+
+if TYPE_CHECKING:
+    from pubqueue.app.facts.context import Context
+    from pubqueue.core.publishing.keeping_secrets import KeepSecret
+
+
+def for_secret(context: Context, request: KeepSecret) -> KeepSecretFacts:
+    """Return the secret of the name."""
+    return KeepSecretFacts(context.rows.row(SECRETS, request.proposed.name))

@@ -1,0 +1,1 @@
+"""Commands on messages that are kept for their senders."""

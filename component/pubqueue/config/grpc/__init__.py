@@ -1,0 +1,1 @@
+"""The table `[grpc]`: its settings, the addresses of gRPC, and the settings of the face."""

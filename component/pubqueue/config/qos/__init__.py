@@ -1,0 +1,1 @@
+"""The table `[qos]` of the configuration."""

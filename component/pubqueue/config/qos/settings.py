@@ -1,0 +1,68 @@
+"""The table `[qos]`: Quality of Service for messages of XMPP (urn:xmpp:qos)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from pubqueue.core.deliveries.outcomes import USUAL, Repeating
+from pubqueue.core.model import seconds
+from pubqueue.core.qos.model import DEFAULTS, AssuredFrom, MessageLimits
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+_Span = Annotated[float, msgspec.Meta(gt=0, le=31_622_400)]
+
+
+class QosSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Quality of Service for messages of XMPP, `urn:xmpp:qos` ([how to](../how-to/qos.md))."""
+
+    enabled: bool = True
+    """Whether acknowledged and assured messages are accepted and advertised, and deliveries are sent at a level."""
+    assured_from: AssuredFrom = DEFAULTS.assured_from
+    """From whom assured messages are accepted, which the service stores before it delivers them: `known` (administrators, accounts of the
+    domain above the component's, accounts with an affiliation to any node), `affiliated` (not those of the domain), `anyone`. Never from
+    anonymous accounts."""
+    messages_per_account: _Count = DEFAULTS.messages_per_account
+    """Assured messages that are held of one account. One more is refused with `resource-constraint` of type `wait`."""
+    bytes_per_account: _Count = DEFAULTS.bytes_per_account
+    """Bytes of the assured messages that are held of one account."""
+    messages: _Count = DEFAULTS.messages
+    """Assured messages that are held of all accounts."""
+    bytes: _Count = DEFAULTS.bytes
+    """Bytes of the assured messages that are held of all accounts."""
+    kept_for: _Span = DEFAULTS.kept_for / 1000
+    """Seconds for which an assured message is held until its sender asks for the delivery; then it is dropped."""
+    remembered_for: _Span = DEFAULTS.remembered_for / 1000
+    """Seconds for which the answer to a delivery is remembered, for senders that repeat the request."""
+    remembered_per_account: _Count = DEFAULTS.remembered_per_account
+    """Answers that are remembered for one account; the oldest are dropped first."""
+    events_to: tuple[str, ...] = ()
+    """JIDs that are sent an event (XEP-0337) for each refused or expired message. Empty: the administrators."""
+    events_every: _Span = 60.0
+    """Seconds between two events about one account of one kind; an event has the number of those that it stands for."""
+    events_per_minute: _Count = 60
+    """Events in all."""
+
+    attempts: _Count = USUAL.attempts
+    """How often a delivery at a level is sent in all, if the worker does not answer; then its items are free."""
+    retry_after: _Span = USUAL.first
+    """Seconds until a delivery that is not answered is sent again; each time twice as long."""
+    retry_longest: _Span = USUAL.longest
+    """The longest of these pauses, in seconds."""
+
+    def repeating(self) -> Repeating | None:
+        """Return how deliveries are repeated; None if all are messages."""
+        if not self.enabled:
+            return None
+        return Repeating(self.attempts, self.retry_after, self.retry_longest)
+
+    def limits(self) -> MessageLimits:
+        """Return the bounds as the rules take them."""
+        return MessageLimits(
+            self.assured_from,
+            *(self.messages_per_account, self.bytes_per_account, self.messages, self.bytes),
+            kept_for=seconds(self.kept_for),
+            remembered_for=seconds(self.remembered_for),
+            remembered_per_account=self.remembered_per_account,
+        )

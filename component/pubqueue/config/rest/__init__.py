@@ -1,0 +1,1 @@
+"""The table `[rest]`: where REST is served, and with which settings."""

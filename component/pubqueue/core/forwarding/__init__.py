@@ -1,0 +1,1 @@
+"""Notices for connections of other instances."""

@@ -1,0 +1,1 @@
+"""Addresses that become available or unavailable, and deliveries that bounce."""

@@ -1,0 +1,1 @@
+"""Registrations: where the items of a node are pushed to, without polling."""

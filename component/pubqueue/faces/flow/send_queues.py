@@ -1,0 +1,102 @@
+"""Queues notices to many addresses until the server accepts them: a queue for each node, which send one message in turn.
+
+A publish of 200 kB to a thousand subscribers is one text and a thousand addresses. It is made into
+messages only as the socket accepts them, so that answers and notices of other nodes do not wait for
+them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.notify.backlog import Backlog
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from pubqueue.core.model import Jid, NodeName
+
+_ADDRESS: Final = 8
+"""Bytes for each addressee: a reference, in case the audience is not shared."""
+
+
+Own = Callable[["Jid"], "tuple[bytes, int] | None"]
+"""Returns the text, and how much white space follows it, for an addressee whose message differs from the others."""
+
+
+class _Notice:
+    """One notice and its audience; the addresses before `at` have been notified."""
+
+    __slots__ = ("at", "byte_count", "calls", "own", "text", "to", "white")
+
+    def __init__(self, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None) -> None:
+        self.to = to
+        self.text = text
+        self.white = white
+        self.own = own
+        self.at = 0
+        self.calls: list[Callable[[], None]] = []
+        self.byte_count = len(text) + _ADDRESS * len(to)
+
+
+class SendQueues:
+    """Waiting notices by node, in order. `on_change` is that of its `Backlog`."""
+
+    def __init__(self, on_change: Callable[[Container[NodeName] | None], None]) -> None:
+        self._queues: dict[NodeName, deque[_Notice]] = {}
+        self._backlog = Backlog(self._queues.keys(), on_change)
+
+    def __bool__(self) -> bool:
+        """Return whether notices wait."""
+        return bool(self._queues)
+
+    @property
+    def byte_count(self) -> int:
+        """The number of waiting bytes."""
+        return self._backlog.byte_count
+
+    def add(
+        self, node: NodeName, to: tuple[Jid, ...], text: bytes, white: int, own: Own | None = None
+    ) -> None:
+        """Add a notice to each address: the text and this much white space, or the text that `own` returns for the address."""
+        entry = _Notice(to, text, white, own)
+        self._queues.setdefault(node, deque()).append(entry)
+        self._backlog.count(entry.byte_count)
+
+    def has(self, node: NodeName) -> bool:
+        """Return whether notices of the node wait."""
+        return node in self._queues
+
+    def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:
+        """Run `call` once the notices that now wait for the node are sent or dropped. At least one has to wait."""
+        self._queues[node][-1].calls.append(call)
+
+    def next(self) -> tuple[Jid, bytes, int]:
+        """Return the next addressee, the text and its white space, and move the node to the end of the line."""
+        node = next(iter(self._queues))
+        queue = self._queues.pop(node)
+        entry = queue[0]
+        to = entry.to[entry.at]
+        entry.at += 1
+        if entry.at == len(entry.to):
+            queue.popleft()
+            self._backlog.count(-entry.byte_count)
+        if queue:
+            self._queues[node] = queue
+        if entry.at == len(entry.to):
+            for call in entry.calls:
+                call()
+        text, white = (entry.own(to) if entry.own else None) or (entry.text, entry.white)
+        return to, text, white
+
+    def clear(self) -> None:
+        """Drop all waiting notices, because the stream is lost."""
+        queues = list(self._queues.values())
+        self._queues.clear()
+        self._backlog.count(-self.byte_count)
+        for queue in queues:
+            for entry in queue:
+                for call in entry.calls:
+                    call()

@@ -1,0 +1,1 @@
+"""Where calls come in: the server and its handlers, TLS, and the account of a caller."""

@@ -1,0 +1,325 @@
+"""The face of gRPC: topics and subscriptions over `tech.pubsub` and `google.pubsub.v1`, on one port.
+
+Items that are pulled are locked to `NAME@SERVICE/grpc.INSTANCE-N`. This is not the address of a connection (`core.addresses`): such a
+lock belongs to its ack id, so it ends by an acknowledgement or at its deadline, whatever happens to the client or to this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+import structlog
+
+from pubqueue.app.watch.grpc_calls import GrpcCalls
+from pubqueue.app.watch.watching import Traffic
+from pubqueue.core.addresses import Jid
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import ItemId, NodeName
+from pubqueue.core.nodes.discovery import Describe
+from pubqueue.core.notices import Deliver, singly
+from pubqueue.faces.flow.intake import Intake
+from pubqueue.faces.grpc import tech, v1
+from pubqueue.faces.grpc.calls import Call
+from pubqueue.faces.grpc.entry.answering import Answering
+from pubqueue.faces.grpc.entry.server import OPTIONS, Health, Rpcs, handlers, reflect
+from pubqueue.faces.grpc.entry.until_stop import UntilStop
+from pubqueue.faces.grpc.entry.who import RESOURCE, WORD, Who, credentials_of, peer_of
+from pubqueue.faces.grpc.pubsub.open_streams import OpenStream, OpenStreams, Origin
+from pubqueue.faces.grpc.pubsub.outstanding import Outstanding
+from pubqueue.faces.grpc.push.pushers import Pushers
+from pubqueue.faces.grpc.wire.statuses import STOPPING
+from pubqueue.faces.listener import CannotListenError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pubqueue.app.accounts import Accounts
+    from pubqueue.app.accounts.model import Credentials
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.rules import Request
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Millis, Principal
+    from pubqueue.core.nodes.subscriptions.take import Take
+    from pubqueue.core.notices import Notice, ToEach
+    from pubqueue.faces.grpc.entry.tls import GrpcTls
+    from pubqueue.faces.grpc.terms import Terms
+    from pubqueue.faces.listener.places import Place
+
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+log = structlog.get_logger(__name__)
+
+MAX_PAYLOAD_BYTES: Final = 10 << 20
+"""Bytes of a stored payload: the maximum that an owner can allow."""
+
+DRAIN: Final = 1.5
+"""Seconds to answer the calls that were read, when the service stops; see `Broker.drain`."""
+
+FAREWELL: Final = 1.0
+"""Seconds at the end for the last answers to leave."""
+
+LOOK: Final = 2.0
+"""Seconds between two looks whether the store can be read."""
+
+READ_TIMEOUT: Final = 5.0
+"""Seconds for such a look."""
+
+NOWHERE: Final = NodeName("grpc/health")
+"""A node to ask for, which need not exist."""
+
+MICROS: Final = 1_000
+_NUMBERS: Final = 10_000
+
+
+class GrpcFace:
+    """Serves gRPC at these places, with TLS or without, and answers what comes in JSON by another door.
+
+    `json` are the addresses of that door, as they are shown to operators. `on_ready` is called when it serves.
+    """
+
+    largest: Final = MAX_PAYLOAD_BYTES
+
+    def __init__(
+        self,
+        broker: Broker,
+        accounts: Accounts,
+        places: Sequence[Place],
+        terms: Terms,
+        *,
+        tls: GrpcTls | None = None,
+        json: Iterable[str] = (),
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._broker, self.accounts, self.terms = broker, accounts, terms
+        self._places, self._tls, self._on_ready = places, tls, on_ready
+        self._shown = [*(place.shown for place in places), *(f"{one} (JSON)" for one in json)]
+        self._who = Who(accounts, broker.service, terms.anonymous)
+        self.calls = GrpcCalls(certificate_ends=lambda: tls.certificate_ends if tls else None)
+        self.traffic = Traffic(calls=self.calls)
+        self.service = accounts.principals.service(broker.service)
+        self._room = asyncio.Event()
+        self._room.set()
+        self._intake = Intake(self._room.clear, self._room.set)
+        self._services = tuple(one.name for one in (*tech.SERVICES, *v1.SERVICES))
+        self._health = Health(self._services)
+        self._server: grpc.aio.Server | None = None
+        self.addresses: list[tuple[str, int]] = []
+        """The places where it listens."""
+        self._pulls = itertools.count(1)
+        self.streams = OpenStreams(WORD)
+        self.outstanding = Outstanding(broker.now)
+        self.calls.outstanding = self.outstanding.__len__
+        self.pushers = Pushers(self)
+        broker.node_changes.watch(self.pushers.look)
+        self.until_stop = UntilStop()
+        """What is answered in JSON."""
+        self._last, self._process = 0, secrets.randbelow(_NUMBERS)
+        self.is_up = self.is_stopping = False
+        self._unwatch = accounts.watch(lambda: self.streams.end_unknown(self._who.holds))
+        broker.outbox.attach(self)
+        broker.clients.attach(self.streams)
+
+    # --- started and stopped by the wiring --------------------------------------------------------
+
+    async def enter(self, _on_waiting: Callable[[], None]) -> None:
+        """Listen: each process has a place.
+
+        Raises:
+            CannotListenError: an address is taken, or none of this machine.
+
+        """
+        if self._server is not None:
+            return
+        server, answering = grpc.aio.server(options=OPTIONS), Answering(self.calls, self._call)
+        for one in (*tech.SERVICES, *v1.SERVICES):
+            rows, more = one.unary.items(), one.streaming.items()
+            unary = {
+                name: answering.unary((one.name, name), handle, waits=name in one.waits)
+                for name, handle in rows
+            }
+            streams = {name: answering.streaming((one.name, name), handle) for name, handle in more}
+            server.add_generic_rpc_handlers((handlers(Rpcs(one.name, unary, streams)),))
+        self._health.add_to(server)
+        reflect(self._services, server)
+        self._server = server
+        for place in self._places:
+            host = place.host or "[::]"
+            self.addresses.append((place.host, self._listen(server, place, host)))
+        for host, port in self.addresses:
+            log.info("grpc.listening", host=host, port=port)
+
+    def _listen(self, server: grpc.aio.Server, place: Place, host: str) -> int:
+        address = (
+            f"[{host}]:{place.port}" if ":" in host and "[" not in host else f"{host}:{place.port}"
+        )
+        try:
+            if self._tls is not None:
+                return server.add_secure_port(address, self._tls.credentials())
+            return server.add_insecure_port(address)
+        except RuntimeError as problem:
+            raise CannotListenError(f"grpc cannot listen on {place.shown}: {problem}") from None
+
+    async def check(self, _patience: float) -> str:
+        """Return the places where it would listen."""
+        return f"grpc: {', '.join(self._shown)}"
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        await self.enter(lambda: None)
+        assert self._server is not None
+        await self._server.start()
+        self.go_up()
+        self._on_ready()
+        self.pushers.start()
+        while True:
+            await self._health.set(serves=await self._can_read())
+            await asyncio.sleep(LOOK)
+
+    async def _can_read(self) -> bool:
+        try:
+            async with asyncio.timeout(READ_TIMEOUT):
+                reply = await self._broker.handle(Describe(self.service, NOWHERE, manage=False))
+        except TimeoutError:
+            return False
+        return not (isinstance(reply, Refused) and reply.refusal is Refusal.STORE_FAILED)
+
+    async def reload(self) -> None:
+        """Read certificates again."""
+        if self._tls is not None:
+            self._tls.reload()
+
+    async def stop(self) -> None:
+        """Take no more calls, answer those that were read, and close."""
+        self.is_stopping = True
+        self.go_down()
+        server, self._server = self._server, None
+        if server is None:
+            return
+        await self.pushers.stop()
+        await self._health.set(serves=False)
+        closing = asyncio.create_task(server.stop(DRAIN + FAREWELL), name="closing")
+        await self._broker.drain(DRAIN)
+        self.until_stop.end()
+        with suppress(asyncio.CancelledError):
+            await closing
+        self._unwatch()
+        self._unwatch = lambda: None
+
+    def go_up(self) -> None:
+        """Deliver."""
+        self.is_up = True
+        self._broker.outbox.set_up(self, up=True)
+
+    def go_down(self) -> None:
+        """Deliver nothing more."""
+        self.is_up = False
+        self._broker.outbox.set_up(self, up=False)
+
+    # --- in: calls to requests --------------------------------------------------------------------
+
+    async def _call(self, context: Context) -> Call:
+        if self.is_stopping:
+            raise STOPPING
+        peer = context.peer()
+        auth = {} if self._tls is None else context.auth_context()
+        given = credentials_of(context.invocation_metadata() or (), auth)
+        caller, proven = await self._who.caller(given, peer_of(peer))
+        origin = Origin(peer, self._tls is not None, proven)
+        return Call(caller, self, context.time_remaining(), origin)
+
+    async def json_call(self, given: Credentials | None, peer: str, left: float) -> Call:
+        """Return a call that has come in JSON, from an address; the client waits so many seconds at most.
+
+        Raises:
+            CallError: the service stops, or the credentials are not those of a user.
+
+        """
+        if self.is_stopping or not self.is_up:
+            raise STOPPING
+        caller, _ = await self._who.caller(given, peer)
+        return Call(caller, self, left)
+
+    # --- what calls need: `calls.Backend` -----------------------------------------------------------
+
+    async def handle(self, by: Principal, request: Request, size: int = 0) -> Reply:
+        """Have a request decided, as soon as there is room for it in the intake."""
+        while not self._room.is_set():
+            await self._room.wait()
+        load = self._intake.take(by, size, request)
+        try:
+            return await self._broker.handle(request)
+        finally:
+            self._intake.done(load)
+
+    def submit(self, by: Principal, request: Request) -> None:
+        """Have a request decided whose reply does not matter."""
+        load = self._intake.take(by, 0, request)
+        self._broker.submit(request, lambda _reply: self._intake.done(load))
+
+    def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
+        """Ask for items."""
+        return self._broker.take(request, answer)
+
+    def now(self) -> Millis:
+        """Return the time by which requests are judged."""
+        return self._broker.now()
+
+    def open_stream(self, call: Call) -> OpenStream:
+        """Return a stream of the caller, which is counted until `close_stream`.
+
+        Raises:
+            CallError: there are too many, of all accounts or of this one.
+
+        """
+        self.streams.check(call.account, self.terms)
+        stream = OpenStream(self.puller(call.account), call.origin, peer_of(call.origin.peer))
+        self.streams.enter(stream)
+        return stream
+
+    def close_stream(self, stream: OpenStream) -> None:
+        """Stop counting a stream."""
+        self.streams.leave(stream)
+
+    def puller(self, account: Jid) -> Principal:
+        """Return a principal of the account under an address that no other pull has."""
+        resource = f"{RESOURCE}.{self._broker.instance.number}-{next(self._pulls)}"
+        return self.accounts.principals.of(Jid(account + resource))
+
+    def pusher(self) -> Principal:
+        """Return a principal of the service under an address that no other pull has."""
+        resource = f"{RESOURCE}.{self._broker.instance.number}-{next(self._pulls)}"
+        return self.accounts.principals.service(Jid(self._broker.service + resource))
+
+    def new_ids(self, count: int) -> list[ItemId]:
+        """Return rising ids: microseconds, the number of this instance, and a number of this process."""
+        first = self._last = max(self._last + 1, self._broker.now() * MICROS)
+        self._last += count - 1
+        rest = f"{self._broker.instance.number:04d}{self._process:04d}"
+        return [ItemId(f"{number}{rest}") for number in range(first, first + count)]
+
+    # --- out ----------------------------------------------------------------------------------------
+
+    def claims(self, address: Jid) -> bool:
+        """Return whether it holds items for callers over gRPC."""
+        account, slash, resource = address.partition("/")
+        own = slash + resource
+        if (account.partition("@")[2] or account) != self._broker.service:
+            return False
+        return own == RESOURCE or own.startswith(f"{RESOURCE}.")
+
+    def reaches(self, _address: Jid) -> bool:
+        """Return whether items can be sent there: calls ask for theirs."""
+        return False
+
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        """Return the deliveries, which no caller waits for. Callers request everything else."""
+        return [notice for notice in singly(notices) if isinstance(notice, Deliver)]
+
+    def when_sent(self, _node: NodeName, call: Callable[[], None]) -> None:
+        """Call at once: nothing waits to be sent."""
+        call()

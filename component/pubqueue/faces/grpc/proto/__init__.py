@@ -1,0 +1,1 @@
+"""The protocol of gRPC as data: `.proto` files, the descriptors that `tools/protos` makes of them, and their types."""

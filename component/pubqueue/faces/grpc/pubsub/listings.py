@@ -1,0 +1,166 @@
+"""Pages of topics and of subscriptions, for both bindings: by name, and only those that the account may know of."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pubqueue.core.decision import Refused
+from pubqueue.core.model import NodeName
+from pubqueue.core.nodes.discovery import Describe, ListNodes
+from pubqueue.core.nodes.replies import Described, Listed
+from pubqueue.core.reading.listing import Page
+from pubqueue.faces.grpc.pubsub import topics
+from pubqueue.faces.grpc.wire.names import BRIDGE, ResourceKind, is_bridged, name_of, project_of
+from pubqueue.faces.grpc.wire.statuses import invalid
+
+if TYPE_CHECKING:
+    from pubqueue.core.model import Node
+    from pubqueue.faces.grpc.calls import Call
+
+USUAL: Final = 100
+MAX_PAGE: Final = 1_000
+"""Entries of a page for which no size is given, and of the largest."""
+
+SCANNED: Final = 20
+"""Pages of names that are read for one page of entries; then the page has fewer, or none, and there is a next one."""
+
+NAMED: Final = "projects/"
+"""The prefixes of nodes with names in the form of Pub/Sub."""
+
+
+class Found(msgspec.Struct):
+    """A page: nodes, and the token of the next page, empty at the end."""
+
+    nodes: list[Node]
+    token: str = ""
+
+
+class _Token(msgspec.Struct, array_like=True):
+    """Where a page begins, and the list that it belongs to."""
+
+    list: str
+    after: str
+
+
+def _list(kind: ResourceKind, project: str | None, topic: str | None) -> str:
+    return f"{kind.value} {project or '*'} {topic or '*'}"
+
+
+async def page(
+    call: Call,
+    kind: ResourceKind,
+    project: str | None,
+    size: int,
+    token: str,
+    *,
+    topic: str | None = None,
+) -> Found:
+    """Return a page of the topics or subscriptions of a project, or of all projects; or of the subscriptions of a topic.
+
+    Raises:
+        CallError: the token is of another list, or the topic does not exist.
+
+    """
+    room = USUAL if size <= 0 else min(size, MAX_PAGE)
+    what = _list(kind, project, topic)
+    after = _after(token, what)
+    if project is not None and not call.may_use(project):
+        return Found([])
+    if topic is not None:
+        return await _fed(call, topic, project, room, after, what)
+    start = f"{NAMED}{project}/{kind.value}/" if project and project != BRIDGE else ""
+    return await _scan(call, kind, project, start, room, after, what)
+
+
+async def _scan(  # noqa: PLR0917  # a list, and a page of it
+    call: Call,
+    kind: ResourceKind,
+    project: str | None,
+    start: str,
+    room: int,
+    after: str,
+    what: str,
+) -> Found:
+    """Return the next entries among the nodes that the account may know of and whose names begin with `start`."""
+    found: list[Node] = []
+    place = after
+    for _ in range(SCANNED):
+        part = Page(after=place or None, most=room + 1)
+        reply = await call.ask(ListNodes(call.by, part, prefix=start))
+        assert isinstance(reply, Listed)
+        for name, _title in reply.entries:
+            if len(found) == room:
+                return Found(found, _written(what, place))
+            place = name
+            if (node := await _entry(call, NodeName(name), kind, project)) is not None:
+                found.append(node)
+        if not reply.part.more:
+            return Found(found)
+    return Found(found, _written(what, place))
+
+
+async def _entry(
+    call: Call, node: NodeName, kind: ResourceKind, project: str | None
+) -> Node | None:
+    """Return a node if it belongs in the list, and still exists."""
+    name = name_of(node, kind)
+    other = ResourceKind.TOPIC if kind is ResourceKind.SUBSCRIPTION else ResourceKind.SUBSCRIPTION
+    if is_bridged(name) and not is_bridged(name_of(node, other)):
+        return None  # it has a name of its own as the other kind
+    if project is not None and project_of(name) != project:
+        return None
+    if not call.may_use(project_of(name)):
+        return None
+    reply = await call.backend.handle(call.by, Describe(call.by, node, manage=False, known=True))
+    if not isinstance(reply, Described):
+        return None
+    is_queue = reply.node.config.queueing
+    if kind is ResourceKind.SUBSCRIPTION or is_bridged(name):
+        return reply.node if is_queue is (kind is ResourceKind.SUBSCRIPTION) else None
+    return reply.node
+
+
+async def _fed(  # noqa: PLR0917  # a list, and a page of it
+    call: Call, topic: str, project: str | None, room: int, after: str, what: str
+) -> Found:
+    """Return the next subscriptions of a topic."""
+    source = await topics.found(call, topic)
+    queues = sorted(feed.queue for feed in source.config.feeds if feed.queue > after)
+    found: list[Node] = []
+    for queue in queues:
+        if len(found) == room:
+            return Found(found, _written(what, found[-1].name))
+        name = name_of(queue, ResourceKind.SUBSCRIPTION)
+        if (project is not None and project_of(name) != project) or not call.may_use(
+            project_of(name)
+        ):
+            continue
+        reply = await call.backend.handle(
+            call.by, Describe(call.by, queue, manage=False, known=True)
+        )
+        if isinstance(reply, Described):
+            found.append(reply.node)
+        else:
+            assert isinstance(reply, Refused)
+    return Found(found)
+
+
+def _written(what: str, after: str) -> str:
+    return urlsafe_b64encode(msgspec.msgpack.encode(_Token(what, after))).decode().rstrip("=")
+
+
+def _after(token: str, what: str) -> str:
+    if not token:
+        return ""
+    try:
+        data = urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
+        read = msgspec.msgpack.decode(data, type=_Token)
+    except (NotBase64, ValueError, msgspec.MsgspecError):
+        raise invalid("page_token is not one of this service") from None
+    if read.list != what:
+        raise invalid("page_token is of another list")
+    return read.after

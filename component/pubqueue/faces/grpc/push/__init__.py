@@ -1,0 +1,1 @@
+"""Pushing: messages that the service sends to endpoints without being polled."""

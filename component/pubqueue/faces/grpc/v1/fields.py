@@ -1,0 +1,357 @@
+"""The fields of topics and subscriptions of `google.pubsub.v1`, and the settings of their nodes, in both directions. Pure.
+
+A field that is set and has no row here is refused by its name: no field is accepted and ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.model import NodeName
+from pubqueue.faces.grpc.pubsub import marks
+from pubqueue.faces.grpc.pubsub.settling import MAX_DEADLINE
+from pubqueue.faces.grpc.push import configs, endpoints
+from pubqueue.faces.grpc.wire.messages import v1
+from pubqueue.faces.grpc.wire.names import (
+    BadNameError,
+    ResourceKind,
+    name_of,
+    node_of,
+    topic_of,
+)
+from pubqueue.faces.grpc.wire.statuses import invalid, unimplemented
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from google.protobuf.duration_pb2 import Duration
+    from google.protobuf.message import Message
+
+    from pubqueue.core.model import Node, NodeConfig
+    from pubqueue.core.nodes.nodeconfig import Value
+
+    Settings = dict[str, Value]
+    Read = Callable[[v1.Subscription, NodeConfig | None], Settings]
+    """Returns the settings of a field; the second argument are the settings before, None for a new subscription."""
+
+USUAL_DEADLINE: Final = 10
+"""The default of an ack deadline in seconds, and its minimum."""
+
+MAX_FILTER: Final = 256
+"""Bytes of a filter."""
+
+ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 100
+"""Deliveries until a message dies, if a policy does not say how many, and at most."""
+
+IMMORTAL: Final = 1_000_000
+"""Deliveries without a policy: no message dies."""
+
+NO_PAUSE: Final = 1
+"""Seconds between attempts without a policy, after the first repetition, which comes at once."""
+
+MIN_BACKOFF: Final = 10
+MAX_BACKOFF: Final = 600
+"""The default of a retry policy's bounds in seconds, and the maximum."""
+
+ORDERED: Final = 1
+UNORDERED: Final = 1_000
+"""How many messages of an ordering key may be outstanding, with and without ordering."""
+
+DAY: Final = 86_400
+RETENTION: Final = 7 * DAY
+MIN_RETENTION: Final = 600
+MAX_RETENTION: Final = 31 * DAY
+"""Seconds for which unacknowledged messages are kept: by default, at least and at most."""
+
+MAX_TTL: Final = 100 * 365 * DAY
+"""The maximum seconds after which an unused subscription expires; the minimum is a day."""
+
+MAX_LABELS: Final = 64
+_LABEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
+
+
+def _ack_deadline(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    deadline = given.ack_deadline_seconds or USUAL_DEADLINE
+    if not USUAL_DEADLINE <= deadline <= MAX_DEADLINE:
+        raise invalid(f"ack_deadline_seconds must be from {USUAL_DEADLINE} to {MAX_DEADLINE}")
+    return {"lock_timeout": deadline, "lock_longest": MAX_DEADLINE}
+
+
+def _filter(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    if len(given.filter.encode()) > MAX_FILTER:
+        raise invalid(f"filter has more than {MAX_FILTER} bytes")
+    return {"filter": given.filter}
+
+
+def _ordering(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    return {"group_limit": ORDERED if given.enable_message_ordering else UNORDERED}
+
+
+def _retry(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    if not given.HasField("retry_policy"):
+        return {"backoff_min": NO_PAUSE, "backoff_max": NO_PAUSE}
+    policy = given.retry_policy
+    least = _span(policy, "minimum_backoff", MIN_BACKOFF)
+    most = _span(policy, "maximum_backoff", MAX_BACKOFF)
+    if least > most:
+        raise invalid("retry_policy.minimum_backoff is above maximum_backoff")
+    return {"backoff_min": least, "backoff_max": most}
+
+
+def _span(policy: v1.RetryPolicy, name: str, usual: int) -> int:
+    if not policy.HasField(name):
+        return usual
+    return whole_seconds(getattr(policy, name), f"retry_policy.{name}", 0, MAX_BACKOFF)
+
+
+def _labels(given: v1.Subscription | v1.Topic, before: NodeConfig | None) -> Settings:
+    found = dict(given.labels)
+    if len(found) > MAX_LABELS:
+        raise invalid(f"labels: at most {MAX_LABELS}")
+    for name, value in found.items():
+        if _LABEL.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
+            raise invalid(
+                f"labels: {name!a} is a lower-case letter and up to 62 of a-z, 0-9, _ and -; a value has up to 63 of these"
+            )
+        if name.startswith(marks.OWN):
+            raise invalid(f"labels: names that begin with {marks.OWN} are the service's own")
+    return {"labels": marks.with_labels(before, found)}
+
+
+def whole_seconds(given: Duration, name: str, low: int, high: int) -> int:
+    """Return a span in seconds.
+
+    Raises:
+        CallError: it is out of bounds, or has a fraction, which no setting of a queue has.
+
+    """
+    if given.nanos or not low <= given.seconds <= high:
+        raise invalid(f"{name} must be whole seconds from {low} to {high}")
+    return given.seconds
+
+
+def _dead_letters(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    if not given.HasField("dead_letter_policy"):
+        return {"dead_letter_node": "", "max_failures": IMMORTAL}
+    policy = given.dead_letter_policy
+    attempts = policy.max_delivery_attempts or ATTEMPTS
+    if not ATTEMPTS <= attempts <= MAX_ATTEMPTS:
+        raise invalid(f"max_delivery_attempts must be from {ATTEMPTS} to {MAX_ATTEMPTS}")
+    try:
+        node = node_of(policy.dead_letter_topic, ResourceKind.TOPIC)
+    except BadNameError as problem:
+        raise invalid(f"dead_letter_topic: {problem}") from None
+    return {"dead_letter_node": node, "max_failures": attempts}
+
+
+def _exactly_once(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    return {marks.EXACTLY_ONCE: "1" if given.enable_exactly_once_delivery else None}
+
+
+def _retention(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    kept = RETENTION
+    if given.HasField("message_retention_duration"):
+        span = given.message_retention_duration
+        kept = whole_seconds(span, "message_retention_duration", MIN_RETENTION, MAX_RETENTION)
+    return {"item_expire": kept, "expired": "drop"}
+
+
+def _acked(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    return {"keep_done": given.retain_acked_messages}
+
+
+def _expiration(given: v1.Subscription, _before: NodeConfig | None) -> Settings:
+    if not given.expiration_policy.HasField("ttl"):
+        return {"unused_expire": ""}  # it never expires
+    ttl = given.expiration_policy.ttl
+    return {"unused_expire": whole_seconds(ttl, "expiration_policy.ttl", DAY, MAX_TTL)}
+
+
+ROWS: Final[Mapping[str, Read]] = {
+    "ack_deadline_seconds": _ack_deadline,
+    "filter": _filter,
+    "enable_message_ordering": _ordering,
+    "retry_policy": _retry,
+    "labels": _labels,
+    "enable_exactly_once_delivery": _exactly_once,
+    "message_retention_duration": _retention,
+    "retain_acked_messages": _acked,
+    "expiration_policy": _expiration,
+    "dead_letter_policy": _dead_letters,
+}
+"""The fields of a subscription that are settings of its queue; each is read also if it is not set. A mark is in the setting `labels`."""
+
+PUSH_CONFIG: Final = "push_config"
+
+FIXED: Final = frozenset({"name", "topic", "filter", "enable_message_ordering"})
+"""Fields of a subscription that are never updated."""
+
+OF_SERVICE: Final = frozenset(
+    {"name", "topic", "state", "topic_message_retention_duration", "detached"}
+)
+"""Fields of a subscription that are its names, or that the service alone sets."""
+
+
+def refuse_others(given: Message, known: frozenset[str], allowed: Iterable[str]) -> None:
+    """Refuse a message with a field that is not supported.
+
+    Raises:
+        CallError: it has one.
+
+    """
+    rows = frozenset(allowed)
+    for field, _ in given.ListFields():
+        if field.name not in known and field.name not in rows:
+            raise unimplemented(field.name)
+
+
+def _push(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
+    """Return the mark of the push config of a subscription."""
+    config = given.push_config
+    refuse_others(config, frozenset({"push_endpoint", "attributes", "pubsub_wrapper"}), ())
+    return {endpoints.PUSH: configs.checked(config.push_endpoint, config.attributes, push_to)}
+
+
+def push_updated(config: v1.PushConfig, push_to: Iterable[str], before: NodeConfig) -> Settings:
+    """Return the settings of another push config.
+
+    Raises:
+        CallError: the endpoint is invalid, or may not be called.
+
+    """
+    return _marked(_push(v1.Subscription(push_config=config), push_to), before.labels)
+
+
+def settings(given: v1.Subscription, push_to: Iterable[str]) -> Settings:
+    """Return the settings of a new subscription.
+
+    Raises:
+        CallError: a field is invalid, or is not supported.
+
+    """
+    refuse_others(given, OF_SERVICE, (*ROWS, PUSH_CONFIG))
+    found: Settings = {}
+    for read in ROWS.values():
+        found |= read(given, None)
+    found |= _push(given, push_to)
+    return _marked(found, "")
+
+
+def updated(
+    given: v1.Subscription, paths: Iterable[str], before: NodeConfig, push_to: Iterable[str]
+) -> Settings:
+    """Return the settings of an update: those of the paths alone.
+
+    Raises:
+        CallError: there is no path, one cannot be updated or is not a field, or a value is invalid.
+
+    """
+    found: Settings = {}
+    for path in _checked(paths, v1.Subscription(), FIXED):
+        row = ROWS.get(path)
+        if path == PUSH_CONFIG:
+            found |= _push(given, push_to)
+            continue
+        if row is None:
+            raise unimplemented(path)
+        found |= row(given, before)
+    return _marked(found, before.labels)
+
+
+def topic_updated(given: v1.Topic, paths: Iterable[str], before: NodeConfig) -> Settings:
+    """Return the settings of an update of a topic: its labels.
+
+    Raises:
+        CallError: as `updated`.
+
+    """
+    for path in _checked(paths, v1.Topic(), frozenset({"name"})):
+        if path != "labels":
+            raise unimplemented(path)
+    return _labels(given, before)
+
+
+def _checked(paths: Iterable[str], kind: Message, fixed: frozenset[str]) -> list[str]:
+    found = [path.partition(".")[0] for path in paths]
+    if not found:
+        raise invalid("The update_mask in the request must be set and not empty.")
+    for path in found:
+        if path not in kind.DESCRIPTOR.fields_by_name or path in fixed or path in OF_SERVICE:
+            raise invalid(f"Invalid update_mask provided in the request: {path[:100]!a}")
+    return list(dict.fromkeys(found))
+
+
+def _marked(found: Settings, before: str) -> Settings:
+    """Return the settings with the marks among them in `labels`."""
+    own = {name: found.pop(name) for name in tuple(found) if name.startswith(marks.OWN)}
+    if own:
+        text = str(found.get("labels", before))
+        for name, value in own.items():
+            text = marks.with_mark(text, name, None if value is None else str(value))
+        found["labels"] = text
+    return found
+
+
+def topic_settings(given: v1.Topic) -> Settings:
+    """Return the settings of a new topic.
+
+    Raises:
+        CallError: a field is not supported.
+
+    """
+    refuse_others(given, frozenset({"name", "state"}), {"labels"})
+    return _labels(given, None)
+
+
+def topic_shown(node: Node) -> v1.Topic:
+    """Return a topic with the settings of its node."""
+    return v1.Topic(
+        name=name_of(node.name, ResourceKind.TOPIC),
+        labels=marks.of_users(node.config),
+        state=v1.Topic.ACTIVE,
+    )
+
+
+def shown(node: Node) -> v1.Subscription:
+    """Return a subscription with the settings of its queue."""
+    config = node.config
+    found = v1.Subscription(
+        name=name_of(node.name, ResourceKind.SUBSCRIPTION),
+        topic=topic_of(node),
+        ack_deadline_seconds=min(max(config.lock_timeout, USUAL_DEADLINE), MAX_DEADLINE),
+        filter=config.filter,
+        enable_message_ordering=is_ordered(node),
+        labels=marks.of_users(config),
+        retain_acked_messages=config.keep_done,
+        enable_exactly_once_delivery=marks.has(config, marks.EXACTLY_ONCE),
+        detached=marks.has(config, marks.DETACHED),
+        state=v1.Subscription.ACTIVE,
+    )
+    found.expiration_policy.SetInParent()
+    if config.unused_expire is not None:
+        found.expiration_policy.ttl.seconds = config.unused_expire
+    if (push := endpoints.kept(config)) is not None:
+        found.push_config.push_endpoint = push.endpoint
+        found.push_config.attributes.update(push.attributes)
+    if config.item_expire is not None:
+        found.message_retention_duration.seconds = config.item_expire
+    if config.dead_letter_node:
+        dead_letters = NodeName(config.dead_letter_node)
+        found.dead_letter_policy.dead_letter_topic = name_of(dead_letters, ResourceKind.TOPIC)
+        found.dead_letter_policy.max_delivery_attempts = config.max_failures
+    if not _is_without_policy(config):
+        found.retry_policy.minimum_backoff.seconds = config.backoff_min
+        found.retry_policy.maximum_backoff.seconds = config.backoff_max
+    return found
+
+
+def is_ordered(node: Node) -> bool:
+    """Return whether one message of an ordering key may be outstanding at a time."""
+    return node.config.group_limit == ORDERED
+
+
+def _is_without_policy(config: NodeConfig) -> bool:
+    return config.backoff_min == config.backoff_max == NO_PAUSE

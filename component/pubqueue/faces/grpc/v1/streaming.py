@@ -1,0 +1,253 @@
+"""`google.pubsub.v1.Subscriber.StreamingPull`: messages as long as there is credit, and acknowledgements.
+
+A stream asks for as many items as it has room for (`core.nodes.subscriptions.take`), and asks again when they have been sent. So
+nothing is locked for a client that does not read. When the stream ends, its client keeps the delivered messages until they are
+acknowledged or their deadlines end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pubqueue.core.decision import Taken
+from pubqueue.core.model import seconds
+from pubqueue.core.nodes.subscriptions.take import MAX_WAIT, Take
+from pubqueue.faces.grpc.pubsub import marks, settling, subscriptions
+from pubqueue.faces.grpc.pubsub.open_streams import DISMISSED
+from pubqueue.faces.grpc.pubsub.outstanding import Credit
+from pubqueue.faces.grpc.pubsub.settling import MAX_DEADLINE
+from pubqueue.faces.grpc.v1 import once
+from pubqueue.faces.grpc.v1.fields import USUAL_DEADLINE, is_ordered
+from pubqueue.faces.grpc.v1.messages import received
+from pubqueue.faces.grpc.wire.messages import v1
+from pubqueue.faces.grpc.wire.statuses import STOPPING, CallError, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Item, Node
+    from pubqueue.faces.grpc.calls import Call
+    from pubqueue.faces.grpc.pubsub.open_streams import OpenStream
+
+MESSAGES: Final = 1_000
+BYTES: Final = 100 << 20
+"""Credit of a stream that names none."""
+
+MAX_ANSWER: Final = 100
+MAX_ANSWER_BYTES: Final = 1 << 20
+"""Messages and bytes of one answer, which has one message at least."""
+
+
+class _Stream(Struct):
+    """The settings of a stream, and the input of its client: answers to send, and how it ends."""
+
+    call: Call
+    opened: OpenStream
+    node: Node
+    name: str
+    credit: Credit
+    deadline: int
+    answers: list[v1.StreamingPullResponse]
+    is_over: bool = False
+
+
+async def streaming_pull(
+    call: Call, requests: AsyncIterator[v1.StreamingPullRequest]
+) -> AsyncIterator[v1.StreamingPullResponse]:
+    """Serve a stream until its client ends it.
+
+    Raises:
+        CallError: the subscription is gone, or a request is invalid.
+
+    """
+    opened = call.backend.open_stream(call)
+    try:
+        first = await _first(opened, requests)
+        if first is None:
+            return
+        stream = await _opened(call, opened, first)
+        reading = asyncio.create_task(_read(stream, first, requests), name="stream")
+        try:
+            async for answer in _answers(stream):
+                yield answer
+        finally:
+            reading.cancel()
+            _leave(stream)
+            await asyncio.gather(reading, return_exceptions=True)
+    finally:
+        call.backend.close_stream(opened)
+
+
+async def _first(
+    opened: OpenStream, requests: AsyncIterator[v1.StreamingPullRequest]
+) -> v1.StreamingPullRequest | None:
+    """Return the first request, None if there is none; the stream may have to end before."""
+    reading = asyncio.ensure_future(_next(requests))
+    reading.add_done_callback(lambda _reading: opened.changed.set())
+    try:
+        await opened.changed.wait()
+    finally:
+        if not reading.done():
+            reading.cancel()
+    if opened.problem is not None:
+        raise opened.problem
+    return await reading
+
+
+async def _next(
+    requests: AsyncIterator[v1.StreamingPullRequest],
+) -> v1.StreamingPullRequest | None:
+    return await anext(requests, None)
+
+
+def _leave(stream: _Stream) -> None:
+    """Forget the delivered messages, which the client keeps until their deadlines, unless an administrator has ended the stream."""
+    call = stream.call
+    if stream.opened.problem is DISMISSED:
+        call.release(stream.node.name, call.backend.outstanding.names(stream.credit))
+    call.backend.outstanding.leave(stream.credit)
+
+
+async def _opened(call: Call, opened: OpenStream, first: v1.StreamingPullRequest) -> _Stream:
+    deadline = _deadline(first.stream_ack_deadline_seconds)
+    if first.max_outstanding_messages < 0 or first.max_outstanding_bytes < 0:
+        messages, size = None, None
+    else:
+        messages = first.max_outstanding_messages or MESSAGES
+        size = first.max_outstanding_bytes or BYTES
+    node = await subscriptions.found(call, first.subscription)
+    subscriptions.check_attached(node)
+    opened.node, opened.credit = node.name, Credit(messages, size, opened.changed.set)
+    return _Stream(call, opened, node, first.subscription, opened.credit, deadline, [])
+
+
+def _deadline(given: int) -> int:
+    if not USUAL_DEADLINE <= given <= MAX_DEADLINE:
+        raise invalid(
+            f"stream_ack_deadline_seconds must be from {USUAL_DEADLINE} to {MAX_DEADLINE}"
+        )
+    return given
+
+
+# --- in -------------------------------------------------------------------------------------------
+
+
+async def _read(
+    stream: _Stream,
+    first: v1.StreamingPullRequest,
+    requests: AsyncIterator[v1.StreamingPullRequest],
+) -> None:
+    """Process the client's requests, until it sends no more."""
+    try:
+        await _settle(stream, first)
+        async for request in requests:
+            _check_later(request)
+            if request.stream_ack_deadline_seconds:
+                stream.deadline = _deadline(request.stream_ack_deadline_seconds)
+            await _settle(stream, request)
+    except CallError as problem:
+        stream.opened.problem = problem
+    finally:
+        stream.is_over = True
+        stream.opened.changed.set()
+
+
+def _check_later(request: v1.StreamingPullRequest) -> None:
+    for name in ("subscription", "max_outstanding_messages", "max_outstanding_bytes"):
+        if getattr(request, name):
+            raise invalid(f"{name} may be set only in the first request of a stream")
+
+
+async def _settle(stream: _Stream, request: v1.StreamingPullRequest) -> None:
+    """Acknowledge, and set deadlines; messages that do not exist any more are not errors."""
+    call, name = stream.call, stream.name
+    spans, named = request.modify_deadline_seconds, request.modify_deadline_ack_ids
+    if len(spans) != len(named):
+        raise invalid("modify_deadline_seconds and modify_deadline_ack_ids differ in length")
+    if request.ack_ids:
+        once.confirm_acks(
+            stream.answers, await settling.settle(call, name, request.ack_ids, settling.ACK)
+        )
+    by_span: dict[int, list[str]] = {}
+    for span, ack_id in zip(spans, named, strict=True):
+        by_span.setdefault(span, []).append(ack_id)
+    for span, ack_ids in by_span.items():
+        change = settling.Change(span)
+        once.confirm_deadlines(stream.answers, await settling.settle(call, name, ack_ids, change))
+    stream.opened.changed.set()
+
+
+# --- out ------------------------------------------------------------------------------------------
+
+
+async def _answers(stream: _Stream) -> AsyncIterator[v1.StreamingPullResponse]:
+    """Yield answers, until the client ends the stream or it cannot continue."""
+    taking: asyncio.Task[Reply] | None = None
+    try:
+        while True:
+            stream.opened.changed.clear()
+            if taking is not None and taking.done():
+                reply, taking = taking.result(), None
+                assert isinstance(reply, Taken)
+                for answer in _sent(stream, reply.items):
+                    yield answer
+                stream.opened.changed.set()
+                if stream.call.backend.is_stopping:
+                    raise STOPPING
+            if stream.opened.problem is not None:
+                raise stream.opened.problem
+            if stream.is_over:
+                return
+            for answer in stream.answers:
+                yield answer
+            stream.answers.clear()
+            if taking is None and (room := stream.credit.room(MAX_ANSWER)):
+                taking = asyncio.create_task(_take(stream, room), name="taking")
+                taking.add_done_callback(lambda _task: stream.opened.changed.set())
+            await stream.opened.changed.wait()
+    finally:
+        if taking is not None:
+            taking.cancel()
+            with suppress(asyncio.CancelledError, CallError):
+                await taking
+
+
+async def _take(stream: _Stream, room: int) -> Reply:
+    """Wait for items, as many as there is room for."""
+    call = stream.call
+    byte_room = stream.credit.byte_room
+    return await call.take(
+        Take(
+            *(stream.opened.by, stream.node.name, room, MAX_WAIT),
+            bytes=MAX_ANSWER_BYTES if byte_room is None else min(byte_room, MAX_ANSWER_BYTES),
+            span=seconds(stream.deadline),
+        ),
+        stream.name,
+    )
+
+
+def _sent(stream: _Stream, items: Sequence[tuple[Item, bytes]]) -> list[v1.StreamingPullResponse]:
+    """Return the answers with these items, which are outstanding from now on."""
+    answers: list[v1.StreamingPullResponse] = []
+    size = 0
+    for item, payload in items:
+        stream.call.backend.outstanding.add(item, stream.credit)
+        if not answers or size + len(payload) > MAX_ANSWER_BYTES:
+            answers.append(_answer(stream))
+            size = 0
+        size += len(payload)
+        answers[-1].received_messages.append(received(item, payload, stream.node))
+    return answers
+
+
+def _answer(stream: _Stream) -> v1.StreamingPullResponse:
+    answer = v1.StreamingPullResponse()
+    properties = answer.subscription_properties
+    properties.message_ordering_enabled = is_ordered(stream.node)
+    properties.exactly_once_delivery_enabled = marks.has(stream.node.config, marks.EXACTLY_ONCE)
+    return answer

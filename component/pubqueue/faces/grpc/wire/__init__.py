@@ -1,0 +1,1 @@
+"""The wire format and its meaning: messages, names, ack ids, payloads, codes. Pure."""

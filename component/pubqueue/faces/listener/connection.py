@@ -1,0 +1,270 @@
+"""A client's connection: passes its events to the face's protocol, and enforces the limits."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pubqueue.app.watch.connections import Reason
+from pubqueue.faces.listener.certificate import subject_of
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from pubqueue.faces.listener.admission import Admission
+
+HIGH: Final = 64 * 1024
+"""Bytes waiting to be sent above which the client counts as not reading."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """A connection that was accepted. `make` returns the face's protocol for it, after the TLS handshake.
+
+    The protocol gets the calls of an asyncio protocol. An exception in it ends only this connection. The face calls
+    `log_in` when it knows the user, and sends with `write`.
+    """
+
+    __slots__ = (
+        *("_admission", "_began", "_full_since", "_heard", "_make", "_protocol", "_transport"),
+        *("_until", "_why", "address", "holdings", "idle", "last_words", "on_dismissed"),
+        *("peer", "subscribed", "user"),
+    )
+
+    def __init__(
+        self,
+        admission: Admission[ClientConnection],
+        peer: str,
+        make: Callable[[ClientConnection], asyncio.Protocol],
+    ) -> None:
+        self.peer = peer
+        """The address of the client."""
+        self.user = ""
+        """The user that has logged in, "" before."""
+        self.address = ""
+        """The address that operators see, once the face knows it."""
+        self.holdings: Callable[[], tuple[int, int]] | None = None
+        """Returns the number of subscriptions and of held items. Other threads call it too."""
+        self.subscribed: Callable[[], tuple[str, ...]] | None = None
+        """Returns the nodes with a subscription. Other threads call it too."""
+        self.on_dismissed: Callable[[], None] | None = None
+        """Ends the connection as the protocol requires."""
+        self._began = admission.clock()
+        self.idle = admission.bounds.idle
+        """Seconds without a byte from the client after which the connection is cut; 0: never."""
+        self.last_words: Callable[[Reason], bytes] | None = None
+        """Returns the face's last bytes before the connection is cut, given the reason."""
+        self._admission, self._make = admission, make
+        self._protocol: asyncio.Protocol | None = None
+        self._transport: asyncio.Transport | None = None
+        self._heard = admission.clock()
+        self._until, self._why = math.inf, Reason.LOGIN
+        self._full_since = math.inf
+
+    # --- for the face ---------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether data can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was accepted."""
+        return self._admission.clock() - self._began
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes with a subscription, each once, by name."""
+        return () if self.subscribed is None else self.subscribed()
+
+    def holding(self) -> tuple[int, int]:
+        """Return the number of subscriptions and of held items."""
+        return (0, 0) if self.holdings is None else self.holdings()
+
+    def dismiss(self) -> None:
+        """End the connection for an administrator."""
+        if self.on_dismissed is None:
+            self.close()
+            return
+        try:
+            self.on_dismissed()
+        except (
+            Exception
+        ) as problem:  # the boundary between connections: a fault in one ends only that one
+            self._failed(problem)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client reads too slowly: `pause_writing` was called."""
+        return self._full_since != math.inf
+
+    @property
+    def unsent(self) -> int:
+        """The number of bytes that wait to be sent."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket, for options."""
+        return cast("socket.socket", self._info("socket"))
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the connection uses TLS."""
+        return self._info("ssl_object") is not None
+
+    @property
+    def subject(self) -> str:
+        """The subject of the client's verified certificate, such as `CN=etl,O=example`; "" if it has none."""
+        return subject_of(self._info("peercert") or {})
+
+    def log_in(self, user: str) -> bool:
+        """Assign the connection to the user, and end the login timeout; return false if the user has too many connections."""
+        if self not in self._admission.connections or not self._admission.log_in(user):
+            return False
+        self.user = user
+        self._until = math.inf
+        return True
+
+    def write(self, data: bytes) -> bool:
+        """Send bytes; return false if the connection has ended, or is cut now because too many bytes wait."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return False
+        waiting = transport.get_write_buffer_size()
+        if waiting and waiting + len(data) > self._admission.bounds.unsent:
+            self.cut(Reason.UNREAD)
+            return False
+        transport.write(data)
+        return True
+
+    def pause_reading(self) -> None:
+        """Stop reading. The client does not count as idle until reading resumes."""
+        if self.is_open and self._transport is not None:
+            self._transport.pause_reading()
+            self._heard = math.inf
+
+    def resume_reading(self) -> None:
+        """Continue reading."""
+        if self.is_open and self._transport is not None:
+            self._heard = self._admission.clock()
+            self._transport.resume_reading()
+
+    def expect(self, seconds: float | None, why: Reason = Reason.IDLE) -> None:
+        """Cut the connection for this reason after this many seconds, even if data arrives; None cancels that."""
+        self._why = why
+        self._until = math.inf if seconds is None else self._admission.clock() + seconds
+
+    def close(self) -> None:
+        """Close the connection after sending the waiting data, as long as the client reads it."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.close()
+        if self._admission.bounds.unread:
+            self.expect(self._admission.bounds.unread, Reason.UNREAD)
+
+    def end_sending(self) -> None:
+        """Send the waiting data and then the end of the stream; data from the client can still be read.
+
+        If a connection is closed with unread bytes, the last data sent may be lost. TLS cannot end one direction alone.
+        """
+        if self._transport is not None and self.is_open and self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    def abort(self) -> None:
+        """Close the connection at once, without sending the waiting data."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def cut(self, reason: Reason) -> None:
+        """Cut the connection for a reason, which is counted and logged; send `last_words` if the client may still read."""
+        self._admission.ended(reason, peer=self.peer)
+        if reason in (Reason.UNREAD, Reason.FAULT) or self.last_words is None or not self.is_open:
+            self.abort()
+            return
+        self.idle = 0
+        try:
+            self.write(self.last_words(reason))
+        except Exception as problem:  # the face's code may fail; the connection is cut anyway
+            self._admission.failed(problem)
+        self.close()
+
+    # --- for the listener -----------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """Cut the connection if a timeout has passed."""
+        if self._transport is None:
+            return
+        bounds = self._admission.bounds
+        if bounds.unread and now - self._full_since >= bounds.unread:
+            self.cut(Reason.UNREAD)
+        elif now >= self._until:
+            self._until = math.inf
+            self.cut(self._why)
+        elif self.idle and now - self._heard >= self.idle:
+            self.cut(Reason.IDLE)
+
+    # --- for asyncio ----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have the face make its protocol."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=HIGH)
+        if self._admission.bounds.login:
+            self.expect(self._admission.bounds.login, Reason.LOGIN)
+        try:
+            self._protocol = self._make(self)
+            self._protocol.connection_made(self._transport)
+        except (
+            Exception
+        ) as problem:  # the boundary between connections: a fault in one ends only that one
+            self._failed(problem)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on received data."""
+        self._heard = self._admission.clock()
+        try:
+            if self._protocol is not None:
+                self._protocol.data_received(data)
+        except Exception as problem:  # as above
+            self._failed(problem)
+
+    def eof_received(self) -> bool | None:
+        """Pass on that the client sends no more; the connection ends unless the protocol returns true."""
+        try:
+            return self._protocol.eof_received() if self._protocol is not None else None
+        except Exception as problem:  # as above
+            self._failed(problem)
+            return None
+
+    def pause_writing(self) -> None:
+        """Note that the client reads too slowly."""
+        self._full_since = self._admission.clock()
+        self._pass("pause_writing")
+
+    def resume_writing(self) -> None:
+        """Note that the client has caught up."""
+        self._full_since = math.inf
+        self._pass("resume_writing")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass on the end of the connection, and stop counting it."""
+        self._admission.leave(self)
+        self._pass("connection_lost", exc)
+        self._protocol = self._transport = self.last_words = None  # no reference cycle
+        self.holdings = self.subscribed = self.on_dismissed = None
+
+    def _pass(self, what: str, *given: object) -> None:
+        try:
+            if self._protocol is not None:
+                getattr(self._protocol, what)(*given)
+        except Exception as problem:  # as above
+            self._failed(problem)
+
+    def _failed(self, problem: Exception) -> None:
+        self._admission.failed(problem)
+        self.cut(Reason.FAULT)
+
+    def _info(self, name: str) -> Any:  # noqa: ANN401  # asyncio's
+        return None if self._transport is None else self._transport.get_extra_info(name)

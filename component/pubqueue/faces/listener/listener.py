@@ -1,0 +1,307 @@
+"""Accepts clients at several addresses, and enforces the limits of their connections.
+
+It does not use `loop.create_server`, because a server of uvloop closes itself when descriptors run out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from pubqueue.app.watch.connections import Connections, Reason
+from pubqueue.faces.listener import descriptors
+from pubqueue.faces.listener.admission import Admission
+from pubqueue.faces.listener.bounds import Bounds
+from pubqueue.faces.listener.connection import ClientConnection
+from pubqueue.faces.listener.places import listen, set_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pubqueue.faces.listener.places import Place
+    from pubqueue.faces.listener.tls import Tls
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE: Final = 64
+"""Clients to accept in one turn of the loop."""
+
+REST: Final = 1.0
+"""Seconds until accepting resumes if no descriptor is left even to refuse a client; also seconds between two checks of timeouts."""
+
+DAY: Final = 86_400.0
+
+LEAVING: Final = 5.0
+"""Seconds for the end of TLS, when a connection is closed."""
+
+_SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Errors of `accept` when the system has no resources for another client; they occur even if no client waits."""
+
+
+class CannotListenError(Exception):
+    """An address cannot be listened on; the message is one sentence for the operator."""
+
+
+class Listener:
+    """Listens for a face. `make` returns a protocol for each connection; refused clients without TLS get the bytes `busy`.
+
+    `clock` returns seconds and is monotonic.
+    """
+
+    def __init__(
+        self,
+        face: str,
+        make: Callable[[ClientConnection], asyncio.Protocol],
+        bounds: Bounds = Bounds(),  # noqa: B008  # frozen
+        *,
+        busy: bytes = b"",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.counts = Connections(face)
+        """Counters of connections."""
+        self._make, self._busy, self._clock = make, busy, clock
+        self._admission: Admission[ClientConnection] = Admission(self.counts, bounds, clock)
+        self._sockets: dict[socket.socket, Place] = {}
+        self._beginning: set[asyncio.Task[None]] = set()
+        self._spare: descriptors.Spare | None = None
+        self._looking: asyncio.TimerHandle | None = None
+        self._reminded = 0.0
+
+    @property
+    def bounds(self) -> Bounds:
+        """The limits of this listener."""
+        return self._admission.bounds
+
+    @property
+    def connections(self) -> frozenset[ClientConnection]:
+        """The open connections."""
+        return frozenset(self._admission.connections)
+
+    @property
+    def face(self) -> str:
+        """The word of the face."""
+        return self.counts.face
+
+    def clients(self) -> Iterable[ClientConnection]:
+        """Return the connections that have logged in and whose address the face knows."""
+        return [one for one in tuple(self._admission.connections) if one.address]
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each listening socket."""
+        return [one.getsockname()[:2] for one in self._sockets]
+
+    async def open(self, places: Iterable[Place]) -> None:
+        """Start listening at these places.
+
+        Raises:
+            CannotListenError: a place is taken, or not on this machine. Then no place is open.
+
+        """
+        descriptors.provide(self._admission.bounds.connections)
+        for place in places:
+            try:
+                made = await listen(place)
+            except OSError as problem:
+                self.close()
+                why = problem.strerror or problem
+                raise CannotListenError(
+                    f"{self.counts.face}: {place.shown} cannot be listened on ({why})"
+                ) from None
+            self._sockets |= dict.fromkeys(made, place)
+        self._spare = descriptors.Spare()
+        for one in self._sockets:
+            self._accept_from(one)
+        self._reminded = self._clock()
+        self._note_certificates()
+        self._schedule_check()
+
+    async def reload(self) -> None:
+        """Reload the certificates. Open connections keep theirs."""
+        for tls in self._certificates():
+            await asyncio.to_thread(tls.reload)
+        self._note_certificates()
+
+    def close(self) -> None:
+        """Stop accepting. Open connections stay."""
+        for one in self._sockets:
+            asyncio.get_running_loop().remove_reader(one)
+            one.close()
+        self._sockets.clear()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+    async def stop(self, patience: float = 1.0) -> None:
+        """Stop accepting, close all connections, and return when they have ended; after `patience` seconds cut the rest.
+
+        Stopping twice does no harm.
+        """
+        self.close()
+        for task in self._beginning:
+            task.cancel()
+        await asyncio.gather(*self._beginning, return_exceptions=True)
+        for one in tuple(self._admission.connections):
+            one.close()
+        await self.ended(patience)
+        for one in tuple(self._admission.connections):
+            one.abort()
+        await self.ended(patience)
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    async def ended(self, patience: float) -> None:
+        """Wait until all connections have ended, or until `patience` seconds have passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._admission.empty.wait()
+
+    def adopt(self, peer: str) -> ClientConnection | None:
+        """Return a connection for a client that was accepted elsewhere, or None if a limit refuses it.
+
+        The caller passes the events of its transport to it, `connection_made` first.
+        """
+        reason = self._admission.refusal(peer)
+        if reason is not None:
+            self._admission.ended(reason, peer=peer)
+            return None
+        connection = ClientConnection(self._admission, peer, self._make)
+        self._admission.enter(connection)
+        return connection
+
+    # --- accepting ------------------------------------------------------------------------------
+
+    def _accept_from(self, listening: socket.socket) -> None:
+        """Start accepting, unless the socket has been closed."""
+        if listening in self._sockets:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept waiting clients, up to `AT_ONCE` in each turn."""
+        for _ in range(AT_ONCE):
+            try:
+                client, address = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as problem:
+                if problem.errno not in _SCARCE:
+                    continue  # the client is already gone
+                if not self._turn_away(listening):
+                    return
+                continue
+            self._take(client, str(address[0]), self._sockets[listening])
+
+    def _turn_away(self, listening: socket.socket) -> bool:
+        """Accept a client without a free descriptor and close its connection; return whether others may be waiting."""
+        assert self._spare is not None
+        try:
+            is_turned_away = self._spare.turn_away(listening)
+        except OSError:
+            self._pause_accepting(listening)
+            return False
+        if is_turned_away:
+            self._admission.ended(Reason.DESCRIPTORS)
+        return is_turned_away
+
+    def _pause_accepting(self, listening: socket.socket) -> None:
+        """Pause accepting, because the system has no resources and `accept` would fail again at once."""
+        self._admission.ended(Reason.DESCRIPTORS)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        loop.call_later(REST, self._accept_from, listening)
+
+    def _take(self, client: socket.socket, peer: str, place: Place) -> None:
+        """Serve an accepted client, or refuse it."""
+        few = descriptors.are_few(client.fileno())
+        reason = Reason.DESCRIPTORS if few else self._admission.refusal(peer)
+        if reason is not None:
+            self._admission.ended(reason, peer=peer)
+            _refuse(client, b"" if place.tls else self._busy)
+            return
+        connection = ClientConnection(self._admission, peer, self._make)
+        self._admission.enter(connection)
+        beginning = asyncio.create_task(self._begin(connection, client, place.tls), name="client")
+        self._beginning.add(beginning)
+        beginning.add_done_callback(self._beginning.discard)
+
+    async def _begin(
+        self, connection: ClientConnection, client: socket.socket, tls: Tls | None
+    ) -> None:
+        """Make the TLS handshake if the place has TLS; then the connection runs without the listener."""
+        more: dict[str, Any] = {}
+        if tls is not None:
+            wait = self._admission.bounds.handshake or None
+            more = {
+                "ssl": tls.context,
+                "ssl_handshake_timeout": wait,
+                "ssl_shutdown_timeout": LEAVING,
+            }
+        begun = False
+        try:
+            client.setblocking(False)  # noqa: FBT003  # the socket's own
+            set_options(client)
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(lambda: connection, client, **more)
+            begun = True
+        except OSError as problem:  # includes TLS errors
+            why = getattr(problem, "reason", None) or type(problem).__name__
+            self._admission.ended(Reason.HANDSHAKE, peer=connection.peer, why=why)
+        except Exception as problem:  # the outermost boundary of its task
+            self._admission.failed(problem)
+            self._admission.ended(Reason.FAULT, peer=connection.peer)
+        finally:
+            if not begun:
+                self._admission.leave(connection)
+                client.close()
+
+    # --- looking after them ---------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Cut connections whose timeouts have passed. The listener calls this regularly."""
+        now = self._clock()
+        for one in tuple(self._admission.connections):
+            one.look(now)
+        if now - self._reminded >= DAY:
+            self._reminded = now
+            for tls in self._certificates():
+                tls.remind()
+
+    def _schedule_check(self) -> None:
+        bounds = self._admission.bounds
+        shortest = min(
+            (time for time in (bounds.login, bounds.idle, bounds.unread) if time), default=REST
+        )
+        wait = min(REST, shortest / 4)
+        self._looking = asyncio.get_running_loop().call_later(wait, self._check_again)
+
+    def _check_again(self) -> None:
+        self.look()
+        self._schedule_check()
+
+    def _certificates(self) -> Sequence[Tls]:
+        """Return the TLS settings of all places, without duplicates."""
+        found = {id(place.tls): place.tls for place in self._sockets.values()}
+        return [tls for tls in found.values() if tls is not None]
+
+    def _note_certificates(self) -> None:
+        """Set the counters to the certificate that expires first."""
+        ends = [tls.certificate.ends for tls in self._certificates()]
+        self.counts.certificate_ends = min(ends, default=None)
+
+
+def _refuse(client: socket.socket, words: bytes) -> None:
+    """Send what can be sent of these bytes without waiting, and close."""
+    with suppress(OSError):
+        client.setblocking(False)  # noqa: FBT003  # the socket's own
+        if words:
+            client.send(words)
+            client.shutdown(socket.SHUT_WR)
+            client.recv(AT_ONCE * 1024)  # with unread data, closing would discard the bytes sent
+    client.close()

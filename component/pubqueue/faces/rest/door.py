@@ -1,0 +1,140 @@
+"""The part of the HTTP host that lets requests in: who it is, which route it is, and an answer in every case.
+
+The host listens before the broker is at work, so a face may be missing; then every request is answered 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from aiohttp import web
+
+from pubqueue.app.watch.http_requests import HttpRequests
+from pubqueue.app.watch.watching import Traffic
+from pubqueue.faces.faults import fault
+from pubqueue.faces.http import bodies
+from pubqueue.faces.http.host import connection
+from pubqueue.faces.rest.exchange import Exchange, answer
+from pubqueue.faces.rest.face import RestFace
+from pubqueue.faces.rest.http import cors
+from pubqueue.faces.rest.http.bodies import too_large
+from pubqueue.faces.rest.http.identity import check_origin, identify
+from pubqueue.faces.rest.http.links import base_of
+from pubqueue.faces.rest.http.problems import ProblemError, not_found, unavailable
+from pubqueue.faces.rest.http.routes import Routes
+from pubqueue.faces.rest.terms import WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pubqueue.faces.rest.http.routes import Profile, Resource
+    from pubqueue.faces.rest.terms import RestTerms
+
+log = structlog.get_logger(__name__)
+
+UNMATCHED: Final = "none"
+"""The route of requests that match none, in metrics."""
+
+
+class RestDoor:
+    """Lets requests of these profiles in, to the face that serves at the time."""
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self._profiles = profiles
+        self._face: RestFace | None = None
+        self.requests = HttpRequests()
+        self.traffic = Traffic(requests=self.requests)
+
+    def lead_to(self, faces: Iterable[object]) -> None:
+        """Let requests in to the face of REST among these, once it serves."""
+        self._face = next((face for face in faces if isinstance(face, RestFace)), None)
+        if self._face is not None:
+            self._face.waiting.counts = self.requests
+
+    def add_to(self, app: web.Application) -> None:
+        """Serve the paths below the prefix of each profile."""
+        for profile in self._profiles:
+            handle = partial(self._handle, profile, Routes(profile.routes))
+            prefix = profile.prefix.rstrip("/")
+            for pattern in (prefix, prefix + r"/{tail:[\s\S]*}"):
+                if pattern:
+                    app.router.add_route("*", pattern, handle, expect_handler=self._expect)
+
+    async def _expect(self, request: web.Request) -> web.StreamResponse | None:
+        """Ask for the body of a request that waits for that, unless it is too large for any (RFC 9110 10.1.1)."""
+        terms = None if self._face is None else self._face.terms
+        size = request.content_length or 0
+        if terms is not None and size > (limit := max(terms.max_body, terms.max_batch_body)):
+            return too_large(limit).response()
+        if not bodies.waits(request):
+            return ProblemError(417, "bad-request", "the expectation is not known").response()
+        await bodies.ask_for(request)
+        return None
+
+    async def _handle(
+        self, profile: Profile, routes: Routes, request: web.Request
+    ) -> web.StreamResponse:
+        word = UNMATCHED
+        try:
+            raw = request.rel_url.raw_path
+            found = routes.find(raw[len(profile.prefix) :])
+            if found is not None and (route := found[0].route(request.method)) is not None:
+                word = route.word
+            response = await self._answer(profile, found, request)
+        except ProblemError as problem:
+            response = problem.response()
+        except (ConnectionError, asyncio.CancelledError, web.HTTPException):
+            raise
+        except Exception as problem:  # the boundary between requests: a fault in one ends that one
+            log.error("request.failed", face=WORD, route=word, **fault(problem))  # noqa: TRY400  # no payload in a trace
+            response = ProblemError(500, "fault").response()
+        if self._face is not None and not response.prepared:
+            cors.share(response, request.headers, self._face.terms.cors_origins)
+        self.requests.count(profile.name, word, response.status)
+        return response
+
+    async def _answer(
+        self,
+        profile: Profile,
+        found: tuple[Resource, Mapping[str, str]] | None,
+        request: web.Request,
+    ) -> web.StreamResponse:
+        face = self._face
+        if face is None:
+            raise unavailable()
+        face.check_serving()
+        at = connection()
+        headers, terms = request.headers, face.terms
+        base = base_of(headers, at.peer, terms, is_private=at.is_private)
+        if request.method == "OPTIONS":
+            if found is None:
+                raise not_found()
+            return answer(204, _allowed(found[0].allow, headers, terms))
+        proven = await identify(headers, at.peer, face.accounts, terms, is_private=at.is_private)
+        check_origin(request.method, headers, base, terms)
+        if found is None:
+            raise not_found()
+        resource, names = found
+        route = resource.route(request.method)
+        if route is None:
+            raise not_allowed(resource.allow)
+        exchange = Exchange(face, profile, route, request, names, base, proven)
+        response: web.StreamResponse = await route.handler(exchange)
+        return response
+
+
+def _allowed(allow: str, headers: Mapping[str, str], terms: RestTerms) -> list[tuple[str, str]]:
+    """Return the answer to OPTIONS."""
+    shared = cors.is_preflight("OPTIONS", headers)
+    return [
+        ("Allow", allow),
+        *(cors.preflight(headers, allow, terms.cors_origins) if shared else ()),
+    ]
+
+
+def not_allowed(allow: str, detail: str = "") -> ProblemError:
+    """Return the problem of a method that a resource does not have."""
+    return ProblemError(405, "method-not-allowed", detail, headers=[("Allow", allow)])

@@ -1,0 +1,1 @@
+"""The profile `hornetq`: the REST interface of HornetQ, which clients of its successors speak too."""

@@ -1,0 +1,1 @@
+"""Parts for all requests: identity, links, problems, routes, and bodies."""

@@ -1,0 +1,1 @@
+"""From a request to an item, and from an item to an answer."""

@@ -1,0 +1,84 @@
+"""From an item to the headers and the body of an answer: one table, the service's headers first."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.core.addresses import account_of
+from pubqueue.faces.rest.items import values
+from pubqueue.faces.rest.items.published import CORRELATION, REPLY_TO
+from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
+from pubqueue_xeps.wire.payloads.wrapper import unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pubqueue.core.model import Item
+
+UNTYPED: Final = "application/octet-stream"
+"""The content type of a body whose publisher gave none."""
+
+# fmt: off
+NAMES: Final[Mapping[str, str]] = MappingProxyType({
+    CORRELATION:           "Correlation-Id",
+    "traceparent":         "traceparent",
+    "tracestate":          "tracestate",
+    "baggage":             "baggage",
+    "content-language":    "Content-Language",
+    "content-encoding":    "Content-Encoding",
+    "content-disposition": "Content-Disposition",
+    "content-location":    "Message-Content-Location",
+    "link":                "Link",
+})
+# fmt: on
+"""Headers of items that are headers of HTTP too, by their names in lower case; others are `Message-Header-*`."""
+
+
+def body_of(item: Item, payload: bytes) -> tuple[str, bytes]:
+    """Return content type and body."""
+    if not payload:
+        return UNTYPED, b""
+    header = next((value for name, value in item.headers if name.lower() == CONTENT_TYPE), None)
+    body = unwrap(payload, header)
+    kind = body.type if body.type is not None and _is_carried(body.type) else UNTYPED
+    return kind, body.data
+
+
+def headers_of(item: Item, reply_url: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return the headers of a message, without content type, links and lock; `reply_url` returns the URL to post to a node."""
+    found = [
+        ("Message-Id", values.encoded(item.id)),
+        ("Message-Publisher", values.encoded(account_of(item.publisher))),
+        ("Message-Published", values.moment(item.published)),
+    ]
+    if item.priority:
+        found.append(("Message-Priority", f"{item.priority}"))
+    if item.group:
+        found.append(("Message-Group", values.encoded(item.group)))
+    if item.expires is not None:
+        found.append(("Message-Expires", values.moment(item.expires)))
+    if item.acquired:
+        found.append(("Message-Attempt", f"{item.acquired}"))
+    if item.failed:
+        found.append(("Message-Failed", f"{item.failed}"))
+    return found + [row for given in item.headers for row in _row(*given, reply_url)]
+
+
+def _row(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return the header of HTTP for a header of the item, if there is one."""
+    small = name.lower()
+    if small == CONTENT_TYPE:
+        return []
+    if small == REPLY_TO:
+        return [("Link", f'<{reply_url(value)}>; rel="reply-to"')]
+    if small in NAMES:
+        return [(NAMES[small], value)] if _is_carried(value) else []
+    if values.TOKEN.fullmatch(name):
+        return [(f"Message-Header-{name}", values.encoded(value))]
+    return []
+
+
+def _is_carried(value: str) -> bool:
+    """Return whether a header of HTTP can have this value unchanged."""
+    return value.isprintable() and value == value.strip()

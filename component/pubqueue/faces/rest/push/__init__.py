@@ -1,0 +1,1 @@
+"""Pushing messages to targets over HTTP: the requests that REST sends them."""

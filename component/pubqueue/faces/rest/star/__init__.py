@@ -1,0 +1,1 @@
+"""The profile `rest-star`: REST-* Messaging, drafts 3 to 5, as described in its posts."""

@@ -1,0 +1,247 @@
+"""The face of STOMP: clients that log in, each subscription an address of its own.
+
+A connection is `NAME@SERVICE/stomp.INSTANCE.N`, and a subscription of it `NAME@SERVICE/stomp.INSTANCE.N.S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.app.watch.watching import Traffic
+from pubqueue.core import addresses
+from pubqueue.core.notices import Deliver, singly
+from pubqueue.core.presence.leave import Departure
+from pubqueue.faces.faults import fault
+from pubqueue.faces.flow.intake import Intake
+from pubqueue.faces.listener import Bounds, Listener
+from pubqueue.faces.stomp.problems import Message, Problem, error
+from pubqueue.faces.stomp.protocol import USER_GONE, WORD, StompProtocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.app.accounts import Accounts, Proven
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.rules import Request
+    from pubqueue.core.addresses import Jid
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import Millis, NodeName, Principal
+    from pubqueue.core.notices import Notice, ToEach
+    from pubqueue.faces.listener import ClientConnection, Place
+    from pubqueue.faces.stomp.session.client import Receiver
+    from pubqueue.faces.stomp.session.subscription import Subscription
+    from pubqueue.faces.stomp.terms import Terms
+
+log = structlog.get_logger(__name__)
+
+MAX_PAYLOAD_BYTES: Final = 10 << 20
+"""Bytes of a payload: the maximum that an owner can allow."""
+
+UNSENT: Final = 2 * MAX_PAYLOAD_BYTES
+"""Bytes that may wait in a socket. The face itself stops delivering long before."""
+
+UNREAD: Final = 30.0
+"""Seconds for a client to read some of the waiting data."""
+
+DRAIN: Final = 1.5
+"""Seconds to answer the frames that were read, when the service stops; see `Broker.drain`."""
+
+FAREWELL: Final = 0.5
+"""Seconds at the end for clients to read the last frame: a socket that is closed over unread bytes discards it."""
+
+BUSY: Final = error(Problem(Message.TOO_MANY_CONNECTIONS, "no more connections are accepted"))
+STOPPING: Final = Problem(Message.TRY_LATER, "the service stops")
+
+
+class StompFace:
+    """Serves STOMP at these places. `on_ready` is called when it serves."""
+
+    largest: Final = MAX_PAYLOAD_BYTES
+
+    def __init__(
+        self,
+        broker: Broker,
+        accounts: Accounts,
+        places: Sequence[Place],
+        terms: Terms,
+        bounds: Bounds = Bounds(unsent=UNSENT, unread=UNREAD),  # noqa: B008  # frozen
+        *,
+        auto_creates: bool = False,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._broker, self.accounts, self.terms = broker, accounts, terms
+        self._places, self._on_ready = places, on_ready
+        self.max_subscriptions, self.late_is_error = terms.max_subscriptions, terms.late_is_error
+        self.auto_creates = auto_creates
+        self.listener = Listener(WORD, self._begin, bounds, busy=BUSY)
+        self.traffic = Traffic(connections=self.listener.counts)
+        self.protocols: set[StompProtocol] = set()
+        self._receivers: dict[Jid, tuple[Receiver, Subscription]] = {}
+        self._intake = Intake(lambda: None, self._read_on)
+        self._connections, self._ids = itertools.count(1), itertools.count(1)
+        self._process = secrets.token_hex(6)
+        self._is_up = self._is_stopping = False
+        self._unwatch = accounts.watch(self._end_those_who_are_gone)
+        broker.outbox.attach(self)
+        broker.clients.attach(self.listener)
+
+    # --- started and stopped by the wiring --------------------------------------------------------
+
+    async def enter(self, _on_waiting: Callable[[], None]) -> None:
+        """Listen: there is room for all instances.
+
+        Raises:
+            CannotListenError: an address is taken, or not on this machine.
+
+        """
+        await self.listener.open(self._places)
+        for host, port in self.listener.addresses:
+            log.info("stomp.listening", host=host, port=port)
+
+    async def check(self, _patience: float) -> str:
+        """Return the places where it would listen."""
+        return f"stomp: {', '.join(place.shown for place in self._places)}"
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        self.go_up()
+        self._on_ready()
+        await asyncio.Event().wait()
+
+    async def reload(self) -> None:
+        """Read certificates again."""
+        await self.listener.reload()
+
+    async def stop(self) -> None:
+        """Stop reading, answer the frames that were read, notify the clients, and close."""
+        self.listener.close()
+        self._is_stopping = True
+        self.go_down()
+        await self._broker.drain(DRAIN)
+        for protocol in tuple(self.protocols):
+            protocol.fail(STOPPING, how=Departure.CLOSED)
+        await self._broker.drain(DRAIN)
+        await self.listener.ended(FAREWELL)
+        await self.listener.stop()
+        self._unwatch()
+        self._unwatch = lambda: None
+
+    def go_up(self) -> None:
+        """Deliver."""
+        self._is_up = True
+        self._broker.outbox.set_up(self, up=True)
+
+    def go_down(self) -> None:
+        """Deliver nothing more."""
+        self._is_up = False
+        self._broker.outbox.set_up(self, up=False)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether clients may connect."""
+        return self._is_up
+
+    # --- connections ----------------------------------------------------------------------------
+
+    def _begin(self, connection: ClientConnection) -> StompProtocol:
+        protocol = StompProtocol(self, connection)
+        self.protocols.add(protocol)
+        return protocol
+
+    def gone(self, protocol: StompProtocol) -> None:
+        """Forget a connection."""
+        self.protocols.discard(protocol)
+
+    def failed(self, problem: Exception) -> None:
+        """Log a fault of ours that one connection has met."""
+        log.error("connection.failed", face=WORD, **fault(problem))
+
+    def new_address(self, proven: Proven) -> Jid:
+        """Return an address for a connection of the user."""
+        name, number = str(next(self._connections)), self._broker.instance.number
+        self.traffic.sessions += 1
+        return addresses.Connection(proven.account, WORD, number, name).address
+
+    @property
+    def is_full(self) -> bool:
+        """Whether reading from all clients is paused."""
+        return self._intake.is_full or self._is_stopping
+
+    def _read_on(self) -> None:
+        """Resume reading: there is room again."""
+        for protocol in tuple(self.protocols):
+            asyncio.get_running_loop().call_soon(protocol.read_on)
+
+    def _end_those_who_are_gone(self) -> None:
+        """End the connections of users that were removed, or have another password."""
+        for protocol in tuple(self.protocols):
+            if protocol.proven is not None and not self.accounts.holds(protocol.proven):
+                protocol.fail(USER_GONE, how=Departure.CLOSED)
+
+    # --- what sessions share: `session.client.Backend` -----------------------------------------------
+
+    def submit(self, by: Jid, request: Request, size: int, answer: Callable[[Reply], None]) -> None:
+        """Have a request decided, and count it as in progress."""
+        load = self._intake.take(self.by(by), size, request)
+
+        def answered(reply: Reply) -> None:
+            self._intake.done(load)
+            answer(reply)
+
+        self._broker.submit(request, answered)
+
+    def by(self, address: Jid) -> Principal:
+        """Return the principal of an address."""
+        return self.accounts.principals.of(address)
+
+    def now(self) -> Millis:
+        """Return the time by which requests are judged."""
+        return self._broker.now()
+
+    def new_id(self) -> str:
+        """Return an id that no other process and no other call has made."""
+        return f"{self._broker.now():012x}-{self._process}-{next(self._ids):x}"
+
+    def enter_subscription(self, subscription: Subscription, receiver: Receiver) -> None:
+        """Deliver the items for the address of this subscription."""
+        self._receivers[subscription.address] = receiver, subscription
+
+    def forget(self, address: Jid) -> None:
+        """Deliver nothing more to the address."""
+        self._receivers.pop(address, None)
+
+    def reach_changed(self, address: Jid) -> None:
+        """Check again whether the address can be reached."""
+        self._broker.outbox.reach_changed(address)
+
+    # --- out: notices to frames -------------------------------------------------------------------
+
+    def claims(self, address: Jid) -> bool:
+        """Return whether it is a connection of STOMP."""
+        found = addresses.connection(address, self._broker.service)
+        return found is not None and found.word == WORD
+
+    def reaches(self, address: Jid) -> bool:
+        """Return whether the subscription is here, and its client reads."""
+        found = self._receivers.get(address)
+        return self._is_up and found is not None and not found[1].is_ended and found[0].has_room
+
+    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+        """Send the notices, and return deliveries that could not be sent."""
+        return [notice for notice in singly(notices) if not self._say(notice)]
+
+    def _say(self, notice: Notice) -> bool:
+        found = self._receivers.get(notice.to)
+        if found is None or not self._is_up:
+            return not isinstance(notice, Deliver)
+        receiver, subscription = found
+        return receiver.speak(subscription, notice)
+
+    def when_sent(self, _node: NodeName, call: Callable[[], None]) -> None:
+        """Call at once: each connection has its notices already."""
+        call()

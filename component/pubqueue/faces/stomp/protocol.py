@@ -1,0 +1,300 @@
+"""One connection: bytes to frames and frames to the session, as far as it may proceed; logging in, heart-beats, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pubqueue.app.accounts import Plain, Proven
+from pubqueue.app.watch.connections import Reason
+from pubqueue.core.presence.leave import Departure
+from pubqueue.faces.stomp.codec import BEAT, V12, Fault, FrameBounds, FrameReader, write
+from pubqueue.faces.stomp.connecting import Greeting, connected, greeting
+from pubqueue.faces.stomp.problems import Message, Problem, error, of_fault
+from pubqueue.faces.stomp.session.client import Backend, Client
+from pubqueue.faces.stomp.session.session import StompSession
+from pubqueue.faces.stomp.stages import ACTS, Act, Stage
+from pubqueue.faces.stomp.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pubqueue.app.accounts import Accounts, Denied
+    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.core.model import Jid
+    from pubqueue.faces.listener import ClientConnection
+    from pubqueue.faces.stomp.codec import Frame
+    from pubqueue.faces.stomp.terms import Terms
+
+WORD: Final = "stomp"
+"""The prefix of the resources of its addresses, and the word in `faces` of a user."""
+
+BEFORE_LOGIN: Final = FrameBounds(headers=32, line=2048, head=4096, body=4096)
+"""The limits of a client that has not logged in."""
+
+UNDER_WAY: Final = 256
+"""Frames of a connection that are not answered; beyond this no more are read until there are fewer."""
+
+BYTES_UNDER_WAY: Final = 1 << 20
+
+LINGERING: Final = 2.0
+"""Seconds for a client to disconnect after our last frame; bytes that it sends in that time are dropped."""
+
+FAREWELLS: Final[Mapping[Reason, Problem]] = MappingProxyType(
+    {
+        Reason.LOGIN: Problem(Message.LOGIN_TIMEOUT, "CONNECT has to come whole, and in time"),
+        Reason.IDLE: Problem(Message.NO_HEART_BEAT, "nothing has come for twice the time agreed"),
+    }
+)
+"""The messages for connections that the listener closes."""
+CUT: Final = Problem(Message.INTERNAL_ERROR, "the connection cannot be served")
+
+NO_LOGIN: Final = Problem(Message.LOGIN_REFUSED, "login and passcode are not those of a user")
+LOGIN_LATER: Final = Problem(
+    Message.LOGIN_REFUSED, "too many logins were wrong; nothing more is looked at for a while"
+)
+TOO_MANY: Final = Problem(Message.TOO_MANY_CONNECTIONS, "the user has too many connections")
+NOT_CONNECTED: Final = Problem(Message.NOT_CONNECTED, "the first frame has to be CONNECT")
+CONNECTED: Final = Problem(Message.ALREADY_CONNECTED, "there was a CONNECT before")
+DISMISSED: Final = Problem(Message.CONNECTION_ENDED, "an administrator has ended the connection")
+USER_GONE: Final = Problem(Message.LOGIN_REFUSED, "the user is no more, or has another passcode")
+
+
+class Served(Backend, Protocol):
+    """The interface that all connections of a face share."""
+
+    terms: Terms
+    accounts: Accounts
+    traffic: Traffic
+
+    @property
+    def is_full(self) -> bool:
+        """Whether reading from all clients is paused."""
+
+    def new_address(self, proven: Proven) -> Jid:
+        """Return an address for a connection of the user."""
+
+    def failed(self, problem: Exception) -> None:
+        """Log a fault of ours that one connection has met."""
+
+    def gone(self, protocol: StompProtocol) -> None:
+        """Forget a connection."""
+
+
+class StompProtocol(asyncio.Protocol):
+    """The connection of a client to the face."""
+
+    def __init__(self, face: Served, connection: ClientConnection) -> None:
+        self.connection = connection
+        self._face = face
+        self.stage = Stage.NEW
+        self._version = V12
+        self._reader = FrameReader(bounds=BEFORE_LOGIN)
+        self._wire = Wire(connection, self._on_room)
+        self.session: StompSession | None = None
+        self.proven: Proven | None = None
+        self.address: Jid | None = None
+        self._client: Client | None = None
+        self._proving: asyncio.Task[None] | None = None
+        self._beating: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+        self._is_reading = self._is_held = False
+        connection.last_words = self._last_words
+
+    # --- in -------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Read received bytes."""
+        self._face.traffic.bytes_in += len(data)
+        if self.stage is Stage.ENDING:
+            return
+        self._reader.receive(data)
+        self.read_on()
+
+    def _may_read(self) -> bool:
+        if self.stage is Stage.NEW:
+            return True
+        client, session = self._client, self.session
+        if self.stage is not Stage.OPEN or client is None or session is None:
+            return False
+        if session.is_busy or client.has_left:
+            return False
+        few = len(client.answers) < UNDER_WAY and client.answers.size < BYTES_UNDER_WAY
+        return few and not self.connection.is_full and not self._face.is_full
+
+    def read_on(self) -> None:
+        """Process the frames that have arrived, as far as this client may proceed."""
+        if self._is_reading:  # a frame may cause an immediate answer
+            return
+        self._is_reading = True
+        try:
+            while self._may_read() and (event := self._reader.next_event()) is not None:
+                if isinstance(event, Fault):
+                    self._refuse(of_fault(event), event.receipt)
+                else:
+                    self._take(event)
+        finally:
+            self._is_reading = False
+        was_held = self._is_held
+        self._is_held = self.stage is not Stage.ENDING and not self._may_read()
+        if self._is_held:
+            self.connection.pause_reading()
+        elif was_held:
+            self.connection.resume_reading()
+
+    def _progressed(self) -> None:
+        """Resume reading, if frames were left for later: a frame is answered. Usually none were."""
+        if self._is_held:
+            self.read_on()
+
+    def _take(self, frame: Frame) -> None:
+        match ACTS[self.stage][frame.command]:
+            case Act.CONNECT:
+                self._connect(frame)
+            case Act.DO:
+                assert self.session is not None
+                self.session.take(frame)
+            case Act.NOT_CONNECTED:
+                self.fail(NOT_CONNECTED, frame.headers.get("receipt"))
+            case Act.ALREADY_CONNECTED:
+                self._refuse(CONNECTED, frame.headers.get("receipt"))
+            case Act.NOTHING:
+                pass
+
+    def _refuse(self, problem: Problem, receipt: str | None) -> None:
+        """End with this problem, once the earlier frames are answered."""
+        if self._client is None:
+            self.fail(problem, receipt)
+        else:
+            self._client.answers.refuse(self._client.answers.add(receipt, 0), problem)
+
+    # --- logging in -----------------------------------------------------------------------------
+
+    def _connect(self, frame: Frame) -> None:
+        greeted = greeting(frame, self._face.terms)
+        if isinstance(greeted, Problem):
+            self.fail(greeted)
+            return
+        self._version = greeted.version
+        self._reader.agree(greeted.version, self._face.terms.bounds)
+        self.stage = Stage.PROVING
+        self._proving = asyncio.create_task(self._prove(greeted), name="login")
+
+    async def _prove(self, greeted: Greeting) -> None:
+        try:
+            given = Plain(greeted.login, greeted.passcode)
+            found = await self._face.accounts.prove(given, face=WORD, peer=self.connection.peer)
+            if self.stage is Stage.PROVING and self.connection.is_open:
+                self._open(greeted, found)
+        except (
+            Exception
+        ) as problem:  # the outermost boundary of its task: a fault in one ends only that one
+            self._face.failed(problem)
+            self.fail(CUT)
+
+    def _open(self, greeted: Greeting, found: Proven | Denied) -> None:
+        if not isinstance(found, Proven):
+            self.fail(LOGIN_LATER if found.wait else NO_LOGIN)
+            return
+        if not self._face.accounts.holds(found):
+            self.fail(NO_LOGIN)
+            return
+        if not self.connection.log_in(found.account):
+            self.fail(TOO_MANY)
+            return
+        self.address = address = self._face.new_address(found)
+        self.proven, self.stage = found, Stage.OPEN
+        self._client = Client(
+            self._face,
+            address,
+            greeted.version,
+            self._wire,
+            fail=self.fail,
+            on_progress=self._progressed,
+        )
+        self.session = StompSession(self._client, self._end)
+        self.connection.holdings = self.session.subscriptions.holding
+        self.connection.subscribed = self.session.subscriptions.nodes
+        self.connection.on_dismissed = self._dismissed
+        self.connection.address = address
+        resource = address.partition("/")[2]
+        self._wire.put(write(connected(greeted, self._face.terms, resource), greeted.version))
+        self.connection.idle = greeted.silence
+        if greeted.pause:
+            self._beat(greeted.pause)
+        self.read_on()
+
+    # --- out ------------------------------------------------------------------------------------
+
+    def _beat(self, pause: float) -> None:
+        """Send a line end, if nothing was sent for so long; and check again when it is time."""
+        loop = asyncio.get_running_loop()
+        if self.stage is not Stage.OPEN:
+            return
+        if loop.time() - self._wire.last_written >= pause:
+            self._wire.put(BEAT)
+            self._wire.flush()
+        self._beating = loop.call_at(self._wire.last_written + pause, self._beat, pause)
+
+    def pause_writing(self) -> None:
+        """Deliver nothing more, and stop reading."""
+        if self.session is not None:
+            self.session.room_changed()
+        self.read_on()
+
+    def resume_writing(self) -> None:
+        """Deliver and read again."""
+        self._wire.release()
+        self._on_room()
+        self.read_on()
+
+    def _on_room(self) -> None:
+        if self.session is not None and self._wire.has_room:
+            self.session.room_changed()
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def fail(
+        self, problem: Problem, receipt: str | None = None, how: Departure = Departure.LOST
+    ) -> None:
+        """Send the problem, and end: the client's items go to other workers."""
+        if self.stage is Stage.ENDING:
+            return
+        self._wire.drop()
+        self._wire.put(error(problem, self._version, receipt))
+        self._end(how)
+
+    def _end(self, how: Departure = Departure.CLOSED) -> None:
+        """Send no more, and drop received bytes until the client disconnects: it may not have read the last frame yet."""
+        self.stage = Stage.ENDING
+        self._wire.flush()
+        if self.session is not None:
+            self.session.leave(how)
+        self.connection.idle = 0.0
+        self.connection.end_sending()
+        self.connection.resume_reading()
+        loop = asyncio.get_running_loop()
+        self._lingering = loop.call_later(LINGERING, self.connection.close)
+
+    def _dismissed(self) -> None:
+        self.fail(DISMISSED, how=Departure.CLOSED)
+
+    def _last_words(self, reason: Reason) -> bytes:
+        if self.stage is Stage.ENDING:
+            return b""
+        self._wire.flush()
+        return error(FAREWELLS.get(reason, CUT), self._version)
+
+    def connection_lost(self, _problem: Exception | None) -> None:
+        """Forget it; its items go to other workers."""
+        self.stage = Stage.ENDING
+        for timer in (self._beating, self._lingering):
+            if timer is not None:
+                timer.cancel()
+        if self._proving is not None:
+            self._proving.cancel()
+        self._wire.drop()
+        if self.session is not None:
+            self.session.leave(Departure.LOST)
+        self._face.gone(self)

@@ -1,0 +1,223 @@
+"""The messages that one client has to acknowledge: ACK and NACK end their locks, and so does the broker."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.core.decision import Refused, SettledEach
+from pubqueue.core.limits.request_sizes import MAX_NAMED
+from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.queue.settling.each import LockName, SettleEach
+from pubqueue.faces.stomp.codec import V10, V11
+from pubqueue.faces.stomp.problems import Message, Problem
+from pubqueue.faces.stomp.refusals import LOST, problem_of
+from pubqueue.faces.stomp.session.answers import Owed
+from pubqueue.faces.stomp.settling import key_of, said_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+
+    from pubqueue.core.decision import Reply
+    from pubqueue.core.model import ItemId, Jid
+    from pubqueue.faces.stomp.codec import Frame
+    from pubqueue.faces.stomp.session.client import Client
+    from pubqueue.faces.stomp.session.subscribing import Subscriptions
+    from pubqueue.faces.stomp.session.subscription import Handed, Subscription
+    from pubqueue.faces.stomp.settling import Key
+
+MAX_LOST: Final = 10_000
+"""Messages whose locks are over that a connection may still acknowledge, without effect."""
+
+_NEWS: Final = re.compile(r"n([0-9]{1,15})", re.ASCII)
+"""The header `ack` of messages of a topic."""
+
+NONE_SUCH: Final = Problem(
+    Message.NO_SUCH_MESSAGE, "no message of this id waits to be acknowledged on this connection"
+)
+OVER: Final = Problem(Message.NO_SUCH_MESSAGE, "the lock of the message is over")
+
+
+class Unsettled:
+    """Those of one client."""
+
+    def __init__(self, client: Client, subscriptions: Subscriptions) -> None:
+        self._client, self._subscriptions = client, subscriptions
+        self._acks: dict[Key, Handed] = {}
+        self._lost: dict[Key, None] = {}
+        self.news = 0
+        """The number of messages of topics so far."""
+
+    def next_news(self) -> str:
+        """Return the name of one more message of a topic for an ACK."""
+        self.news += 1
+        return f"n{self.news}"
+
+    def add(self, handed: Handed, *, is_auto: bool) -> None:
+        """Note a message that was sent; an earlier lock of the subscription on the item is over."""
+        one = handed.subscription
+        if handed.item in one.handed:
+            self.lose(one, (handed.item,))
+        one.handed[handed.item] = handed
+        if not is_auto:
+            self._acks[handed.key] = handed
+            self._lost.pop(handed.key, None)
+
+    def lose(self, one: Subscription, ids: Iterable[ItemId]) -> None:
+        """Note that the locks of these messages are over."""
+        for item in ids:
+            handed = one.handed.pop(item, None)
+            if handed is None:
+                continue
+            if self._acks.pop(handed.key, None) is not None:
+                self._lost[handed.key] = None
+                if len(self._lost) > MAX_LOST:
+                    del self._lost[next(iter(self._lost))]
+            self._subscriptions.drop_if_over(one)
+
+    def clear(self) -> None:
+        """Forget them: the client has left."""
+        self._acks.clear()
+        self._lost.clear()
+
+    def settle(self, frame: Frame, owed: Owed) -> Problem | None:
+        """Do an ACK or a NACK."""
+        key = key_of(frame.headers, self._client.version)
+        if key not in self._acks:
+            return self._settle_nothing(key, owed)
+        meant = self.meant_by(frame, key)
+        if isinstance(meant, Problem):
+            return meant
+        said, handed = meant
+        self._settle_all(said, handed, _Settling(owed, self._settled))
+        self.forget(handed)
+        return None
+
+    def meant_by(
+        self, frame: Frame, key: Key, before: Container[Handed] = ()
+    ) -> tuple[Settle, list[Handed]] | Problem:
+        """Return the actions for the messages, of which `key` names the last; except those that were settled `before`, in a transaction."""
+        handed = self._acks.get(key)
+        if handed is None or handed in before:
+            return OVER if key in self._lost else NONE_SUCH
+        one = handed.subscription
+        said = said_by(frame, self._client.backend.by(one.address), one.node)
+        if isinstance(said, Problem):
+            return said
+        return said, [each for each in one.up_to(handed) if each not in before]
+
+    def touched_by(self, frame: Frame, owed: Owed) -> Handed | Problem | None:
+        """Return the message that a TOUCH names; None if it is answered: its lock is over, or it is from a topic."""
+        key = key_of(frame.headers, self._client.version)
+        if (handed := self._acks.get(key)) is not None:
+            return handed
+        if key in self._lost:
+            return self.late(owed)
+        if self.is_news(key):
+            self._client.answers.done(owed)
+            return None
+        return NONE_SUCH
+
+    def _settle_nothing(self, key: Key, owed: Owed) -> Problem | None:
+        """Answer an ACK or NACK that has nothing to settle: the lock is over, or it is from a topic."""
+        if key in self._lost:
+            del self._lost[key]
+            return self.late(owed)
+        if self.is_news(key):
+            self._client.answers.done(owed)
+            return None
+        return NONE_SUCH
+
+    def late(self, owed: Owed) -> Problem | None:
+        """Answer a late ACK or NACK: it has no effect, or is an error."""
+        if self._client.backend.late_is_error:
+            return OVER
+        self._client.answers.done(owed, {"outcome": "lost"})
+        return None
+
+    def is_news(self, key: Key) -> bool:
+        """Return whether that names a message of a topic, which has no lock."""
+        name, message = key
+        if self._client.version is V11:
+            one = self._subscriptions.named.get(name)
+            return one is not None and not one.is_queue
+        if self._client.version is V10:
+            begins = [f"{one.node}/" for one in self._subscriptions.topics]
+            return message.startswith(tuple(begins))
+        found = _NEWS.fullmatch(message)
+        return found is not None and int(found[1]) <= self.news
+
+    def _settle_all(self, said: Settle, meant: Sequence[Handed], settling: _Settling) -> None:
+        """Settle each by itself: a lock that is over does not prevent the others from being settled."""
+        address = meant[0].subscription.address
+        slices = [meant[at : at + MAX_NAMED] for at in range(0, len(meant), MAX_NAMED)]
+        settling.left = len(slices)
+        for some in slices:
+            request: Settle | SettleEach
+            if len(some) == 1:
+                request = replace(said, ids=(some[0].item,), token=some[0].token)
+            else:
+                locks = tuple([LockName(each.item, each.token) for each in some])
+                request = SettleEach(said, locks)
+            self._client.ask(address, request, settling.owed, settling.answer)
+
+    def _settled(self, settling: _Settling) -> None:
+        answers, problem = self._client.answers, settling.problem
+        if problem is None and settling.is_late:
+            problem = self.late(settling.owed)
+        elif problem is None:
+            answers.done(settling.owed)
+        if problem is not None:
+            answers.refuse(settling.owed, problem)
+
+    def forget(self, meant: Iterable[Handed]) -> None:
+        """Note that these are settled."""
+        for handed in meant:
+            one = handed.subscription
+            self._acks.pop(handed.key, None)
+            if one.handed.get(handed.item) is handed:
+                del one.handed[handed.item]
+                self._subscriptions.drop_if_over(one)
+
+    def retract(self, taken: Iterable[Handed]) -> None:
+        """Retract messages that need no ACK, because they have been sent."""
+        by_address: dict[Jid, list[Handed]] = {}
+        for handed in taken:
+            one = handed.subscription
+            if one.handed.get(handed.item) is handed:
+                by_address.setdefault(one.address, []).append(handed)
+        for address, some in by_address.items():
+            said = Settle(
+                self._client.backend.by(address), some[0].subscription.node, (), Verb.RETRACT
+            )
+            self._settle_all(said, some, _Settling(Owed(None, 0), _unheard))
+            self.forget(some)
+
+
+class _Settling:
+    """An ACK or NACK in progress, perhaps in several requests."""
+
+    def __init__(self, owed: Owed, call: Callable[[_Settling], None]) -> None:
+        self.owed, self._call = owed, call
+        self.left = 0
+        self.is_late = False
+        self.problem: Problem | None = None
+
+    def answer(self, reply: Reply) -> None:
+        """Note an answer, and call with the last."""
+        for one in reply.answers if isinstance(reply, SettledEach) else (reply,):
+            if not isinstance(one, Refused):
+                continue
+            if one.refusal in LOST:
+                self.is_late = True
+            else:
+                self.problem = self.problem or problem_of(one)
+        self.left -= 1
+        if not self.left:
+            self._call(self)
+
+
+def _unheard(_settling: _Settling) -> None:
+    """Its result does not matter: a message that could not be retracted is delivered again."""

@@ -1,0 +1,215 @@
+"""STOMP over WebSocket (RFC 6455): a path of the HTTP host, with the subprotocols that STOMP has registered.
+
+A WebSocket is a transport for the same connections as those over TCP, with the same bounds. Frames of STOMP and messages of
+WebSocket are independent of each other: a frame may be split over messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import WSMsgType, web
+
+from pubqueue.app.watch.watching import Traffic
+from pubqueue.faces.http.host import allow, connection
+from pubqueue.faces.stomp.face import StompFace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.faces.listener import ClientConnection
+
+PROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
+"""The subprotocols, the newest first. The version is that of CONNECT."""
+
+MAX_MESSAGE_BYTES: Final = 256 * 1024
+"""Maximum size of a message: it is kept in memory until it is complete, also of a client that has not logged in."""
+
+CLOSING: Final = 2.0
+"""Seconds for the client to confirm the end of the WebSocket."""
+
+TRY_LATER: Final = 1013
+
+
+class StompDoor:
+    """Serves STOMP at a path, for the face that serves at the time.
+
+    Pages of these origins may connect, and clients that send no origin. `is_trusted` returns whether a client without TLS
+    may send a passcode, by its address.
+    """
+
+    def __init__(
+        self, path: str, origins: Iterable[str], is_trusted: Callable[[str], bool]
+    ) -> None:
+        self._path, self._origins, self._is_trusted = path, frozenset(origins), is_trusted
+        self._face: StompFace | None = None
+        self.traffic = Traffic()
+
+    def lead_to(self, faces: Iterable[object]) -> None:
+        """Let clients in to the face of STOMP among these, once it serves."""
+        self._face = next((face for face in faces if isinstance(face, StompFace)), None)
+
+    def add_to(self, app: web.Application) -> None:
+        """Serve the path."""
+        app.router.add_get(self._path, self._handle)
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        """Serve a client until its connection ends.
+
+        Raises:
+            HTTPException: it may not connect, or does not ask for a WebSocket.
+
+        """
+        face, at = self._face, connection()
+        if face is None or not face.is_serving:
+            raise web.HTTPServiceUnavailable(
+                text="Try again later.\n", headers={"Retry-After": "1"}
+            )
+        origin = request.headers.get("Origin")
+        if origin is not None and origin not in self._origins:
+            raise web.HTTPForbidden(text="Pages of this origin may not connect.\n")
+        if not at.is_private and not self._is_trusted(at.peer):
+            raise web.HTTPForbidden(text="This needs TLS.\n")
+        socket = web.WebSocketResponse(
+            protocols=PROTOCOLS, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSING, compress=False
+        )
+        await socket.prepare(request)
+        allow(None)
+        client = face.listener.adopt(at.peer)
+        if client is None:
+            await socket.close(code=TRY_LATER, message=b"too many connections")
+        else:
+            assert request.transport is not None
+            await WebSocketTransport(socket, request.transport, client).run()
+        return socket
+
+
+class WebSocketTransport(asyncio.Transport):
+    """Connects a client that has a WebSocket: `under` is the transport of the HTTP connection."""
+
+    def __init__(
+        self,
+        socket: web.WebSocketResponse,
+        under: asyncio.Transport,
+        client: ClientConnection,
+    ) -> None:
+        super().__init__()
+        self._socket, self._under, self._client = socket, under, client
+        self._parts: deque[bytes] = deque()
+        self._size = 0
+        self._high = 0
+        self._is_paused = self._is_ending = False
+        self._wanted = asyncio.Event()
+        self._may_read = asyncio.Event()
+        self._may_read.set()
+
+    async def run(self) -> None:
+        """Serve the client until the WebSocket ends."""
+        self._client.connection_made(self)
+        sending = asyncio.create_task(self._send(), name="web socket")
+        try:
+            await self._receive()
+        finally:
+            self._is_ending = True
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            self._client.connection_lost(None)
+
+    async def _receive(self) -> None:
+        while True:
+            await self._may_read.wait()
+            message = await self._socket.receive()
+            if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
+                return  # the end, in order or by a fault of the client
+            if not message.data:  # no client has a reason, and thousands of these are as many bytes
+                self.abort()
+                return
+            is_text = message.type is WSMsgType.TEXT
+            self._client.data_received(message.data.encode() if is_text else message.data)
+
+    async def _send(self) -> None:
+        """Send the written data, a message for each write; the end of the WebSocket after that, if it is requested."""
+        with suppress(ConnectionError):
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                while self._parts:
+                    await self._send_one(self._parts[0])
+                    self._size -= len(self._parts.popleft())
+                    self._note_room()
+                if self._is_ending:
+                    await self._socket.close()
+                    self._may_read.set()
+                    return
+
+    async def _send_one(self, data: bytes) -> None:
+        """Send it as text, as browsers expect, unless it is not."""
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            await self._socket.send_bytes(data)
+        else:
+            await self._socket.send_str(text)
+
+    def _note_room(self) -> None:
+        if self._is_paused and self._size <= self._high // 4:
+            self._is_paused = False
+            self._client.resume_writing()
+
+    # --- as a transport -------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """Send the data later, in order."""
+        if self._is_ending:
+            return
+        self._parts.append(bytes(data))
+        self._size += len(data)
+        self._wanted.set()
+        if self._size > self._high and not self._is_paused:
+            self._is_paused = True
+            self._client.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes wait, here and in the HTTP connection."""
+        return self._size + self._under.get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:  # noqa: ARG002  # a quarter
+        """Set how many bytes may wait before the client counts as one that does not read."""
+        self._high = high or 0
+
+    def pause_reading(self) -> None:
+        """Take no more messages."""
+        self._may_read.clear()
+
+    def resume_reading(self) -> None:
+        """Take messages again."""
+        self._may_read.set()
+
+    def is_closing(self) -> bool:
+        """Return whether nothing more can be sent."""
+        return self._is_ending or self._under.is_closing()
+
+    def can_write_eof(self) -> bool:
+        """Return true: the end of a WebSocket is a message."""
+        return True
+
+    def write_eof(self) -> None:
+        """Send the rest, and then the end of the WebSocket."""
+        self._is_ending = True
+        self._wanted.set()
+
+    def close(self) -> None:
+        """Send the rest, and then the end of the WebSocket."""
+        self.write_eof()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._is_ending = True
+        self._under.abort()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  # asyncio's
+        """Return information about the HTTP connection."""
+        return self._under.get_extra_info(name, default)

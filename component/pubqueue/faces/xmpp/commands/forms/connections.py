@@ -1,0 +1,44 @@
+"""Connections of clients to the service itself: list them, and end one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.clients.connections import CONNECTIONS, END_CONNECTION
+from pubqueue.app.management.words import count
+from pubqueue.core.reading.connections import ReadConnections
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
+from pubqueue.faces.xmpp.commands.operation_forms import OTHER, doing
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Principal
+    from pubqueue.core.reading.summaries import ClientState, ConnectionPage
+    from pubqueue.faces.xmpp.commands.command_steps import Shown
+
+
+def _ask(by: Principal, _given: Given) -> Request:
+    return ReadConnections(by)
+
+
+def _choose(page: ConnectionPage, _given: Given) -> Shown:
+    if not page.clients:
+        return Result("No client is connected to this instance.")
+    options = tuple((one.address, _about(one)) for one in page.clients)
+    connection = END_CONNECTION.parameter("connection")
+    fields = (
+        Field(connection.name, "list-single", connection.label, options[0][:1], options),
+        Field(OTHER + connection.name, "text-single", "Or the address of another connection"),
+    )
+    return Form(END_CONNECTION.label, END_CONNECTION.about, fields)
+
+
+def _about(one: ClientState) -> str:
+    return f"{one.address} from {one.peer} (holds {count(one.holds, 'item')})"
+
+
+COMMANDS: Final = (
+    of(CONNECTIONS, doing(CONNECTIONS)),
+    of(END_CONNECTION, CommandStep(_ask, _choose), doing(END_CONNECTION)),
+)

@@ -1,0 +1,42 @@
+"""Messages of assured service that are held: list them by account, and drop those of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.app.management.clients.kept_messages import DROP, KEPT
+from pubqueue.app.management.words import count
+from pubqueue.core.qos.reading import ListMessages
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
+from pubqueue.faces.xmpp.commands.operation_forms import OTHER, doing
+
+if TYPE_CHECKING:
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.rules import Request
+    from pubqueue.core.model import Principal
+    from pubqueue.core.qos.model import KeptMessages
+    from pubqueue.faces.xmpp.commands.command_steps import Shown
+
+
+def _ask(by: Principal, _given: Given) -> Request:
+    return ListMessages(by)
+
+
+def _choose(page: KeptMessages, _given: Given) -> Shown:
+    if not page.accounts:
+        return Result("No messages are held.")
+    options = tuple(
+        (one.account, f"{one.account} ({count(one.messages, 'message')})") for one in page.accounts
+    )
+    account = DROP.parameter("account")
+    fields = (
+        Field(account.name, "list-single", account.label, options[0][:1], options),
+        Field(OTHER + account.name, "text-single", "Or another account"),
+    )
+    return Form(DROP.label, DROP.about, fields)
+
+
+COMMANDS: Final = (
+    of(KEPT, doing(KEPT)),
+    of(DROP, CommandStep(_ask, _choose), doing(DROP)),
+)

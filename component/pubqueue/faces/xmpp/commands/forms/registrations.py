@@ -1,0 +1,14 @@
+"""Registrations of pushes: list them, disable, enable and end one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pubqueue.app.management.clients.registrations import DISABLE, ENABLE, END, REGISTRATIONS
+from pubqueue.faces.xmpp.commands.command_steps import of
+from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
+
+COMMANDS: Final = (
+    of(REGISTRATIONS, doing(REGISTRATIONS)),
+    *(choosing(one) for one in (DISABLE, ENABLE, END)),
+)

@@ -1,0 +1,1 @@
+"""Quality of Service (urn:xmpp:qos): messages inside IQs to the service."""

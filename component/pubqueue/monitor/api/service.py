@@ -1,0 +1,266 @@
+"""The addresses below `/api/`: the list of operations, each operation, and their description."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from aiohttp import web
+
+from pubqueue.app.management.model import Readers, UnfitError, fit
+from pubqueue.app.management.table import OPERATIONS
+from pubqueue.core.decision import Refusal
+from pubqueue.core.suggestion import suggestion
+from pubqueue.faces.http.problems import problem
+from pubqueue.faces.http_status import STATUS
+from pubqueue.faces.xmpp.xml.jids import jid_of
+from pubqueue.faces.xmpp.xml.payload_text import from_text
+from pubqueue.monitor.api import openapi
+from pubqueue.monitor.api.answers import listed, method_of, written
+from pubqueue.monitor.api.callers import Callers
+from pubqueue.monitor.api.parameters import FORM, JSON, MAX_PAIRS, from_json, from_pairs
+from pubqueue.monitor.asking import Asking, RefusedError, SilentError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from pubqueue.app.accounts import Accounts, Proven
+    from pubqueue.app.broker import Broker
+    from pubqueue.app.management.given import Given
+    from pubqueue.app.management.model import Answer, Operation
+    from pubqueue.config.plain_text import Networks
+    from pubqueue.core.decision import Refused
+    from pubqueue.core.model import Principal
+
+    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+READERS: Final = Readers(jid_of, from_text)
+
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+NAMES: Final = {
+    400: "bad-request",
+    403: "forbidden",
+    404: "not-found",
+    405: "method-not-allowed",
+    406: "not-acceptable",
+    408: "too-slow",
+    409: "conflict",
+    410: "moved",
+    412: "precondition-failed",
+    413: "too-large",
+    415: "media-type",
+    422: "key-reused",
+    429: "too-many",
+    431: "headers-too-large",
+    500: "fault",
+    501: "unsupported",
+    503: "unavailable",
+    507: "full",
+}
+"""The type of the problem of each status."""
+
+FORBIDDEN: Final = (
+    "Neither a role of the user nor its affiliation with the node includes this operation."
+)
+
+ACCEPTED: Final = frozenset({"*/*", "application/*", JSON})
+
+MAX_FORM_FIELDS: Final = MAX_PAIRS + 1
+
+
+class Api:
+    """The operations of one process. `broker_of` returns the broker, or None while there is none."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        service: Principal,
+        broker_of: Callable[[], Broker | None],
+        *,
+        version: str,
+        proxies: Networks = (),
+    ) -> None:
+        self._callers = Callers(accounts, service, proxies)
+        self._ask = Asking(broker_of)
+        operations = tuple(OPERATIONS.values())
+        self._list = _Document(listed(operations))
+        self._openapi = _Document(openapi.document(operations, version))
+
+    def add_to(self, app: web.Application) -> None:
+        """Answer under `/api/`."""
+        api = web.Application(middlewares=[self._guarded])
+        api.router.add_route("*", "/operations", self._known(self._listed))
+        api.router.add_route("*", "/openapi.json", self._known(self._described))
+        api.router.add_route("*", "/operations/{name}", self._known(self._operation))
+        app.add_subapp("/api/", api)
+
+    # --- for all requests -----------------------------------------------------------------------
+
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Return a problem document for each error."""
+        response: web.StreamResponse
+        try:
+            response = await handler(request)
+        except UnfitError as wrong:
+            response = _problem(400, str(wrong))
+        except RefusedError as refused:
+            response = _problem(STATUS[refused.reply.refusal], _sentence(refused.reply))
+        except SilentError as silent:
+            response = _problem(503, str(silent), {"Retry-After": "5"})
+        except web.HTTPException as error:
+            kept = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
+            response = _problem(error.status, error.reason, kept)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    def _known(
+        self, answer: Callable[[web.Request, Proven], Awaitable[web.StreamResponse]]
+    ) -> Handler:
+        """Return a handler for authenticated users; other requests are asked to log in, before they are processed."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if request.method == "OPTIONS":
+                return web.Response(status=204, headers={"Allow": ", ".join(_allowed(request))})
+            proven = await self._callers.prove(request)
+            if isinstance(proven, web.Response):
+                return proven
+            if request.method not in (allowed := _allowed(request)):
+                raise web.HTTPMethodNotAllowed(request.method, allowed)
+            if not _accepts_json(request):
+                raise web.HTTPNotAcceptable(reason=f"The answer is {JSON}.")
+            return await answer(request, proven)
+
+        return handle
+
+    # --- answers --------------------------------------------------------------------------------
+
+    async def _listed(self, request: web.Request, _: Proven) -> web.StreamResponse:
+        return self._list.answer(request)
+
+    async def _described(self, request: web.Request, _: Proven) -> web.StreamResponse:
+        return self._openapi.answer(request)
+
+    async def _operation(self, request: web.Request, proven: Proven) -> web.StreamResponse:
+        name = request.match_info["name"]
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            near = suggestion(name, OPERATIONS)
+            return _problem(404, f"There is no such operation{near or '.'}")
+        given = await _given(request, operation)
+        caller = self._callers.caller(proven, operation)
+        meant = fit(operation, given, READERS)
+        remote = self._callers.address_of(request)
+        reply = await self._ask.perform(operation, caller.by, meant, remote=remote)
+        answer = operation.answer(reply, meant)
+        return _json(written(operation, answer, caller.hidden), _next(operation, given, answer))
+
+
+class _Document:
+    """A document that does not change as long as the process runs."""
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self._body = _encoded(value)
+        self._tag = sha256(self._body).hexdigest()[:32]
+
+    def answer(self, request: web.Request) -> web.Response:
+        """Return the document, unless the client has it."""
+        headers = {"ETag": f'"{self._tag}"', "Cache-Control": "private, no-cache"}
+        known = request.if_none_match or ()
+        if any(one.value in {self._tag, "*"} for one in known):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self._body, content_type=JSON, headers=headers)
+
+
+async def _given(request: web.Request, operation: Operation) -> Given:
+    """Return the parameters: from the query, or from the body if the operation changes something."""
+    if not operation.changes:
+        return from_pairs(_pairs(request.rel_url.raw_query_string))
+    if request.rel_url.raw_query_string:
+        raise UnfitError("the query: parameters of this operation are in the body")
+    if "Content-Encoding" in request.headers:
+        raise web.HTTPUnsupportedMediaType(reason="The body must not be compressed.")
+    body = await request.read()
+    if request.content_type == FORM:
+        return from_pairs(_pairs(body.decode("utf-8", "surrogateescape")))
+    if request.content_type == JSON or not body:
+        return from_json(body, operation)
+    raise web.HTTPUnsupportedMediaType(reason=f"The body must be {JSON} or {FORM}.")
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """Return the fields of a form or a query; invalid UTF-8 is refused later, as a character that is not allowed in names."""
+    try:
+        return parse_qsl(
+            text,
+            keep_blank_values=True,
+            errors="surrogateescape",
+            max_num_fields=MAX_FORM_FIELDS,
+        )
+    except ValueError:
+        raise UnfitError(f"the parameters: up to {MAX_PAIRS} values") from None
+
+
+def _next(operation: Operation, given: Given, answer: Answer) -> dict[str, str]:
+    """Return the link to the next page."""
+    if not answer.more or operation.changes:
+        return {}
+    query = urlencode({**given, "after": (answer.through,)}, doseq=True)
+    return {"Link": f'<{operation.name}?{query}>; rel="next"'}
+
+
+def _allowed(request: web.Request) -> tuple[str, ...]:
+    """Return the methods of the address: those of the operation that it names; for other addresses, the methods that only read."""
+    operation = OPERATIONS.get(request.match_info.get("name", ""))
+    if operation is None or method_of(operation) == "GET":
+        return "GET", "HEAD", "OPTIONS"
+    return "POST", "OPTIONS"
+
+
+def _accepts_json(request: web.Request) -> bool:
+    """Return whether the client accepts JSON; a request without Accept accepts everything (RFC 9110 12.5.1)."""
+    ranges = ",".join(request.headers.getall("Accept", [])).split(",")
+    wanted = [one for one in map(_media_range, ranges) if one[0]]
+    return not wanted or any(name in ACCEPTED and quality > 0 for name, quality in wanted)
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    """Return a media range, and its weight."""
+    name, *words = (word.strip().lower() for word in text.split(";"))
+    quality = next((word[2:] for word in words if word.startswith("q=")), "1")
+    try:
+        return name, float(quality)
+    except ValueError:
+        return name, 1.0
+
+
+def _sentence(reply: Refused) -> str:
+    """Return why the core refused."""
+    if reply.refusal is Refusal.FORBIDDEN and not reply.reason:
+        return FORBIDDEN
+    return str(RefusedError(reply))
+
+
+def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return a problem; a status without a name of its own is a bad request."""
+    if status not in NAMES:
+        status = HTTPStatus.BAD_REQUEST
+    return problem(status, NAMES[status], detail, headers=headers)
+
+
+def _json(value: Mapping[str, Any], headers: Mapping[str, str]) -> web.Response:
+    return web.Response(body=_encoded(value), content_type=JSON, headers=headers)
+
+
+def _encoded(value: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(value) + b"\n"

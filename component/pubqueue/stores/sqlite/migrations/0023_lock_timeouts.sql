@@ -1,0 +1,2 @@
+-- A subscription may have a lock timeout of its own, in seconds. Programs without it take the queue's.
+ALTER TABLE subscription ADD COLUMN lock_timeout INTEGER CHECK (lock_timeout >= 1);

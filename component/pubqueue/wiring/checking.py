@@ -1,0 +1,85 @@
+"""Checks the configuration, the store and the server without serving."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pubqueue.config.nodes import Comparison
+from pubqueue.config.schedules import Preview
+from pubqueue.config.users import accounts_of, service_of
+from pubqueue.stores.looking import look
+from pubqueue.stores.sqlite.in_memory import MemoryStore
+from pubqueue.wiring.faces import faces_of
+from pubqueue.wiring.queue import broker_of, now
+from pubqueue.wiring.store import stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.app.store.ports import Transaction
+    from pubqueue.config.settings import Settings
+
+
+async def prepare(settings: Settings) -> None:
+    """Create the store, or migrate it to the newest schema, as the start does.
+
+    Raises:
+        StoreError: the store cannot be used.
+
+    """
+    async with stored(settings) as store:
+        await store.open()
+
+
+async def check_offline(settings: Settings) -> list[str]:
+    """Check the declared nodes and schedules, without the store or a port; return a line about each.
+
+    Raises:
+        ConfigError: a declared node or schedule is invalid.
+
+    """
+    compare = _comparison(settings)
+    nothing = MemoryStore()
+    await nothing.open()
+    _, schedules = await nothing.read(compare)
+    await nothing.close()
+    return schedules
+
+
+def _comparison(
+    settings: Settings,
+) -> Callable[[Transaction], tuple[tuple[int, list[str]], list[str]]]:
+    """Return a function that compares the declared nodes and schedules with a store.
+
+    Raises:
+        ConfigError: one of them is invalid. The function may raise it too.
+
+    """
+    nodes = Comparison(settings.node, service_of(settings))
+    schedules = Preview(settings.schedule, {node.name for node in settings.node}, now())
+    return lambda tx: (nodes.lines(tx), schedules.lines(tx))
+
+
+async def check(settings: Settings, *, patience: float = 5.0) -> list[str]:
+    """Check the store, without changing it, and connect to the server; return a line about each.
+
+    Raises:
+        StoreError, ConfigError, RefusedByServerError: as `serve`.
+        TimeoutError: the server cannot be reached, or did not accept us in time. The argument, if
+            any, is the condition of its last stream error.
+
+    """
+    declared = await check_offline(settings)
+    found, sentences = await asyncio.to_thread(look, settings.store, _comparison(settings))
+    about_store = [f"store: {sentence}" for sentence in sentences]
+    if found is not None:
+        (nodes, about_nodes), about_schedules = found
+        about_store.insert(0, f"store: good, {nodes} nodes")
+        about_store += [*about_nodes, *about_schedules]
+    else:
+        about_store += declared
+    broker, _ = broker_of(settings, MemoryStore())
+    for face in faces_of(broker, settings, accounts_of(settings), lambda: None):
+        about_store.append(await face.check(patience))
+    return about_store
