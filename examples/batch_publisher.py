@@ -1,9 +1,9 @@
-"""Publish all lines of the standard input, or none: each line is an item of work.
+"""Publish all lines of the standard input as items, or none.
 
     PUBQUEUE_URL=xmpp://etl@example.org/queue.example.org PUBQUEUE_PASSWORD=... python examples/batch_publisher.py jobs 20261121
 
-The number rises with each run, a date for example. A run that died, or of which nobody knows how it ended, is
-repeated with its number: what it had committed is not published again. Lines are numbered, so ids stay the same.
+The number must increase with each run; use a date, for example. After a crash, repeat the run with the same number:
+items that it had committed are not published again. Lines are numbered, so their ids stay the same.
 """
 
 import asyncio

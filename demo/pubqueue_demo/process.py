@@ -1,8 +1,8 @@
-"""Start a program so that it cannot outlive us, read its lines, and end it.
+"""Starts a program that cannot outlive this process, reads its output, and stops it.
 
-Every child runs in a process group of its own: Ctrl-C in the terminal reaches us alone, and we end
-the children in order. `setpriv --pdeathsig` asks the kernel to kill the child when the thread that
-started it dies, so that even `kill -9` of the parent leaves no process behind.
+Every child runs in its own process group: Ctrl-C in the terminal reaches only this process, which stops the children in
+order. `setpriv --pdeathsig` asks the kernel to kill the child when the thread that started it dies, so that even `kill
+-9` of the parent leaves no process behind.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 TAIL_LINES = 15
 
-# The Spark job names its ten thousand items in one line: some hundred kilobytes.
+# The Spark job reports its ten thousand items in one line of some hundred kilobytes.
 MAX_LINE_LENGTH = 2**26
 
-# Seconds to end in order when the user has interrupted us: nobody waits for work to be finished.
+# Seconds to stop after an interrupt; unfinished work is not waited for.
 INTERRUPTED = 2.0
 
-# How long a killed group may take until the kernel has ended all of it.
+# How long the kernel may take to end a killed group.
 DYING = 2.0
 
 
 class ChildError(RuntimeError):
-    """A child process did not do what was waited for."""
+    """A child process did not behave as expected."""
 
     def __init__(self, name: str, what: str, log: Path) -> None:
         self.name, self.what = name, what
@@ -41,7 +41,7 @@ class ChildError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A running program; its stderr goes to the file `log`, its stdout is read by `lines`."""
+    """A running program; its stderr goes to the file `log`, `lines` reads its stdout."""
 
     name: str
     process: asyncio.subprocess.Process
@@ -49,12 +49,12 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is its group's id too."""
+        """Its process id, which is also its group's id."""
         return self.process.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it is still running."""
         return self.process.returncode is None
 
     async def lines(self) -> AsyncIterator[str]:
@@ -63,8 +63,8 @@ class Child:
         async for raw in self.process.stdout:
             yield raw.decode(errors="replace").rstrip("\n")
 
-    async def wait_line(self, start: str, *, timeout: float) -> str:  # noqa: ASYNC109 - says what was waited for
-        """Return the first line of stdout that begins so; raise ChildError when none comes."""
+    async def wait_line(self, start: str, *, timeout: float) -> str:  # noqa: ASYNC109 - the error names what was awaited
+        """Return the first line of stdout with this prefix; raise ChildError if none comes."""
         try:
             async with asyncio.timeout(timeout):
                 async for line in self.lines():
@@ -76,18 +76,18 @@ class Child:
         raise ChildError(self.name, f"ended with status {code}", self.log)
 
     async def wait(self) -> int:
-        """Wait for the end; the exit status, or minus the signal."""
+        """Wait for its end; return the exit status, or minus the signal."""
         return await self.process.wait()
 
     async def kill(self) -> None:
-        """Kill it and its group, at once (SIGKILL); harmless when it has ended."""
+        """Kill it and its group at once (SIGKILL); harmless if it has ended."""
         self._kill_group()
         await self.process.wait()
 
     async def stop(self, grace: float = 10) -> int:
-        """Ask it to end (SIGTERM), kill it when it has not after `grace` seconds.
+        """Ask it to end (SIGTERM); kill it if it has not ended after `grace` seconds.
 
-        Nothing of its process group is left, even when we are cancelled meanwhile.
+        No process of its group is left, even if this is cancelled meanwhile.
         """
         try:
             if self.running:
@@ -106,7 +106,7 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     async def _group_gone(self) -> None:
-        """Wait for the children that it had, such as Spark's Java: their files are removed next."""
+        """Wait for its own children, such as Spark's Java, because their files are removed next."""
         with suppress(ProcessLookupError, TimeoutError):
             async with asyncio.timeout(DYING):
                 while True:
@@ -123,10 +123,10 @@ async def spawn(
     cwd: Path | None = None,
     read: bool = True,
 ) -> Child:
-    """Start a program that dies with us; `read=False` sends its stdout to the log too."""
+    """Start a program that dies with this process; `read=False` sends its stdout to the log too."""
     with log.open("ab") as sink:
         process = await asyncio.create_subprocess_exec(
-            # setpriv sets the flag on itself and becomes the program: same process id
+            # setpriv sets the flag on itself and then becomes the program, with the same process id
             *("setpriv", "--pdeathsig", "KILL", "--"),
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
@@ -141,10 +141,10 @@ async def spawn(
 
 
 def read_log(log: Path) -> str:
-    """Return what the file holds; empty when there is none yet."""
+    """Return the content of the file; empty if there is none yet."""
     return log.read_text(errors="replace") if log.exists() else ""
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of a log file; empty when there is none."""
+    """Return the last lines of a log file; empty if there is none."""
     return "\n".join(read_log(log).splitlines()[-TAIL_LINES:])

@@ -1,4 +1,4 @@
-"""A throw-away Prosody: Debian's program, a configuration of our own, nothing left behind."""
+"""A temporary Prosody: Debian's program, with its own configuration and files that are removed at the end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ START_TIMEOUT = 20.0
 POLL = 0.05
 ATTEMPTS = 5
 
-# What is not said here is as Prosody ships it: `component_conflict_resolve` (a second component of
+# Other settings have Prosody's defaults: `component_conflict_resolve` (a second component of
 # the same name is refused), the stanza size limits (256 KiB for clients, 512 KiB for components).
 CONFIG = """\
 data_path = "{folder}/data"
 pidfile = "{folder}/prosody.pid"
--- Prosody refuses to run as root, rightly; this one lives for minutes, on loopback, in a container.
+-- Prosody rightly refuses to run as root; this one runs for minutes, on loopback, in a container.
 run_as_root = true
--- Everything to one file: its tail is shown when the server does not start.
+-- One log file: its tail is shown if the server does not start.
 log = {{ info = "{folder}/prosody.log" }}
 
 interfaces = {{ "127.0.0.1" }}
@@ -40,16 +40,16 @@ component_interfaces = {{ "127.0.0.1" }}
 -- here, hence there is no limit. "smacks" is not here either: a killed client's session would wait
 -- ten minutes for its return, and its messages with it.
 modules_enabled = {{ "disco", "roster", "saslauth", "ping", "posix"{modules} }}
--- Nobody outside this machine is talked to.
+-- No connections to other servers.
 modules_disabled = {{ "s2s", "s2s_auth_certs"{without} }}
 
--- A stanza and its answer are small: waiting to fill a packet (Nagle) costs 40 ms each.
+-- A stanza and its answer are small: waiting to fill a packet (Nagle) costs 40 ms for each.
 network_settings = {{ nagle = false }}
 
--- Passwords travel over loopback only, and a certificate would have to be made: no TLS.
+-- No TLS: passwords are sent only over loopback, and TLS would need a certificate.
 c2s_require_encryption = false
 allow_unencrypted_plain_auth = true
--- Accounts are files with the password, so that making one is writing one.
+-- Accounts are files with the password, so that an account is created by writing a file.
 authentication = "internal_plain"
 storage = "internal"
 
@@ -67,19 +67,19 @@ Component "{component}"
 
 
 class PortTakenError(Exception):
-    """Another program was quicker to take a port that was free."""
+    """Another program took a port that was free."""
 
 
 class NotInstalledError(Exception):
-    """There is no Prosody on this machine."""
+    """Prosody is not installed on this machine."""
 
 
 class Prosody:
     """A Prosody server for `domain`, with one external component, on loopback.
 
-    An async context manager: entered when the client and the component port accept connections;
-    left with the process ended and its files removed. `modules` are loaded beside the usual ones,
-    `without` are left out; `more_domains` and `more_components` are served beside the first, with the same secret.
+    An async context manager: entering waits until the client and component ports accept connections; leaving ends the
+    process and removes its files. `modules` are loaded in addition to the usual ones, `without` are left out;
+    `more_domains` and `more_components` are also served, with the same secret.
     """
 
     host = "127.0.0.1"
@@ -106,13 +106,13 @@ class Prosody:
 
     @property
     def folder(self) -> Path:
-        """Where configuration, data and log are, while the server lives."""
+        """The folder of configuration, data and log, while the server runs."""
         assert self._temp is not None, "the server is entered with `async with`"
         return Path(self._temp.name)
 
     @property
     def pid(self) -> int:
-        """The server's process id; after `kill`, the one it had."""
+        """The server's process id; after `kill`, its former one."""
         assert self._child is not None
         return self._child.pid
 
@@ -134,12 +134,10 @@ class Prosody:
         await self._leave()
 
     async def account(self, name: str, password: str, domain: str | None = None) -> str:
-        """Make the account, or give it another password; return its JID."""
+        """Create the account, or change its password; return its JID."""
         domain = domain or self.domain
         if not name.isascii() or not name.isalnum() or not password.isalnum():
-            raise ValueError(
-                "a throw-away account's name and password are ASCII letters and digits"
-            )
+            raise ValueError("an account's name and password are ASCII letters and digits")
         folder = re.sub(r"\W", lambda found: f"%{ord(found[0]):02x}", domain)
         accounts = self.folder / "data" / folder / "accounts"
         accounts.mkdir(parents=True, exist_ok=True)
@@ -147,7 +145,7 @@ class Prosody:
         return f"{name}@{domain}"
 
     async def start(self) -> None:
-        """Start it again after `stop` or `kill`: same ports, same secret, same accounts."""
+        """Start it again after `stop` or `kill`, with the same ports, secret and accounts."""
         log = self.folder / "prosody.log"
         log.unlink(missing_ok=True)
         self._child = await spawn(
@@ -159,12 +157,12 @@ class Prosody:
         await self._ready(self._child, log)
 
     async def stop(self) -> None:
-        """End it in order: every stream gets its closing tag."""
+        """Stop it cleanly: every stream gets its closing tag."""
         if self._child is not None:
             await self._child.stop()
 
     async def kill(self) -> None:
-        """End it with SIGKILL, as a crash would."""
+        """Kill it with SIGKILL, like a crash."""
         if self._child is not None:
             await self._child.kill()
 
@@ -181,7 +179,7 @@ class Prosody:
                 return await self.start()
             except PortTakenError:
                 await self.kill()
-        raise PortTakenError(f"no free loopback port was still free {ATTEMPTS} times")
+        raise PortTakenError(f"no free loopback port stayed free {ATTEMPTS} times")
 
     def _config(self) -> str:
         return CONFIG.format(
@@ -197,7 +195,7 @@ class Prosody:
         )
 
     async def _ready(self, child: Child, log: Path) -> None:
-        """Wait for both ports, by the log: another program may answer on a port that we lost."""
+        """Wait for both ports by reading the log, because another program may answer on a port that we lost."""
         services = [f"'c2s' on [{self.host}]:{self.c2s_port}"]
         services += [f"'component' on [{self.host}]:{self.component_port}"]
         for _ in range(int(START_TIMEOUT / POLL)):
@@ -207,7 +205,7 @@ class Prosody:
             if all(f"Activated service {service}" in text for service in services):
                 return
             if not child.running:
-                # it has two: what it logs, and what it says before it can log
+                # it has two: its log, and the output before it can log
                 raise ChildError("Prosody", f"did not start\n{tail(log)}", child.log)
             await asyncio.sleep(POLL)
         raise ChildError("Prosody", f"was not ready after {START_TIMEOUT:g} s", log)
@@ -222,26 +220,26 @@ class Prosody:
 
 
 def program() -> str:
-    """Find Prosody; one sentence when it is not installed."""
+    """Find Prosody; raise NotInstalledError if it is not installed."""
     found = shutil.which("prosody") or shutil.which("prosody", path="/usr/bin:/usr/sbin")
     if found is None:
-        raise NotInstalledError("Prosody is not installed: `apt-get install prosody` does it")
+        raise NotInstalledError("Prosody is not installed: run `apt-get install prosody`")
     return found
 
 
 def free_ports(count: int) -> list[int]:
     """Return loopback ports that are free, from below the range of outgoing connections.
 
-    Inside that range a client that tries again and again to reach a port without a listener can at
-    last be given this very port as its own and connect to itself, and then the server cannot start.
+    Inside that range, a client that retries a port without a listener may get this port as its own and connect to
+    itself; then the server cannot start.
     """
     first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     candidates = range(max(1024, min(10_000, first_outgoing - 5_000)), first_outgoing)
     found: list[int] = []
-    # not from a seed, which others may have set too and who would then all try the same ports
+    # not seeded: programs with the same seed would all try the same ports
     for port in random.SystemRandom().sample(candidates, len(candidates)):
         with socket.socket() as probe:
-            # as a server does it, so that a port of a server just ended counts as free
+            # like a server, so that the port of a server that has just ended counts as free
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))

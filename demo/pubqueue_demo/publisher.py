@@ -1,4 +1,4 @@
-"""The Spark job as a process: begun, listened to, and run again when a crash has spoilt it."""
+"""Runs the Spark job as a process, reads its reports, and runs it again if a crash made it fail."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 5
 
 JAVA_OPTIONS: Final = (
-    "-XX:-UsePerfData",  # it is a file in /tmp for each process
-    "-XX:TieredStopAtLevel=1",  # the job is over before better code would pay
+    "-XX:-UsePerfData",  # it writes a file in /tmp for each process
+    "-XX:TieredStopAtLevel=1",  # the job ends before better code would pay off
     "-XX:+UseSerialGC",
 )
 
-# Another Spark's, Java's or Python's settings do not belong to this one.
+# Settings of another Spark, Java or Python do not apply here.
 FOREIGN: Final = ("SPARK_", "PYSPARK_", "HADOOP_", "JAVA_", "JDK_", "_JAVA_", "PYTHON")
 
 
@@ -44,15 +44,15 @@ class Publisher:
         self._password = secrets.token_hex(16)
 
     async def prepare(self) -> Self:
-        """Make the account."""
+        """Create the account."""
         await self._server.account(PUBLISHER, self._password)
         return self
 
     async def publish(self, items: int | None, *, crashes: Callable[[], int]) -> None:
-        """Run the job to its end; raises ChildError when it fails.
+        """Run the job to its end; raise ChildError if it fails.
 
-        If the component has crashed meanwhile, by the count of `crashes`, the job is run again: its
-        items have the same ids, so that what was published is not published twice.
+        If the component has crashed meanwhile, by the count of `crashes`, the job is run again: its items have the same
+        ids, so nothing is published twice.
         """
         for _ in range(ATTEMPTS):
             before = crashes()
@@ -72,7 +72,7 @@ class Publisher:
             name="the Spark job",
             log=self._log,
             env=self._environment(),
-            # whatever Spark leaves in its working directory goes with the folder
+            # files that Spark leaves in its working directory are removed with the folder
             cwd=scratch,
         )
         try:
@@ -93,7 +93,7 @@ class Publisher:
                     self.published = ids
                     self._note("Spark has written all of them, and each is confirmed")
                 case _:
-                    raise ChildError("the Spark job", "speaks as a worker", self._log)
+                    raise ChildError("the Spark job", "sent a report of a worker", self._log)
 
     def _command(self, items: int | None, scratch: Path) -> list[str]:
         options = {

@@ -1,4 +1,4 @@
-"""Look into the component's database from outside, without disturbing it."""
+"""Reads the component's database from outside, without disturbing the component."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The store keeps both counts in these rows: nothing is counted here, however long the queue is.
+# The store keeps both counts in these rows, so nothing is counted here, however long the queue is.
 LOOK = "SELECT (SELECT sum(items) FROM node), (SELECT sum(in_flight) FROM subscription)"
 IDS = "SELECT id FROM item"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """How many items the queue has, and how many of them a worker holds."""
+    """How many items the queue has, and how many of them are locked."""
 
     items: int = 0
     in_flight: int = 0
 
     @property
     def depth(self) -> int:
-        """How many wait."""
+        """How many items wait."""
         return self.items - self.in_flight
 
 
 class Database(Protocol):
-    """Where the component keeps its items; `address` is what its configuration calls it."""
+    """The database of the component; `address` is its address in the configuration."""
 
     @property
     def address(self) -> str:
         """The store's address."""
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Return what the query finds as of the last commit."""
+        """Return the result of the query as of the last commit."""
 
 
 class File:
@@ -47,21 +47,21 @@ class File:
         self.address = f"sqlite:///{path}"
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Read only, and without waiting: in WAL mode a reader and the writer do not meet."""
+        """Read without waiting: in WAL mode a reader and the writer do not block each other."""
         address = f"{self._path.as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True)) as connection:
             return connection.execute(query).fetchall()
 
 
 class Schema:
-    """The component's schema of a PostgreSQL."""
+    """The component's schema in a PostgreSQL."""
 
     def __init__(self, address: str) -> None:
         self.address = address
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
-        """Read as the component's own role, in its schema."""
-        import psycopg  # noqa: PLC0415  # only who has PostgreSQL needs it
+        """Read with the component's own role, in its schema."""
+        import psycopg  # noqa: PLC0415  # needed only with PostgreSQL
 
         options = "-c search_path=pubqueue -c default_transaction_read_only=on"
         with psycopg.connect(self.address, options=options, application_name="demo") as connection:
@@ -75,5 +75,5 @@ def look(database: Database) -> QueueState:
 
 
 def remaining(database: Database) -> set[str]:
-    """Return the ids of all items that are still there, in whatever state."""
+    """Return the ids of all items that still exist, in any state."""
     return {row[0] for row in database.ask(IDS)}

@@ -1,4 +1,4 @@
-"""What the demo's workers do with an item: find another way for the passengers of a late flight."""
+"""What the demo's workers do with an item: find another flight for the passengers of a late one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _BY_SCHEDULE = attrgetter("scheduled")
 
 @dataclass(frozen=True, slots=True)
 class Rebooking:
-    """The next flight on the route, and how many minutes sooner it left than the late one did.
+    """The next flight on the route, and how many minutes before the late one it left.
 
-    `flight` is None when waiting was the quicker way; `minutes` is 0 then.
+    `flight` is None, and `minutes` 0, if waiting was quicker.
     """
 
     flight: str | None
@@ -33,7 +33,7 @@ class Rebooking:
 
 
 class Timetable:
-    """Who flew where and when, by route."""
+    """All flights, by route."""
 
     def __init__(self, flights: Iterable[Flight]) -> None:
         routes: defaultdict[tuple[str, str], list[Flight]] = defaultdict(list)
@@ -44,7 +44,7 @@ class Timetable:
         self._routes = dict(routes)
 
     def rebook(self, late: Flight) -> Rebooking:
-        """Put the passengers on the next flight of the route, if it left before theirs did."""
+        """Return the next flight of the route, if it left before the late one."""
         route = self._routes.get((late.origin, late.destination), [])
         at = bisect_right(route, late.scheduled, key=_BY_SCHEDULE)
         if at == len(route) or route[at].scheduled > late.scheduled + DAY:
@@ -56,7 +56,7 @@ class Timetable:
 
 
 def read_payload(payload: Element) -> Flight:
-    """Return the flight that a work item is about; ValueError says in one sentence why not."""
+    """Return the flight of a work item; raise ValueError, with one sentence, if there is none."""
     if payload.tag != f"{{{NAMESPACE}}}{ELEMENT}":
         raise ValueError(f"a work item of the demo is a {ELEMENT}, not {payload.tag}")
     columns = {child.tag.rpartition("}")[2]: child.text or "" for child in payload}

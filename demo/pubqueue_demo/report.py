@@ -1,7 +1,7 @@
-"""Reports of the demo's processes to its main process: one JSON object a line on stdout.
+"""Reports of the demo's processes to its main process, as lines of JSON on stdout.
 
-Times are seconds since 1970 of the one clock of this machine. A worker says `Result` before it
-retracts the item, so that work done by a worker that dies afterwards is not counted as lost.
+Times are seconds since 1970, by this machine's clock. A worker sends `Result` before it retracts the item, so that work
+is not counted as lost if the worker dies afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Ready(Report, frozen=True):
 
 
 class Delivered(Report, frozen=True):
-    """A worker holds the item; `published` is when the service had stored it."""
+    """A worker holds the item; `published` is when the service stored it."""
 
     id: str
     attempt: int
@@ -30,7 +30,7 @@ class Delivered(Report, frozen=True):
 
 
 class Result(Report, frozen=True):
-    """The work is done, the item not yet retracted; `minutes` is what the passengers won."""
+    """The work is done, the item not yet retracted; `minutes` is the time that the passengers won."""
 
     id: str
     minutes: int
@@ -45,7 +45,7 @@ class Done(Report, frozen=True):
 
 
 class Unlocked(Report, frozen=True):
-    """The worker gave the item back."""
+    """The worker released the item."""
 
     id: str
     at: float
@@ -69,14 +69,14 @@ class Stalling(Report, frozen=True):
 
 
 class Selected(Report, frozen=True):
-    """The Spark job has counted its rows and begins to write."""
+    """The Spark job has counted its rows and starts to write."""
 
     rows: int
     table: int
 
 
 class Published(Report, frozen=True):
-    """The Spark job has written these items, every one confirmed."""
+    """The Spark job has written these items, and all are confirmed."""
 
     ids: list[str]
 
@@ -98,11 +98,11 @@ _decoder: Final[msgspec.json.Decoder[BotLine]] = msgspec.json.Decoder(BotLine)
 
 
 def emit(report: Report) -> None:
-    """Write one line, at once: a killed process has said all that it had to say."""
+    """Write one line and flush it, so that a killed process has sent all of its reports."""
     sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     sys.stdout.flush()
 
 
 def read(line: str) -> BotLine:
-    """Parse one line; msgspec.DecodeError when it is none of ours."""
+    """Parse one line; raise msgspec.DecodeError if it is not a report."""
     return _decoder.decode(line)

@@ -1,4 +1,4 @@
-"""Run the demo from the command line: check what was asked, run it, and say how it ended."""
+"""Runs the demo from the command line: checks the arguments, runs it, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def run_demo(
     store: str = "sqlite",
     instances: int = 1,
 ) -> int:
-    """Play the demo and return the exit code.
+    """Run the demo and return the exit code.
 
-    0: nothing was lost and every item was completed. 1: something was, or a part of the demo could
-    not run. 2: the arguments make no sense. 128 and the signal's number: interrupted. `items` is how
-    many flights become work (None: all that are two hours late), `kill_component` how often the
-    component is killed at random moments (None: once, if another of its `instances` can take over). The
-    `store` is sqlite or postgres. Leaves no process and no file behind.
+    0: nothing was lost and every item was completed. 1: an item was lost or not completed, or a part of the demo could
+    not run. 2: the arguments are invalid. 128 plus the signal's number: interrupted. `items` is how many flights become
+    work (None: all that are two hours late), `kill_component` how often the component is killed at random moments
+    (None: once, if another of its `instances` can take over). The `store` is sqlite or postgres. Leaves no process and
+    no file behind.
     """
     kills = int(instances > 1) if kill_component is None else kill_component
     plan = Plan(items, workers, kills, postgres=store == "postgres", instances=instances)
@@ -81,7 +81,7 @@ async def _play(plan: Plan) -> int:
     received: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
-        # Only once: a second Ctrl-C must not cut the tidying up short.
+        # Only once: a second Ctrl-C must not interrupt the cleanup.
         if not received:
             run.cancel()
         received.append(number)
@@ -111,5 +111,5 @@ def _first(errors: BaseExceptionGroup[Exception]) -> BaseException:
 
 
 def _refuse(sentence: str, code: int) -> int:
-    print(f"pubqueue demo: {sentence}", file=sys.stderr)  # noqa: T201 - the command line's answer
+    print(f"pubqueue demo: {sentence}", file=sys.stderr)  # noqa: T201 - the output of the command
     return code

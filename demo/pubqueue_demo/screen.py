@@ -1,4 +1,4 @@
-"""What is seen of the demo: a live picture on a terminal, plain lines elsewhere, a table at the end."""
+"""The output of the demo: a live view on a terminal, plain lines elsewhere, and a table at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PICTURES_A_SECOND: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """One line of the picture."""
+    """One line of the view."""
 
     name: str
     state: str
@@ -38,7 +38,7 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One picture. `total` is None until the Spark job has counted its rows."""
+    """One state of the view. `total` is None until the Spark job has counted its rows."""
 
     total: int | None
     depth: int
@@ -55,7 +55,7 @@ class Rate:
         self._seen: deque[tuple[float, int]] = deque()
 
     def now(self, done: int, at: float) -> float:
-        """Take the count at this time and return the rate."""
+        """Record the count at this time and return the rate."""
         self._seen.append((at, done))
         while self._seen[0][0] < at - RATE_OVER:
             self._seen.popleft()
@@ -64,7 +64,7 @@ class Rate:
 
 
 class Screen:
-    """Shows a run. A context manager: the live picture is taken away at the end."""
+    """Shows a run. A context manager, which removes the live view at the end."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
@@ -98,13 +98,13 @@ class Screen:
         return time.monotonic() - self._began
 
     def note(self, text: str) -> None:
-        """Say that something has happened; it stays on the screen."""
+        """Print a line about an event; it stays on the screen."""
         line = Text.assemble((f"{self.elapsed:6.1f} s  ", "dim"), text)
-        # a file has no width, and a line of it shall be one line
+        # a file has no width, and its lines must not be wrapped
         self._console.print(line, soft_wrap=not self._console.is_terminal)
 
     def show(self, view: View) -> None:
-        """Show how things are now."""
+        """Show the current state."""
         if self._live:
             self._live.update(_picture(view))
         elif self.elapsed - self._last_line >= PLAIN_EVERY:

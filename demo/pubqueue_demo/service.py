@@ -1,4 +1,4 @@
-"""The component as its operator runs it: instances that are started again when they die."""
+"""Runs the component like its operator: instances that are restarted when they die."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ publishers = [{publisher}]
 members = {members}
 
 [node.options]
-# A worker that stalls shall not hold its items for long: the demo is short.
+# A stalled worker must not hold its items for long: the demo is short.
 "x-queueing#lock_timeout" = {lock_timeout}
-# A job that is run again after a crash shall not publish finished work anew.
+# A job that is run again after a crash must not publish finished work again.
 "x-queueing#dedup_window" = 3600
 """
 
 
 class Service:
-    """`pubqueue serve` on a database, attached to the server: one instance or several.
+    """`pubqueue serve` on a database, attached to the server, in one or several instances.
 
-    The server lets one in; the others wait, and one of them takes over when that is gone. An async context manager,
-    entered when the first is ready and the others wait; `supervise` keeps them alive.
+    The server accepts one instance; the others wait, and one of them takes over when it is gone. An async context
+    manager; entering waits until the first is ready and the others wait. `supervise` keeps them running.
     """
 
     def __init__(
@@ -89,25 +89,25 @@ class Service:
 
     @property
     def restarts(self) -> int:
-        """How often an instance was started again."""
+        """How often an instance was restarted."""
         return sum(instance.restarts for instance in self._instances)
 
     @property
     def up(self) -> bool:
-        """Whether one is ready and has not died since."""
+        """Whether an instance is ready and has not died since."""
         return any(instance.ready for instance in self._instances)
 
     async def supervise(self) -> None:
-        """Start an instance again whenever it dies; return when all are ended in order.
+        """Restart an instance whenever it dies; return when all are stopped.
 
-        Raises ChildError when it cannot be started, or ends by itself with an error.
+        Raises ChildError if it cannot be started, or ends by itself with an error.
         """
         async with asyncio.TaskGroup() as tasks:
             for instance in self._instances:
                 tasks.create_task(instance.supervise())
 
     def kill(self) -> None:
-        """Kill the instance at work as a crash would (SIGKILL); `supervise` starts it again."""
+        """Kill the active instance (SIGKILL), like a crash; `supervise` restarts it."""
         for instance in self._instances:
             if instance.ready:
                 instance.kill()

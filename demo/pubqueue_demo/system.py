@@ -1,4 +1,4 @@
-"""The whole demo: server, component, workers and Spark job, begun in order and ended in order."""
+"""The whole demo: starts and stops server, component, workers and Spark job in order."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from pubqueue_demo.screen import Screen
     from pubqueue_demo.tally import Figures
 
-# Seconds a worker may hold an item.
+# The lock timeout in seconds.
 LOCK_TIMEOUT: Final = 5
-# The table has 10,200 flights that late; the workers start before it is read.
+# The table has 10,200 such late flights; the workers start before it is read.
 EXPECTED: Final = 10_000
 
 LOOK_EVERY: Final = 0.25
-# Seconds without any news after which the run is ended as it is.
+# Seconds without any progress after which the run is ended.
 STUCK: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is played. `kills` is how often the component is killed, at random moments.
+    """The parameters of a run. `kills` is how often the component is killed, at random moments.
 
-    It keeps its items in `postgres` or in a file, and of several instances one is at work at a time.
+    The component keeps its items in `postgres` or in a file; only one of several instances is active at a time.
     """
 
     items: int | None
@@ -62,14 +62,14 @@ class DemoSystem:
         self._tally = Tally()
         self._rate = Rate()
         self._state = QueueState()
-        # Of all publishing and completing, the parts at which the component is killed.
+        # The fractions of all publishes and completions at which the component is killed.
         self._kill_at = sorted(random.uniform(0.02, 0.95) for _ in range(plan.kills))  # noqa: S311
         self._service: Service
         self._publisher: Publisher
         self._workers: Workers
 
     async def run(self) -> Figures:
-        """Run everything, judge, and leave nothing behind; raises ChildError when a part fails."""
+        """Run everything, judge the result, and leave nothing behind; raise ChildError if a part fails."""
         async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pubqueue-demo-")))
             await self._set(stack, folder)
@@ -91,13 +91,15 @@ class DemoSystem:
         return self._tally.figures(self._publisher.published or (), left)
 
     async def _set(self, stack: AsyncExitStack, folder: Path) -> None:
-        """Start what the others need."""
+        """Start the server and the component."""
         note = self._screen.note
         home = await asyncio.to_thread(java_home, folder)
         server = await stack.enter_async_context(Prosody())
         note(f"Prosody is ready on {server.host}:{server.c2s_port}")
         if self._plan.instances > 1:
-            note("Prosody lets one instance in at a time; ejabberd would let all of them work")
+            note(
+                "Prosody accepts one instance at a time; with ejabberd all of them would be active"
+            )
         bots = [f"bot{number}" for number in range(1, self._plan.workers + 1)]
         self._service = await stack.enter_async_context(
             Service(
@@ -120,7 +122,7 @@ class DemoSystem:
             await self._workers.add(name, secrets.token_hex(16), faults)
 
     async def _database(self, stack: AsyncExitStack, folder: Path) -> Database:
-        """Return where the component keeps its items."""
+        """Return the database of the component."""
         if not self._plan.postgres:
             return File(folder / "pubqueue.db")
         server = await stack.enter_async_context(Postgres())
@@ -128,7 +130,7 @@ class DemoSystem:
         return Schema(server.address)
 
     async def _watch(self) -> None:
-        """Show how things are, until all is done or nothing happens any more."""
+        """Show the state until all is done, or nothing happens any more."""
         last_news, last_change = None, time.monotonic()
         while not self._finished:
             await asyncio.sleep(LOOK_EVERY)
@@ -141,7 +143,7 @@ class DemoSystem:
                 last_news, last_change = news, now
             elif now - last_change > STUCK:
                 return self._screen.note(f"nothing has happened for {STUCK:g} s; giving up")
-        return self._screen.note("the queue is empty, and nobody has anything in hand")
+        return self._screen.note("the queue is empty, and no worker has an item in hand")
 
     @property
     def _finished(self) -> bool:
@@ -154,7 +156,7 @@ class DemoSystem:
         """How many items are known to be done."""
         if self._publisher.published is None:
             return self._tally.done
-        # Also what was done by a worker that did not live to read the confirmation.
+        # Also items that were done by a worker which died before it read the confirmation.
         return len(self._publisher.published) - self._state.items
 
     def _view(self) -> View:
@@ -178,6 +180,6 @@ class DemoSystem:
         progress = (self._state.items + 2 * done) / (2 * self._publisher.total)
         if progress >= self._kill_at[0]:
             self._kill_at.pop(0)
-            whom = "the instance at work" if self._plan.instances > 1 else "the component"
+            whom = "the active instance" if self._plan.instances > 1 else "the component"
             self._screen.note(f"killing {whom} with {done:,} items done")
             self._service.kill()

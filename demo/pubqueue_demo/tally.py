@@ -1,4 +1,4 @@
-"""Count what the workers report, and judge at the end whether anything was lost."""
+"""Counts the workers' reports, and judges at the end whether anything was lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WorkerCount:
-    """What one worker has done so far; it may be several processes, one after the other."""
+    """The counts of one worker, which may be several processes, one after another."""
 
     delivered: int = 0
     done: int = 0
@@ -25,7 +25,7 @@ class WorkerCount:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Half of the values are at most `p50`, all but one in a hundred at most `p99` (seconds)."""
+    """The median (`p50`) and the 99th percentile (`p99`), in seconds."""
 
     p50: float
     p99: float
@@ -33,7 +33,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The end of a run."""
+    """The result of a run."""
 
     published: int
     completed: int
@@ -62,7 +62,7 @@ class Tally:
     first_published: float = math.inf
     last_done: float = -math.inf
     redelivered: int = 0
-    # how many reports there were, to see whether anything happens
+    # the number of reports, to see whether anything happens
     lines: int = 0
     _results: Counter[str] = field(default_factory=Counter)
     _minutes: dict[str, int] = field(default_factory=dict)
@@ -97,12 +97,12 @@ class Tally:
             case report.Lost():
                 count.lost_locks += 1
             case _:
-                pass  # what processes say about themselves counts nothing
+                pass  # reports of processes about themselves count nothing
 
     def figures(self, published: Collection[str], remaining: Collection[str]) -> Figures:
-        """Judge the run: `published` was confirmed to the publisher, `remaining` is in the queue.
+        """Judge the run: `published` are the confirmed items, `remaining` are in the queue.
 
-        Lost is a published item that no worker has done and that is not in the queue.
+        An item is lost if it was published, no worker has done it, and it is not in the queue.
         """
         ids, left = set(published), set(remaining)
         worked = ids & self._results.keys()
@@ -127,7 +127,7 @@ class Tally:
         if line.attempt > 1:
             self.redelivered += 1
         else:
-            # A redelivered item's age is the lock timeout or the unlocker's whim, not the queue's.
+            # The age of a redelivered item depends on the lock timeout or the unlocking worker, not on the queue.
             self._waited.append(line.at - line.published)
 
     def _rate(self, completed: int) -> float:
@@ -136,7 +136,7 @@ class Tally:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the nearest-rank percentiles; not-a-number when there are no values."""
+    """Return the nearest-rank percentiles; not-a-number if there are no values."""
     if not values:
         return Spread(math.nan, math.nan)
     ranked = sorted(values)

@@ -1,8 +1,9 @@
-"""A place to try things in: a throw-away Prosody, the service with a queue, and a shell that knows where they are."""
+"""A place to try things: a temporary Prosody, the service with a queue, and a shell whose environment names them."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import secrets
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 
 NODE: Final = "jobs"
 ACCOUNT: Final = "bot"
-PASSWORD: Final = "trial"  # noqa: S105  # of an account that nobody else can reach, and that goes with the trial
+PASSWORD: Final = "trial"  # noqa: S105  # of a local account that is removed with the trial
 
 MARK: Final = "(trial) "
 
 
 class Page(NamedTuple):
-    """Where the page is, and who logs in with what."""
+    """The address of the page, and its token."""
 
     port: int
     token: str
@@ -48,15 +49,22 @@ publishers = {people}
 members = {people}
 """
 
+USER: Final = """
+[[user]]
+name = "operator"
+roles = ["operator"]
+token_sha256 = ["{digest}"]
+"""
+
 
 async def try_out(
     command: Sequence[str], note: Callable[[str], None], *, page: bool = False
 ) -> int:
-    """Run a command, or without one a shell, beside a server and a service; return its exit status.
+    """Run a command, or else a shell, with a server and a service; return its exit status.
 
-    Both live for as long as it runs, on loopback, with all their files in a folder that goes with them. Its
-    environment says where they are, in the variables that workers and publishers read. With `page` the service has its
-    page, and the note says where, and with which token one logs in.
+    Both run as long as it runs, on loopback, with all their files in a temporary folder. Its environment has their
+    addresses, in the variables that workers and publishers read. With `page` the service has its page, and the note
+    gives its address and token.
 
     Raises:
         ChildError: the server or the service cannot be started.
@@ -74,7 +82,9 @@ async def try_out(
         keeping = asyncio.create_task(service.supervise())
         stack.callback(keeping.cancel)
         if site is not None:
-            note(f"the page is at http://127.0.0.1:{site.port}/ ; log in with {site.token}")
+            note(
+                f"the page is at http://127.0.0.1:{site.port}/ ; log in without a name, by the token {site.token}"
+            )
         if not command:
             note(
                 f"the queue {NODE} is ready at {server.component}; this is a shell, exit ends both"
@@ -83,7 +93,7 @@ async def try_out(
 
 
 def environment(server: Prosody) -> dict[str, str]:
-    """Return the variables from which a client knows the server, the service, and itself."""
+    """Return the variables that define the server, the service and the account of a client."""
     host, port = server.host, server.c2s_port
     return {
         "PUBQUEUE_URL": f"xmpp://{ACCOUNT}@{server.domain}/{server.component}?host={host}&port={port}&tls=off",
@@ -92,16 +102,16 @@ def environment(server: Prosody) -> dict[str, str]:
 
 
 def python_first() -> dict[str, str]:
-    """Return a PATH with the programs of the Python that runs this in front: a shell may come up with another."""
+    """Return a PATH with this Python's programs first, because a shell may find another Python."""
     own = str(Path(sys.prefix) / "bin")
     return {"PATH": f"{own}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
 
 def shell(folder: Path) -> list[str]:
-    """Return the user's shell, with `(trial)` in its prompt and with our Python found first.
+    """Return the user's shell, with `(trial)` in its prompt and our Python first on PATH.
 
-    The user's own files are read before, and may put shims of other Pythons in front (pyenv, conda). A shell without a
-    way to run more commands after them only gets the environment.
+    The user's startup files are read first, and may put shims of other Pythons on PATH (pyenv, conda). A shell that
+    cannot run further commands after them only gets the environment.
     """
     wanted = os.environ.get("SHELL", "/bin/sh")
     path = shlex.quote(str(Path(sys.prefix) / "bin"))
@@ -113,7 +123,9 @@ def shell(folder: Path) -> list[str]:
         ours = shlex.quote(str(folder))
         own = shlex.quote(os.environ.get("ZDOTDIR", str(Path.home())))
         first = 'ZDOTDIR={}\n[ -r "$ZDOTDIR/.zshenv" ] && . "$ZDOTDIR/.zshenv"\nown=$ZDOTDIR ZDOTDIR={}\n'
-        (folder / ".zshenv").write_text(first.format(own, ours))  # theirs may say where .zshrc is
+        (folder / ".zshenv").write_text(
+            first.format(own, ours)
+        )  # the user's file may set where .zshrc is
         then = 'ZDOTDIR=$own; unset own\n[ -r "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"\n'
         (folder / ".zshrc").write_text(f'{then}path=({path} $path)\nPROMPT="{MARK}$PROMPT"\n')
         return ["env", f"ZDOTDIR={folder}", wanted]
@@ -121,7 +133,7 @@ def shell(folder: Path) -> list[str]:
 
 
 def _configured(server: Prosody, folder: Path, page: Page | None) -> Path:
-    """Write the configuration of the service, and return where it is."""
+    """Write the configuration of the service, and return its path."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
     secret.write_text(server.secret)
@@ -134,23 +146,19 @@ def _configured(server: Prosody, folder: Path, page: Page | None) -> Path:
         "node": NODE,
     }
     path = folder / "pubqueue.toml"
-    top = ""
-    if page is not None:
-        token = folder / "token"
-        token.touch(mode=0o600)
-        token.write_text(page.token)
-        top = f"http = {json.dumps(str(page.port))}\nhttp_admin_token_file = {json.dumps(str(token))}\n"
     # a JSON string is a TOML string, and a list of them a list
-    path.write_text(
-        top + CONFIG.format(**{name: json.dumps(value) for name, value in values.items()})
-    )
+    text = CONFIG.format(**{name: json.dumps(value) for name, value in values.items()})
+    if page is not None:
+        digest = hashlib.sha256(page.token.encode()).hexdigest()
+        text = f"http = {json.dumps(str(page.port))}\n{text}{USER.format(digest=digest)}"
+    path.write_text(text)
     return path
 
 
 async def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Run it on our terminal; what is typed there to interrupt it is for it alone."""
+    """Run it on our terminal; interrupts that are typed there affect only it."""
     with _deaf_to(signal.SIGINT):
-        # a signal that is ignored stays so in what is run: the shell has to hear it
+        # a child inherits ignored signals, but the shell has to get this one
         process = await asyncio.create_subprocess_exec(
             *command,
             env=os.environ | variables,

@@ -1,4 +1,4 @@
-"""The worker bots: one process each, listened to, and replaced when killed."""
+"""The workers: one process each, whose reports are read, and which is replaced when it is killed."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pubqueue_demo.prosody import Prosody
     from pubqueue_demo.tally import Tally
 
-# How many items a worker holds at a time: enough to never wait for the next one.
+# How many items a worker holds at a time: enough so that it never waits for the next one.
 REQUESTS: Final = 16
 
-# A worker that hangs when it is asked to end has this long to come back and finish.
+# How long a worker that hangs may take to finish after it is asked to stop.
 GRACE: Final = 30.0
 
 
 @dataclass(slots=True)
 class Bot:
-    """One worker: its present process, and what it is doing."""
+    """One worker: its current process, and its state."""
 
     name: str
     password: str
     faults: Faults
     state: str = "starting"
-    # items begun and neither done, given back nor lost
+    # items that are begun, but not done, released or lost
     busy: int = 0
     child: Child | None = None
 
@@ -63,20 +63,20 @@ class Workers:
 
     @property
     def idle(self) -> bool:
-        """Whether every worker is there and has nothing in hand."""
+        """Whether every worker is ready and has nothing in hand."""
         return all(bot.state == "working" and bot.busy == 0 for bot in self.bots)
 
     async def add(self, name: str, password: str, faults: Faults) -> Bot:
-        """Make the account of a worker."""
+        """Create the account of a worker."""
         await self._server.account(name, password)
         bot = Bot(name, password, faults)
         self.bots.append(bot)
         return bot
 
     async def keep_running(self, bot: Bot) -> None:
-        """Run the worker until `stop`; one that was killed is replaced, without its faults.
+        """Run the worker until `stop`; replace it by one without faults if it is killed.
 
-        Raises ChildError when it ends with an error.
+        Raises ChildError if it ends with an error.
         """
         while True:
             code = await self._run(bot)
@@ -90,7 +90,7 @@ class Workers:
             bot.state, bot.busy = "starting", 0
 
     async def stop(self) -> None:
-        """Let every worker finish what it has in hand and end."""
+        """Let every worker finish its items in hand and end."""
         self._ending = True
         await asyncio.gather(*(bot.child.stop(GRACE) for bot in self.bots if bot.child))
 
@@ -120,9 +120,9 @@ class Workers:
                 bot.busy -= 1
             case report.Stalling(seconds=seconds):
                 bot.state = "stalled"
-                self._note(f"{bot.name} hangs for {seconds:g} s; items in its hands: {bot.busy}")
+                self._note(f"{bot.name} hangs for {seconds:g} s; items in hand: {bot.busy}")
             case report.ToBeKilled():
-                self._note(f"{bot.name} is to be killed; items in its hands: {bot.busy}")
+                self._note(f"{bot.name} is to be killed; items in hand: {bot.busy}")
                 assert bot.child is not None
                 bot.child.process.kill()
             case _:

@@ -1,4 +1,4 @@
-"""What the event log says, second by second: a table for the screen, and a picture."""
+"""Shows the event log second by second: as a table on the screen, and as a picture."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -17,7 +17,7 @@ AGES = {"p50": "#88ccee", "p95": "#ee7733", "p99": "#cc3311"}
 
 
 def backlog(seconds: Iterable[Row]) -> list[int]:
-    """Return how many orders were not done yet at the end of each second."""
+    """Return how many orders were not done at the end of each second."""
     return list(accumulate(it.published - it.completed for it in seconds))
 
 
@@ -34,7 +34,7 @@ def show(seconds: Sequence[Row]) -> None:
 
 
 def draw(seconds: Sequence[Row], path: str) -> None:
-    """Save the picture: what came and went, what was not done, and how long it took."""
+    """Save the picture: orders that were published and done, the backlog, and the time to completion."""
     figure, (rates, left, below) = plt.subplots(
         3, sharex=True, figsize=(10, 9), layout="constrained"
     )
@@ -48,7 +48,7 @@ def draw(seconds: Sequence[Row], path: str) -> None:
     for number, (name, colour) in enumerate(AGES.items()):
         ages = [age[number] for _, age in done]
         below.plot([time for time, _ in done], ages, "o-", ms=3, color=colour, label=name)
-    rates.set(ylabel="orders in a second", title="What the event log says", yscale="symlog")
+    rates.set(ylabel="orders per second", title="From the event log", yscale="symlog")
     rates.yaxis.set_major_formatter(ScalarFormatter())
     left.set(ylabel="orders")
     below.set(ylabel="seconds from publish to done", xlabel="seconds")

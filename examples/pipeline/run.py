@@ -1,4 +1,4 @@
-"""Run the pipeline on a throw-away Prosody and component, with orders that are made up."""
+"""Runs the pipeline on a temporary Prosody and component, with random orders."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from pubqueue_demo.prosody import Prosody
 
 HERE = Path(__file__).parent
 PAUSE = 0.7
-"""Seconds from file to file."""
+"""Seconds between two files."""
 
 CONFIG = """
 jid = "{server.component}"
@@ -37,7 +37,7 @@ members = {members}
 
 
 async def run(orders: int, files: int, workers: int, picture: Path) -> int:
-    """Start everything, let orders come, and return the exit code of the Spark job."""
+    """Start everything, write orders, and return the exit code of the Spark job."""
     password = secrets.token_hex(16)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pipeline-")))
@@ -75,7 +75,7 @@ async def run(orders: int, files: int, workers: int, picture: Path) -> int:
 
 
 async def start_worker(server: Prosody, name: str, password: str, folder: Path) -> Child:
-    """Start a worker; how it finds its server is in its environment."""
+    """Start a worker; its environment has the address of the server."""
     at = f"?host={server.host}&port={server.c2s_port}&tls=off"
     url = f"xmpp://{name}@{server.domain}/{server.component}{at}"
     return await spawn(
@@ -124,15 +124,15 @@ async def feed(folder: Path, orders: int, files: int) -> None:
     for size in sizes:
         lines = [json.dumps(order(number + at)) for at in range(size)]
         number += size
-        hidden = folder / f".{number}.json"  # Spark passes over it until it is complete
+        hidden = folder / f".{number}.json"  # Spark ignores it until it is complete
         hidden.write_text("\n".join(lines))
         hidden.rename(folder / f"{number}.json")
         await asyncio.sleep(PAUSE)
 
 
 def order(number: int) -> dict[str, object]:
-    """Make an order up."""
-    total = round(random.uniform(5, 500), 2)  # noqa: S311  no secret
+    """Make a random order."""
+    total = round(random.uniform(5, 500), 2)  # noqa: S311  not a secret
     return {"order": f"A-{number}", "customer": f"customer {number % 97}", "total": total}
 
 
@@ -144,7 +144,7 @@ def order(number: int) -> dict[str, object]:
     "--picture", default="pipeline.png", show_default=True, type=click.Path(path_type=Path)
 )
 def main(orders: int, files: int, workers: int, picture: Path) -> None:
-    """Files in, work, and the event log streamed back into a table and a picture."""
+    """Write orders to files, do the work, and stream the event log into a table and a picture."""
     sys.exit(asyncio.run(run(orders, files, workers, picture.absolute())))
 
 

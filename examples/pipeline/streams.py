@@ -1,9 +1,9 @@
-"""Two streams of one Spark job: files of orders into a queue, and the queue's event log into a picture.
+"""Two streams of one Spark job: from files of orders into a queue, and from the queue's event log into a picture.
 
     PIPELINE_PASSWORD=... python streams.py orders/ pipeline.png 3000 \
         service=queue.example.org node=orders jid=etl@example.org
 
-It ends when so many orders are done. Stopped before that and begun again, it goes on from its
+It ends when this many orders are done. If you stop it before that and start it again, it continues from its
 checkpoints: each line becomes an item once, and each event is counted once.
 """
 
@@ -23,12 +23,12 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
-    "spark.python.unix.domain.socket.enabled": "true",  # halves what a Python task costs
+    "spark.python.unix.domain.socket.enabled": "true",  # halves the cost of a Python task
 }
 
 
 def ingest(spark: SparkSession, folder: Path, connection: dict[str, str]) -> StreamingQuery:
-    """Make an item of each line of each file, once."""
+    """Publish each line of each file as an item, once."""
     orders = (
         spark.readStream.schema("order string, customer string, total double")
         .option("maxFilesPerTrigger", 4)
@@ -45,7 +45,7 @@ def ingest(spark: SparkSession, folder: Path, connection: dict[str, str]) -> Str
 
 
 def by_second(events: DataFrame) -> DataFrame:
-    """Count what happened in each second, and how old the orders were that were done in it."""
+    """Count the events of each second, and the age of the orders that were done in it."""
 
     def count(*kinds: str) -> f.Column:
         return f.count_if(f.col("event").isin(*kinds))

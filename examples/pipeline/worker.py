@@ -1,4 +1,4 @@
-"""Do orders until SIGTERM. Some fail at their first attempt: they are given back, and come again.
+"""Handles orders until SIGTERM. Some fail at their first attempt: they are requeued, and delivered again.
 
 PUBQUEUE_URL=xmpp://bot@example.org/queue.example.org PUBQUEUE_PASSWORD=... python worker.py orders
 """
@@ -13,7 +13,7 @@ from pubqueue import Item, Worker
 
 
 class Order(msgspec.Struct):
-    """What streams.py makes of a line, as JSON."""
+    """An order, as streams.py publishes it in JSON."""
 
     order: str
     customer: str

@@ -1,4 +1,4 @@
-"""What a write can fail with. Spark shows the message in full, so it carries all there is to say.
+"""The errors of reads and writes. Spark shows their messages in full.
 
 PubqueueSparkError
 ├── OptionError (ValueError)   the options of the write
@@ -13,11 +13,11 @@ __all__ = ["OptionError", "PubqueueSparkError", "RowError", "SchemaError", "Serv
 
 
 class PubqueueSparkError(Exception):
-    """The write cannot go on."""
+    """The read or write failed."""
 
 
 class OptionError(PubqueueSparkError, ValueError):
-    """An option is unknown, missing, or has a value that cannot be."""
+    """An option is unknown, missing, or has an invalid value."""
 
 
 class SchemaError(PubqueueSparkError, ValueError):
@@ -29,4 +29,4 @@ class RowError(PubqueueSparkError, ValueError):
 
 
 class ServiceError(PubqueueSparkError):
-    """The service refused the work, or cannot be reached."""
+    """The service refused a request, or cannot be reached."""

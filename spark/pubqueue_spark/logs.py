@@ -1,4 +1,4 @@
-"""Where our lines go: Spark's Python workers have no handler for them."""
+"""Sets up logging in Spark's Python workers, which have no handler."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ NAME: Final = __name__.partition(".")[0]
 
 
 def make_audible() -> None:
-    """Let this package's lines reach standard error, unless logging is configured already.
+    """Write this package's log to standard error, unless logging is already configured.
 
-    Python drops information by default; and in a worker of Spark logging cannot be configured.
+    Python drops INFO by default, and a user cannot configure logging in a worker of Spark.
     """
     logger = logging.getLogger(NAME)
     if logger.hasHandlers():

@@ -1,8 +1,8 @@
-"""Why Spark would not start here, or not find the format, in one sentence.
+"""Reports in one sentence why Spark would not start here, or not find the format.
 
-Spark itself ends in a long trace: about a gateway that has exited if there is no Java, about a
-class that was not found if its tasks run with a Python that has no pubqueue. No code of ours is
-called by then, so a job asks before it makes a session:
+Spark itself fails with a long trace: about a gateway that has exited if there is no Java, or about a class that was not
+found if its tasks run with a Python that has no pubqueue. None of our code has run by then, so a job checks before it
+makes a session:
 
     if problem := preflight.problem():
         sys.exit(problem)
@@ -30,7 +30,7 @@ print(*sys.version_info[:2], find_spec("pyspark_pubqueue") is not None)
 
 
 def problem(env: Mapping[str, str] = os.environ) -> str | None:
-    """Return what is wrong with this machine, or None. A session with a server (Connect) needs nothing here."""
+    """Return what is missing on this machine, or None. A session with a server (Connect) needs nothing here."""
     if env.get("SPARK_REMOTE"):
         return None
     return _of_java(env) or _of_python(env)

@@ -1,10 +1,9 @@
 """One XMPP stream for each Python worker process, kept for all its later tasks.
 
-Spark's Python workers are forked and reused: a login for each task would cost more than its rows.
-So the stream lives in this module, keyed by process and account, on an event loop in a thread of
-its own; `write()`, which is not asynchronous, hands coroutines over with `run`. This module must be
-imported by name on the executors (a class pickled by value would bring new globals for each task
-and log in every time), and must start nothing at import.
+Spark's Python workers are forked and reused, and a login for each task would cost more than its rows. So this module
+keeps the stream, by process and account, on an event loop in its own thread; `write()`, which is synchronous, passes
+coroutines to it with `run`. Executors must import this module by name, because a class pickled by value would have new
+globals for each task and log in every time. It must start nothing at import.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account and its server: tasks that agree on these share a stream."""
+    """An account and its server; tasks with the same ones share a stream."""
 
     jid: str
     password: str = field(repr=False)
@@ -55,7 +54,7 @@ class Account:
     ca_file: str | None
 
     def client(self, resource: str) -> Client:
-        """Make a client that is not connected yet; raises OptionError for what cannot be."""
+        """Make a client that is not connected yet; raise OptionError for an invalid option."""
         # slixmpp writes every stanza into its debug log, passwords and payloads too.
         logging.getLogger("slixmpp").setLevel(logging.WARNING)
         try:
@@ -75,7 +74,7 @@ class Account:
 
 
 def account(settings: Connection) -> Account:
-    """Return the account of a write; its password is read here, on this machine."""
+    """Return the account of a write, and read its password on this machine."""
     return Account(
         settings.jid,
         settings.secret.read(),
@@ -87,7 +86,7 @@ def account(settings: Connection) -> Account:
 
 
 class PublishSession:
-    """A client stream that can be restored, and the windows that publish through it."""
+    """A client stream that can reconnect, and the windows that publish through it."""
 
     def __init__(self, of: Account, resource: str) -> None:
         self._account = of
@@ -99,21 +98,21 @@ class PublishSession:
 
     @property
     def up(self) -> bool:
-        """Whether what is sent can arrive."""
+        """Whether the stream is connected."""
         return self._client is not None and self._client.is_connected()
 
     def send(self, data: bytes) -> None:
-        """Send bytes as they are; when the stream is down, do nothing."""
+        """Send bytes unchanged; do nothing if the stream is down."""
         if self._client is not None and self._client.is_connected():
             self._client.send_raw(data)
 
     def drop(self) -> None:
-        """Cut the stream without a goodbye."""
+        """Abort the stream."""
         if self._client is not None:
             self._client.abort()
 
     async def restore(self) -> None:
-        """Log in if the stream is not up; raises LoginFailed with a sentence."""
+        """Log in if the stream is down; raise LoginFailed with one sentence."""
         async with self._login:
             if self._client is None:
                 self._client = self._account.client(self._resource)
@@ -123,10 +122,9 @@ class PublishSession:
                 await login(self._client)
 
     async def open(self, task: Task, limits: Limits, results: AnswerHandler) -> tuple[int, Window]:
-        """Log in if need be and open a window for one task; close it with the number given.
+        """Log in if needed, and open a window for one task; return it with its number, for `close`.
 
-        A server that is away for now is the window's to wait for; raises LoginRefused when the
-        account is not let in.
+        The window waits for a server that is temporarily away. Raises LoginRefused if the login is refused.
         """
         try:
             await self.restore()
@@ -140,17 +138,17 @@ class PublishSession:
         return number, window
 
     async def close(self, number: int) -> None:
-        """Forget a window: answers to it are let go."""
+        """Remove a window; its answers are ignored."""
         self._windows.pop(number, None)
 
     async def logout(self) -> None:
-        """End the stream in order."""
+        """Close the stream cleanly."""
         if self._client is not None:
             await logout(self._client)
             self._client = None
 
     def _take(self, stanza: Element) -> bool:
-        """Hand an answer to its window; slixmpp gets everything else."""
+        """Pass an answer to its window, and everything else to slixmpp."""
         if stanza.tag != IQ or stanza.get("type") not in {"result", "error"}:
             return False
         request = stanza.get("id", "")
@@ -168,26 +166,26 @@ class PublishSession:
 
 
 class Pool:
-    """The streams of this process, and the thread they live in."""
+    """The streams of this process, and their thread."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._sessions: dict[Account, PublishSession] = {}
+        self.sessions: dict[Account, PublishSession] = {}
 
     @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop, started when it is first wanted."""
+        """The event loop, started at its first use."""
         loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=loop.run_forever, name="pubqueue", daemon=True)
         self._thread.start()
         return loop
 
     def session(self, of: Account, resource: str) -> PublishSession:
-        """Return the stream of an account; it may not be logged in, or not any more."""
-        return self._sessions.setdefault(of, PublishSession(of, resource))
+        """Return the stream of an account, which may not be logged in."""
+        return self.sessions.setdefault(of, PublishSession(of, resource))
 
     def close(self) -> None:
-        """Log out everywhere and end the thread."""
+        """Log out all streams and end the thread."""
         if "loop" not in self.__dict__:
             return
         asyncio.run_coroutine_threadsafe(self._end(), self.loop).result()
@@ -197,9 +195,9 @@ class Pool:
         del self.loop
 
     async def _end(self) -> None:
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             await session.logout()
-        self._sessions.clear()
+        self.sessions.clear()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:  # slixmpp's senders
             task.cancel()
@@ -210,7 +208,7 @@ _pool: Pool | None = None
 
 
 def pool() -> Pool:
-    """Return the pool of this process: one that was forked starts with an empty one."""
+    """Return the pool of this process; a forked process starts with an empty one."""
     global _pool  # noqa: PLW0603  a process has one
     if _pool is None or _pool.pid != os.getpid():
         _pool = Pool()
@@ -223,7 +221,7 @@ def run(coroutine: Coroutine[object, object, T]) -> T:
 
 
 def resource(application: str) -> str:
-    """Return a resource that identifies the publisher, and that no other process has.
+    """Return a resource that identifies the publisher and is unique to this process.
 
     A fixed one would not work: servers disconnect the older of two streams with the same resource.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PubqueueDataSource(DataSource):
-    """Write the rows of a DataFrame, or of a stream, as items of a work queue; read queues from outside.
+    """Writes the rows of a DataFrame or a stream as items of a work queue, and reads queues.
 
     >>> (
     ...     df.select("item_id", "payload")
@@ -31,9 +31,9 @@ class PubqueueDataSource(DataSource):
     ...     .save()
     ... )  # doctest: +SKIP
 
-    The column `payload` holds the work: one XML element a row, or JSON, or text, or a struct; `item_id`,
-    `node`, `priority`, `delay`, `not_before`, `ttl` and `headers` may stand beside it. When `save()`
-    returns, every row is in its queue, once.
+    The column `payload` holds the work: in each row one XML element, JSON, text, or a struct. The columns `item_id`,
+    `node`, `priority`, `delay`, `not_before`, `ttl`, `headers` and `content_type` are optional. When `save()` returns,
+    every row is in its queue exactly once.
 
     ===================  ============  =============================================================
     option               default       meaning
@@ -50,24 +50,25 @@ class PubqueueDataSource(DataSource):
     ``tlsCaFile``        the system's  certificate authorities to trust
     ``visibility``       commit        or immediate: items appear one by one, not all at the commit
     ``txnAppId``         random        with txnVersion: a batch committed before is not written again
-    ``txnVersion``                     a rising number; a stream has its own
-    ``onReplay``         skip          or fail: about a batch that was committed before
+    ``txnVersion``                     an increasing number; a stream has its own
+    ``onReplay``         skip          or fail, for a batch that was committed before
     ``payloadFormat``    auto          or xml, json, text
-    ``onError``          fail          or skip, deadletter: about a row that cannot become an item
+    ``contentType``                    or: payloads are sent as they are, with this type
+    ``onError``          fail          or skip, deadletter, for a row that cannot become an item
     ``deadLetterNode``                 the node that gets such rows
-    ``maxErrors``        0             such rows in a task beyond which it fails; 0 is no limit
-    ``maxInFlight``      256           publishes sent and not yet answered, for each task
+    ``maxErrors``        0             the most such rows in a task before it fails; 0 is no limit
+    ``maxInFlight``      256           publishes in flight, for each task
     ``maxRatePerTask``                 items per second
-    ``itemsPerRequest``  25            items in a publish at most, with visibility=commit
-    ``progressTimeout``  30            seconds without any answer: the stream counts as lost
-    ``retries``          5             for publishes asked to wait, and for lost streams
+    ``itemsPerRequest``  25            the most items in a publish, with visibility=commit
+    ``progressTimeout``  30            seconds without any answer until the stream counts as lost
+    ``retries``          5             for postponed publishes, and for lost streams
     ``retryBackoff``     0.5-30        seconds: shortest and longest pause before that
     ``extraColumns``     error         or ignore
     ``allowPurge``       false         nothing else
     ===================  ============  =============================================================
 
-    Reading never consumes work: `spark.read` returns the present rows, and `spark.readStream` follows
-    `events` and `deadletters`.
+    Reading never consumes work: `spark.read` returns the current rows, and `spark.readStream` follows `events` and
+    `deadletters`.
 
     >>> done = (
     ...     spark.read.format("pubqueue").option("table", "events")
@@ -76,20 +77,21 @@ class PubqueueDataSource(DataSource):
     ...     .load().where("event = 'completed'")
     ... )  # doctest: +SKIP
 
-    Beside service, account, server, progressTimeout, retries and retryBackoff, which are as above:
+    In addition to the options for service, account, server, progressTimeout, retries and retryBackoff:
 
     =======================  ========  =============================================================
     option of a read         default   meaning
     =======================  ========  =============================================================
     ``table``                items     or deadletters, events, transactions, nodes
     ``node``                 all       names or patterns, separated by commas
-    ``startingOffsets``                earliest, latest, or {"seq":N}: behind which number to begin
-    ``startingTimestamp``              or: from which time on
-    ``endingOffsets``                  up to which number a batch reads
-    ``maxEventsPerTrigger``            numbers of a micro-batch at most
-    ``numPartitions``                  into how many ranges of numbers a read is cut
+    ``startingOffsets``                earliest, latest, or {"seq":N}: the number after which to start
+    ``startingTimestamp``              or: the time from which to start
+    ``endingOffsets``                  the number up to which a batch reads
+    ``maxEventsPerTrigger``            the most numbers in a micro-batch
+    ``numPartitions``                  how many ranges of numbers a read is split into
     ``includePayload``       true      whether payloads are read
-    ``failOnDataLoss``       true      or go on when the service has forgotten events, with a warning
+    ``includeData``          false     whether to add columns `data` and `type`
+    ``failOnDataLoss``       true      or false: only warn about events that are already deleted
     =======================  ========  =============================================================
     """
 
@@ -99,13 +101,14 @@ class PubqueueDataSource(DataSource):
         return "pubqueue"
 
     def schema(self) -> StructType:
-        """Return the columns of the table that is read."""
+        """Return the columns of the table to read."""
         from pubqueue_spark.read import options, tables  # noqa: PLC0415
 
-        return tables.SCHEMAS[options.table(self.options)]
+        table = options.table(self.options)
+        return tables.schema(table, data=options.data(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Check options and service, once and on the driver."""
+        """Return a batch reader; check options and service, once and on the driver."""
         from pubqueue_spark.read import open_read  # noqa: PLC0415
 
         return open_read.batch(self.options, schema)
@@ -117,8 +120,8 @@ class PubqueueDataSource(DataSource):
         return open_read.stream(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  Spark's
-        """Check options, columns and the service, each once and on the driver."""
-        # Looking the format up imports this module, in every session: it costs as little as it can.
+        """Return a batch writer; check options, columns and the service, once and on the driver."""
+        # Spark imports this module in every session to look up the format, so it imports as little as possible.
         from pubqueue_spark.write import open_write  # noqa: PLC0415
 
         return open_write.batch(self.options, schema, overwrite=overwrite)

@@ -1,1 +1,1 @@
-"""The service as tasks and driver reach it: options, requests, answers, refusals."""
+"""How tasks and the driver reach the service: options, requests, answers, refusals."""

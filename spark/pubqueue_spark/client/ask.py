@@ -1,4 +1,4 @@
-"""Questions to the service, over the stream that this process keeps."""
+"""Sends requests to the service over this process's stream, and returns the answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Answers:
-    """Handles the answers to questions: a refusal is an answer too."""
+    """Collects the answers to requests, refusals included."""
 
     given: dict[Request, Answer] = field(default_factory=dict)
 
@@ -43,17 +43,17 @@ def ask(
     who: str = "the driver",
     application: str = "driver",
 ) -> list[Answer]:
-    """Send these and return their answers, in order; the last two arguments identify the requester.
+    """Send requests and return their answers, in order; the last two arguments identify the requester.
 
-    A request is repeated if the service asks to wait, or if the stream was lost before its answer,
-    so repeating it must do no harm. Raises ServiceError when there is no answer after all retries.
+    A request is repeated if the service asks to wait, or if the stream is lost before its answer, so it must be safe to
+    repeat. Raises ServiceError if there is no answer after all retries.
     """
     answers, _ = session.run(_ask(settings, questions, retries, who, application))
     return answers
 
 
 def ask_and_count(settings: Connection, question: Request) -> tuple[Answer, bool]:
-    """Return the answer, and whether it was asked more than once, so that it may be done already."""
+    """Return the answer, and whether the request was sent more than once, so that it may be done already."""
     (answer,), counts = session.run(_ask(settings, [question], None))
     return answer, bool(counts.retries or counts.reconnects)
 

@@ -1,6 +1,6 @@
-"""Ask once, on the driver and before any task starts, whether publishing would work at all.
+"""Checks once, on the driver and before any task starts, whether publishing can work at all.
 
-A wrong password or a misspelt node then fails the job once, with a sentence, and not in every task.
+So a wrong password or a misspelt node fails the job once, with one sentence, and not in every task.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ MAY_PUBLISH: Final = frozenset({"owner", "publisher", "publish-only"})  # XEP-00
 
 
 def check(settings: Settings) -> frozenset[str]:
-    """Ask the service and the nodes what they are; return the features of the service.
+    """Check the service and the nodes; return the features of the service.
 
-    Raises OptionError when an option names what is not there or not allowed, ServiceError when the
-    service cannot be reached or does not let the account in.
+    Raises OptionError if an option names something that does not exist or is not allowed, ServiceError if the service
+    cannot be reached or refuses the login.
     """
     options = {"node": settings.node, "deadLetterNode": settings.dead_letter_node}
     nodes = {option: node for option, node in options.items() if node is not None}
@@ -47,13 +47,13 @@ def check(settings: Settings) -> frozenset[str]:
 
 
 def features(settings: Connection) -> frozenset[str]:
-    """Ask the service what it is; raises as `check` does."""
+    """Return the features of the service; raise as `check` does."""
     (service,) = ask(settings, disco.request(settings.service))
     return _check_service(service, settings)
 
 
 def _affiliation(settings: Settings, node: str) -> IqRequest:
-    """Ask what the account is to the node (XEP-0060 5.7)."""
+    """Ask for the account's affiliation with a node (XEP-0060 5.7)."""
     inner = f"<affiliations{attributes(node=node)}/>"
     return IqRequest(
         "get",
@@ -83,7 +83,7 @@ def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> N
         )
     if option == "node" and ns.QUEUEING not in disco.features(answer):
         raise OptionError(
-            f"option node: {node!r} is no work queue; its owner turns one on with"
+            f"option node: {node!r} is not a work queue; its owner turns one on with"
             " x-queueing#enabled in the node configuration."
         )
 
@@ -91,7 +91,7 @@ def _check_node(answer: Answer, settings: Settings, option: str, node: str) -> N
 def _check_standing(
     answer: Answer, info: Answer, settings: Settings, option: str, node: str
 ) -> None:
-    """Check that the account may publish, as far as the service shows; if not, its tasks will get the refusal."""
+    """Check that the account may publish, as far as the service shows this; otherwise the tasks get the refusal."""
     if isinstance(answer, Refusal) or isinstance(info, Refusal):
         return
     found = {
@@ -108,6 +108,6 @@ def _check_standing(
 
 
 def _publish_model(info: Element) -> str | None:
-    """Return which accounts may publish to a node (XEP-0060 5.4), if it shows that."""
+    """Return which accounts may publish to a node (XEP-0060 5.4), if the node shows that."""
     value = info.find(f".//{{{ns.DATA}}}field[@var='pubsub#publish_model']/{{{ns.DATA}}}value")
     return None if value is None else value.text

@@ -1,7 +1,7 @@
-"""Options: what one is, and those that every write and every read has, to reach the service.
+"""Options: how they are declared and parsed, and those of every read and write that define the connection.
 
-Names are case-insensitive, as Spark has it. An unknown name is refused with the nearest known one,
-so that a misspelt option never passes for a default.
+Names are case-insensitive, as in Spark. An unknown name is refused with the nearest known one, so that a misspelt
+option is never ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACCOUNT: Final = re.compile(r"[^@/\s]+@[^@/\s]+")
 
 
 class Backoff(NamedTuple):
-    """How long to wait before trying again: seconds, doubled from `least` up to `most`."""
+    """The pause before a retry in seconds, doubled from `least` up to `most`."""
 
     least: float
     most: float
@@ -37,7 +37,7 @@ class Backoff(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The way to a service, and how long it is tried. Pickled into every task."""
+    """How to connect to a service, and how long to try. Pickled into every task."""
 
     service: str
     jid: str
@@ -53,7 +53,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One line of the table. `default` is the text that stands for a missing value; None is none."""
+    """One line of the table. `default` is the text for a missing value; None for no default."""
 
     name: str
     parse: Callable[[str], object]
@@ -64,7 +64,7 @@ class Option:
 
 
 def text(value: str) -> str:
-    """Take anything but blanks."""
+    """Accept any text that is not blank."""
     if not value.strip():
         raise ValueError(value)
     return value
@@ -85,7 +85,7 @@ def _count(value: str) -> int:
 
 
 def within(number: int, least: int, most: int) -> int:
-    """Take a number between two others, both included."""
+    """Accept a number between two others, both included."""
     if not least <= number <= most:
         raise ValueError(number)
     return number
@@ -107,7 +107,7 @@ def _backoff(value: str) -> Backoff:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """Take one of these words, in any case."""
+    """Accept one of these words, in any case."""
 
     def parse(value: str) -> str:
         if value.lower() not in words:
@@ -122,7 +122,7 @@ SERVICE: Final = Option("service", text, "JID", None, "the pubqueue service, suc
                         required=True)
 ACCOUNT_OPTIONS: Final = (
     Option("jid", _account, "account JID such as etl@example.org", None,
-           "the account of the pipeline; one for each keeps the audit readable",
+           "the account of the pipeline; one account for each keeps the event log readable",
            required=True),
     Option("password", text, "text", None, "its password (it travels with the tasks)"),
     Option("passwordFile", text, "path", None,
@@ -130,7 +130,7 @@ ACCOUNT_OPTIONS: Final = (
     Option("passwordEnv", text, "name", None,
            "or: the environment variable that holds it, there too"),
     Option("host", text, "host name or address", None,
-           "the XMPP server; without it, what DNS says for the account's domain"),
+           "the XMPP server; by default, the one in DNS for the account's domain"),
     Option("port", _port, f"whole number from 1 to {PORTS}", "5222", "its client port"),
     Option("tls", one_of("required", "direct", "off"), "required, direct or off", "required",
            "STARTTLS, TLS from the first byte, or none (loopback hosts only)"),
@@ -139,9 +139,9 @@ ACCOUNT_OPTIONS: Final = (
 )
 TIMEOUTS: Final = (
     Option("progressTimeout", _seconds, "seconds", "30",
-           "no answer at all for so long: the stream counts as lost"),
+           "seconds without any answer after which the stream counts as lost"),
     Option("retries", _count, "whole number from 0 to 1000", "5",
-           "how often a request that was asked to wait, or a lost stream, is tried again"),
+           "how often a postponed request, or a lost stream, is tried again"),
     Option("retryBackoff", _backoff, "seconds-seconds", "0.5-30",
            "shortest and longest pause before that, doubling, with jitter"),
 )
@@ -149,13 +149,13 @@ TIMEOUTS: Final = (
 
 
 def chosen(table: Sequence[Option], options: Mapping[str, str]) -> dict[str, str]:
-    """Return what is given, under the names of the table; raises OptionError for one that is not in it."""
+    """Return the given options under the names of the table; raise OptionError for an unknown one."""
     by_name = {option.name.lower(): option for option in table}
     return {_known(name, by_name).name: value for name, value in options.items()}
 
 
 def parsed(table: Sequence[Option], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the value of each option of the table; raises OptionError for the first that cannot be."""
+    """Return the value of each option of the table; raise OptionError for the first invalid one."""
     return {option.name: _value(option, given.get(option.name)) for option in table}
 
 

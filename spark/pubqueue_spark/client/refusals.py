@@ -1,7 +1,7 @@
-"""What a refused publish means for the job: the error table of the sink.
+"""The table of errors: what a refused publish means for the job.
 
-RFC 6120 section 8.3.2 gives each error a type that suggests a reaction; a few conditions are more
-precise than their type. A refusal is never swallowed: it is retried, or it fails the job.
+RFC 6120 section 8.3.2 gives each error a type that suggests a reaction; a few conditions are more precise than their
+type. A refusal is never ignored: it is retried, or it fails the job.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @unique
 class Verdict(Enum):
-    """What is done about a refused publish."""
+    """The reaction to a refused publish."""
 
     RETRY = auto()
     """Wait, halve the window, send it again; after `retries` times it fails the job."""
     ROW = auto()
-    """This row cannot be taken; others may."""
+    """This row is not accepted; others may be."""
     FEWER = auto()
     """The service does not accept this many rows at once; a single row that it does not accept fails the job."""
     FATAL = auto()
-    """No row will be taken."""
+    """No row will be accepted."""
 
 
 # fmt: off
@@ -47,18 +47,18 @@ BY_CONDITION: Final = {                    # whatever their type
 }
 REMEDY: Final = {
     "forbidden": "let the node's owner make the account its publisher",
-    "item-not-found": "create the node, or mend its name",
+    "item-not-found": "create the node, or correct its name",
     "node-full": "the queue stayed full; add workers, or raise pubsub#max_items",
-    "payload-too-big": "put the bulk elsewhere and its address into the payload",
-    "remote-server-timeout": "see that the service runs",
+    "payload-too-big": "store large data elsewhere and put its address into the payload",
+    "remote-server-timeout": "check that the service is running",
     "resource-constraint": "the service is overloaded; use fewer tasks or a smaller maxInFlight",
-    "service-unavailable": "see that the service runs",
+    "service-unavailable": "check that the service is running",
 }
 # fmt: on
 
 
 def explanation(refusal: Refusal) -> str:
-    """Return the words of a sentence: condition, type, text, and what may help."""
+    """Return a sentence with condition, type and text, and a remedy if there is one."""
     name = refusal.condition
     if refusal.detail:
         name = f"{name} ({refusal.detail})"
@@ -68,7 +68,7 @@ def explanation(refusal: Refusal) -> str:
 
 
 def judge(refusal: Refusal) -> Verdict:
-    """Return what to do: XEP-0060's condition outranks the general one, which outranks the type."""
+    """Return the reaction: XEP-0060's condition outranks the general one, which outranks the type."""
     verdict = BY_CONDITION.get(refusal.detail) or BY_CONDITION.get(refusal.condition)
     return verdict or BY_TYPE.get(refusal.type, Verdict.FATAL)
 
@@ -76,7 +76,7 @@ def judge(refusal: Refusal) -> Verdict:
 def failure(
     refusal: Refusal, request: Request, *, service: str, retried: int
 ) -> PubqueueSparkError:
-    """Return what fails the job, with what was asked and the reason; no word of the payload."""
+    """Return the exception that fails the job; it names the request and the reason, never the payload."""
     again = f" after {retried} retries" if retried else ""
     sentence = f"{service} refused {request}{again}: {explanation(refusal)}."
     return RowError(sentence) if judge(refusal) is Verdict.ROW else ServiceError(sentence)

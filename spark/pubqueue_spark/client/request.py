@@ -1,4 +1,4 @@
-"""The requests of a stream to the service, and the possible answers."""
+"""A request to the service, and the receiver of its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Request(Protocol):
-    """One IQ. As a text it is what messages call it; no word of a payload."""
+    """One IQ. Its `str` names it in messages, without the payload."""
 
     @property
     def kind(self) -> IqKind:
@@ -25,14 +25,14 @@ class Request(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many rows it stands for."""
+        """How many rows it publishes."""
 
 
 class AnswerHandler(Protocol):
-    """Takes note of what became of each request of one window."""
+    """Notes the result of each request of one window."""
 
     def taken(self, request: Request, answer: Element) -> None:
-        """Count a request that the service has carried out."""
+        """Count a request that was accepted."""
 
     def refused(self, request: Request, refusal: Refusal, retried: int) -> Sequence[Request]:
-        """Return what to send instead, if anything; or raise what the task fails with."""
+        """Return the requests to send instead, if any; or raise the error that fails the task."""

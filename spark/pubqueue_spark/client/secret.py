@@ -1,4 +1,4 @@
-"""The password of the account: where it comes from, never what it is."""
+"""The source of the account's password."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PASSWORDS: Final = ("password", "passwordFile", "passwordEnv")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Where the password comes from; read where it is used, and never shown."""
+    """The source of the password, which is read where it is used, and never shown."""
 
     option: Literal["password", "passwordFile", "passwordEnv"]
     value: str = field(repr=False)
 
     def read(self) -> str:
-        """Return the password, from this machine's file or environment if it is kept there."""
+        """Return the password, if need be from this machine's file or environment."""
         match self.option:
             case "password":
                 return self.value

@@ -1,20 +1,18 @@
-"""The requests of one task that are sent and not yet answered.
+"""The requests of one task that are in flight.
 
 Theory of operation. `put` sends requests until the window is full, then waits; `drain` waits for
 the rest. All waiting happens in `_step`, in the task's own coroutine, so nothing here runs by
 itself:
 
-- An answer frees a place, and goes to its handler. A refusal of type wait puts its request aside
-  until its time comes and halves the window; every accepted request opens it by one again, up to
-  `size`. The handler decides about any other refusal: a failure, other requests, or nothing.
-- When the stream is lost, what is in flight may or may not have been accepted. The stream is
-  restored and all of it is sent again under the same request and item ids; the service absorbs what
-  it has.
-- Slow is not dead: there is no clock per request (behind a rate limit the 256th publish waits long
-  for its answer though all is well). Only when no answer at all comes for `progress_timeout` does
-  the stream count as lost.
-- Unanswered requests are bounded in bytes as well as in number; and since what waits in the
-  socket's send buffer is unanswered, that buffer is bounded too.
+- An answer frees a place, and goes to its handler. A refusal of type wait postpones its request and halves the window;
+  every accepted request widens it by one again, up to `size`. The handler decides about any other refusal: a failure,
+  other requests, or nothing.
+- When the stream is lost, it is unknown whether the requests in flight were accepted. The stream is restored and all of
+  them are sent again under the same request and item ids; the service ignores items that it already has.
+- There is no timeout for a single request, because with a rate limit the 256th publish waits long for its answer
+  although all is well. Only when no answer at all comes for `progress_timeout` does the stream count as lost.
+- Unanswered requests are limited in bytes as well as in number. Bytes in the socket's send buffer are unanswered, so
+  that buffer is limited too.
 """
 
 from __future__ import annotations
@@ -44,38 +42,38 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 512 * 1024
 SLOW: Final = 100
-"""Rows a second; a full window that yields less is held up by something other than work."""
+"""Rows per second; if a full window yields less, something other than work delays it."""
 
 log = logging.getLogger(__name__)
 
 
 class Stream(Protocol):
-    """The stream, as the window sees it."""
+    """The stream that a window uses."""
 
     @property
     def up(self) -> bool:
-        """Whether what is sent can arrive."""
+        """Whether the stream is connected."""
 
     def send(self, data: bytes) -> None:
-        """Send; when the line is down, do nothing."""
+        """Send bytes; do nothing if the stream is down."""
 
     def drop(self) -> None:
-        """Give the stream up: nothing comes through it any more."""
+        """Give up the stream."""
 
     async def restore(self) -> None:
-        """Restore the stream; raises ConnectionError with a sentence."""
+        """Restore the stream; raise ConnectionError with one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much, how long, how often."""
+    """The limits of a window: size, times, retries."""
 
     size: int
     progress_timeout: float
     retries: int
     backoff: Backoff
     slow_after: float = 5.0
-    """Seconds of a slow, full window before a line is logged about it."""
+    """How many seconds a full window may be slow before this is logged."""
 
 
 @dataclass(slots=True)
@@ -83,9 +81,9 @@ class WindowCounts:
     """What one task has done."""
 
     done: int = 0
-    """Requests that the service has carried out."""
+    """Accepted requests."""
     rows: int = 0
-    """Of these."""
+    """Rows of these requests."""
     bytes: int = 0
     retries: int = 0
     reconnects: int = 0
@@ -108,7 +106,7 @@ class Task:
     who: str
     """A partition, or the driver."""
     prefix: str = ""
-    """Of the request ids; unique on the line."""
+    """The prefix of request ids, unique on the stream."""
 
 
 @dataclass(slots=True)
@@ -120,7 +118,7 @@ class _Pace:
     reported: bool = False
 
     def slow(self, now: float, rows: int, after: float) -> float | None:
-        """Return rows a second, once, when the window has been full and slow for `after` seconds."""
+        """Return the rows per second, once, when the window has been full and slow for `after` seconds."""
         if self.since is None:
             self.since, self.rows = now, rows
         elapsed = now - self.since
@@ -135,7 +133,7 @@ class _Pace:
 
 
 class Window:
-    """Sends the requests of one task over a line. Not to be shared between coroutines."""
+    """Sends the requests of one task over a stream. Only one coroutine may use it."""
 
     def __init__(
         self,
@@ -154,7 +152,7 @@ class Window:
         self._results = results
         self._clock = clock
         self._jitter = jitter
-        self._allowed = limits.size
+        self.allowed = limits.size
         self._numbers = itertools.count()
         self._in_flight: dict[str, _Sent] = {}
         self._bytes = 0
@@ -167,7 +165,7 @@ class Window:
         self._pace = _Pace()
 
     async def put(self, requests: Sequence[Request]) -> None:
-        """Send these, waiting for places; raises the first failure of anything sent so far."""
+        """Send requests, waiting for places; raise the first failure of any request so far."""
         self._check()
         if requests and self._room(requests[0]):
             self._pace.since = None
@@ -178,14 +176,14 @@ class Window:
         self._flush()
 
     async def drain(self) -> WindowCounts:
-        """Return when every request has its answer; raises the first failure."""
+        """Wait until every request is answered; raise the first failure."""
         while self._in_flight or self._aside:
             await self._step()
         self._check()
         return self.counts
 
     def answer(self, request: str, iq: Element) -> None:
-        """Take note of an answer from the service; one that is not awaited is left alone."""
+        """Record an answer from the service; ignore one that is not awaited."""
         sent = self._in_flight.pop(request, None)
         if sent is None:
             return
@@ -197,19 +195,19 @@ class Window:
             self.counts.rows += sent.request.rows
             self.counts.bytes += len(sent.data)
             self._results.taken(sent.request, iq)
-            self._allowed = min(self._limits.size, self._allowed + 1)
+            self.allowed = min(self._limits.size, self.allowed + 1)
         else:
             self._refused(sent, read(iq))
         self._news.set()
 
     def line_lost(self) -> None:
-        """Wake up: the line is down."""
+        """Wake up: the stream is down."""
         self._news.set()
 
     def _room(self, request: Request) -> bool:
         waiting = len(self._in_flight) + len(self._aside)
         return waiting == 0 or (
-            waiting < self._allowed and self._bytes + len(request.body) <= MAX_BYTES
+            waiting < self.allowed and self._bytes + len(request.body) <= MAX_BYTES
         )
 
     def _enter(self, request: Request) -> None:
@@ -220,20 +218,20 @@ class Window:
 
     def _fly(self, sent: _Sent) -> None:
         if not self._in_flight:
-            self._last_answer = self._clock()  # nothing was owed until now
+            self._last_answer = self._clock()  # nothing was in flight until now
         self._in_flight[sent.id] = sent
         self._bytes += len(sent.data)
         self._unsent.append(sent)
 
     def _flush(self) -> None:
-        """Send what has its place in the window; on a lost line `_restore` sends it."""
+        """Send the requests that have a place in the window; if the stream is down, `_restore` sends them."""
         if self._unsent and self._stream.up:
             self._stream.send(b"".join(sent.data for sent in self._unsent))
             self._unsent.clear()
 
     async def _step(self) -> None:
-        """Send what is due, then wait for whatever comes first; raises a failure that came."""
-        self._news.clear()  # before anything that may bring news at once
+        """Send due requests, then wait for the next event; raise a failure that has arrived."""
+        self._news.clear()  # before anything that may cause an event at once
         self._release()
         if self._in_flight and not self._stream.up:
             await self._restore()
@@ -248,18 +246,18 @@ class Window:
         self._watch_pace()
 
     def _release(self) -> None:
-        """Send requests whose pause is over again, as far as the window has room."""
+        """Send postponed requests again, as far as the window has room."""
         now = self._clock()
-        while self._aside and self._aside[0][0] <= now and len(self._in_flight) < self._allowed:
+        while self._aside and self._aside[0][0] <= now and len(self._in_flight) < self.allowed:
             self._fly(heapq.heappop(self._aside)[2])
 
     def _patience(self) -> float:
-        """Return seconds until something is to be done although nothing came."""
+        """Return the seconds until the next timeout."""
         now = self._clock()
         ends = []
         if self._in_flight:
             ends.append(self._last_answer + self._limits.progress_timeout)
-        if self._aside and len(self._in_flight) < self._allowed:
+        if self._aside and len(self._in_flight) < self.allowed:
             ends.append(self._aside[0][0])
         return max(0.0, min(ends) - now)
 
@@ -267,14 +265,14 @@ class Window:
         silent = self._clock() - self._last_answer >= self._limits.progress_timeout
         if self._in_flight and silent:
             log.warning(
-                "%s: no answer for %g seconds; making the stream anew",
+                "%s: no answer for %g seconds; reconnecting",
                 self._task.who,
                 self._limits.progress_timeout,
             )
             self._stream.drop()
 
     async def _restore(self) -> None:
-        """Restore the stream and send everything in flight again, under the same ids."""
+        """Reconnect, and send all requests in flight again under the same ids."""
         why = "the stream was lost"
         while not self._stream.up:
             self._losses += 1
@@ -284,7 +282,7 @@ class Window:
                 await asyncio.sleep(self._pause(self._losses - 1))
             try:
                 await self._stream.restore()
-            except LoginRefused as error:  # asking again would not help
+            except LoginRefused as error:  # trying again would not help
                 raise ServiceError(f"{self._task.who} found no way in: {error}") from None
             except ConnectionError as error:
                 why = str(error)
@@ -304,7 +302,7 @@ class Window:
             return self._settle(sent, refusal)
         sent.refused += 1
         self.counts.retries += 1
-        self._allowed = max(1, self._allowed // 2)
+        self.allowed = max(1, self.allowed // 2)
         due = self._clock() + self._pause(sent.refused)
         return heapq.heappush(self._aside, (due, sent.number, sent))
 

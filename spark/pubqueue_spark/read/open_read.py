@@ -1,11 +1,11 @@
-"""From options to a reader: everything is checked here, once and on the driver."""
+"""Makes a reader from options; checks everything here, once and on the driver."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Final
 
-from pubqueue_spark import logs
+from pubqueue_spark import content_types, logs
 from pubqueue_spark.client import check
 from pubqueue_spark.client.ask import ask
 from pubqueue_spark.errors import OptionError, SchemaError
@@ -34,18 +34,20 @@ FEATURES: Final[dict[ReadTable, str]] = {
 
 
 def batch(given: Mapping[str, str], schema: StructType) -> PubqueueReader:
-    """Return the reader of a table as it is; raises the first thing that is wrong."""
+    """Return the batch reader of a table; raise the first error that is found."""
     return PubqueueReader(_checked(options.settings(given, stream=False), schema))
 
 
 def stream(given: Mapping[str, str], schema: StructType) -> PubqueueStreamReader:
-    """Return the reader of a query; raises the first thing that is wrong."""
+    """Return the streaming reader of a table; raise the first error that is found."""
     return PubqueueStreamReader(_checked(options.settings(given, stream=True), schema))
 
 
 def _checked(settings: ReadSettings, schema: StructType) -> ReadSettings:
     logs.make_audible()
-    columns = tables.SCHEMAS[settings.table]
+    if settings.data:
+        content_types.reader()
+    columns = tables.schema(settings.table, data=settings.data)
     if schema.simpleString() != columns.simpleString():
         raise SchemaError(
             f"the columns of table={settings.table} are given: leave schema(...) out, and select what you"
@@ -62,7 +64,7 @@ def _checked(settings: ReadSettings, schema: StructType) -> ReadSettings:
 
 
 def _warn_of_no_log(settings: ReadSettings) -> None:
-    """Name the nodes of the request that keep no log: their events cannot be read."""
+    """Log a warning for each requested node that keeps no event log."""
     nodes = [name for name in settings.nodes if not options.patterned(name)]
     if not nodes:
         return

@@ -1,4 +1,4 @@
-"""The options of a read: one table, which option goes with which table of the service, and the frozen settings.
+"""The options of a read: their table, which of them apply to which table of the service, and the frozen settings.
 
 An option that would have no effect is refused, because its user expects one.
 """
@@ -46,9 +46,10 @@ USED_BY: Final[dict[str, tuple[ReadTable, ...]]] = {
     "maxEventsPerTrigger": ("deadletters", "events"),
     "numPartitions":       ("items", "deadletters", "events"),
     "includePayload":      ("items", "deadletters"),
+    "includeData":         ("items", "deadletters"),
     "failOnDataLoss":      ("events",),
 }
-"""Options that mean something for some tables only."""
+"""Options that apply only to some tables."""
 # fmt: on
 
 
@@ -58,18 +59,19 @@ class ReadSettings(Connection):
 
     table: ReadTable
     nodes: tuple[str, ...]
-    """Names and patterns; none: all that may be read."""
+    """Names and patterns; empty for all nodes that the account may read."""
     start: Bound | datetime
     end: Bound
     most: int | None
-    """Numbers of a micro-batch."""
+    """The maximum numbers in a micro-batch."""
     partitions: int | None
     payload: bool
+    data: bool
     fail_on_loss: bool
 
     @property
     def streamed(self) -> bool:
-        """Whether numbers of this table rise, so that a stream can follow them."""
+        """Whether the numbers of this table increase, so that a stream can follow them."""
         return self.table in STREAMED
 
 
@@ -113,21 +115,23 @@ OFFSET: Final = 'earliest, latest, or {"seq":N}'
 # fmt: off
 OPTIONS: Final = (
     SERVICE,
-    Option("table", one_of(*TABLES), ", ".join(TABLES[:-1]) + f" or {TABLES[-1]}", "items", "what is read"),
+    Option("table", one_of(*TABLES), ", ".join(TABLES[:-1]) + f" or {TABLES[-1]}", "items", "the table to read"),
     Option("node", _nodes, "names or patterns (* ? [..]), separated by commas", None,
-           "the nodes that are read; without it, all that the account may read"),
+           "the nodes to read; by default, all that the account may read"),
     Option("startingOffsets", _bound, OFFSET, None,
-           "the number behind which to begin; a stream that has a checkpoint goes on from there"),
+           "the number after which to start; a stream with a checkpoint continues from there"),
     Option("startingTimestamp", _timestamp, "time with its zone such as 2026-11-21T03:00:00Z", None,
-           "or: the time from which on to begin"),
-    Option("endingOffsets", _bound, OFFSET, None, "the number up to which a batch reads, included"),
+           "or: the time from which to start"),
+    Option("endingOffsets", _bound, OFFSET, None, "the number up to which a batch reads (inclusive)"),
     Option("maxEventsPerTrigger", _positive, "whole number", None,
-           "numbers of a micro-batch at most; what is left out by node counts too"),
+           "the maximum numbers in a micro-batch; events of other nodes count too"),
     Option("numPartitions", _partitions, f"whole number from 1 to {MAX_PARTITIONS}", None,
-           "into how many ranges of numbers a read is cut"),
+           "how many ranges of numbers a read is split into"),
     Option("includePayload", _truth, "true or false", "true", "whether payloads are read"),
+    Option("includeData", _truth, "true or false", "false",
+           "whether to add columns `data` and `type`: the content of payloads as bytes, and its content type"),
     Option("failOnDataLoss", _truth, "true or false", "true",
-           "whether events that the service has forgotten meanwhile fail the read, or are warned of"),
+           "whether events that the service has already deleted fail the read; false only warns"),
     *ACCOUNT_OPTIONS,
     *TIMEOUTS,
 )
@@ -135,19 +139,33 @@ OPTIONS: Final = (
 
 
 def table(options: Mapping[str, str]) -> ReadTable:
-    """Return which table is meant; raises OptionError if there is no such table."""
-    given = {name: value for name, value in options.items() if name.lower() == "table"}
-    only = [option for option in OPTIONS if option.name == "table"]
-    return cast("ReadTable", parsed(only, chosen(only, given))["table"])
+    """Return the chosen table; raise OptionError if there is no such table."""
+    return cast("ReadTable", _alone("table", options))
+
+
+def data(options: Mapping[str, str]) -> bool:
+    """Return whether columns `data` and `type` are wanted; raise OptionError for an invalid value."""
+    return cast("bool", _alone("includeData", options))
+
+
+def _alone(name: str, options: Mapping[str, str]) -> object:
+    """Return one option, without checking the others."""
+    given = {it: value for it, value in options.items() if it.lower() == name.lower()}
+    only = [option for option in OPTIONS if option.name == name]
+    return parsed(only, chosen(only, given))[name]
 
 
 def settings(options: Mapping[str, str], *, stream: bool) -> ReadSettings:
-    """Check the options of a read; raises OptionError with one sentence for the first that is wrong."""
+    """Check the options of a read; raise OptionError with one sentence for the first that is wrong."""
     given = chosen(OPTIONS, options)
     value = parsed(OPTIONS, given)
     connection = way_in(value, given)
     _check_use(value["table"], given)
     _check_stream(value) if stream else _check_batch(value)
+    if value["includeData"] and not value["includePayload"]:
+        raise OptionError(
+            "option includeData: data is read from payloads; leave includePayload out."
+        )
     first = "latest" if stream else "earliest"
     return ReadSettings(
         **connection,
@@ -158,12 +176,13 @@ def settings(options: Mapping[str, str], *, stream: bool) -> ReadSettings:
         most=value["maxEventsPerTrigger"],
         partitions=value["numPartitions"],
         payload=value["includePayload"],
+        data=value["includeData"],
         fail_on_loss=value["failOnDataLoss"],
     )
 
 
 def _first_of(*values: Any) -> Any:  # noqa: ANN401  whatever the option is
-    """Return the first that is given; 0 is."""
+    """Return the first that is not None."""
     return next(value for value in values if value is not None)
 
 
@@ -176,7 +195,7 @@ def _check_use(of: ReadTable, given: Mapping[str, str]) -> None:
     for name, tables in USED_BY.items():
         if name in given and of not in tables:
             raise OptionError(
-                f"option {name} is of no use with table={of}; it goes with {', '.join(tables)}."
+                f"option {name} has no effect with table={of}; it goes with {', '.join(tables)}."
             )
     if {"startingOffsets", "startingTimestamp"} <= set(given):
         raise OptionError("options startingOffsets, startingTimestamp: give one of them at most.")
@@ -186,11 +205,11 @@ def _check_stream(value: Mapping[str, Any]) -> None:
     if value["table"] not in STREAMED:
         raise OptionError(
             f"option table: {value['table']} changes in place and cannot be followed; a stream reads"
-            f" {' or '.join(STREAMED)}, and spark.read what is there now."
+            f" {' or '.join(STREAMED)}, and spark.read returns its current rows."
         )
     if value["endingOffsets"] is not None:
         raise OptionError(
-            "option endingOffsets: a stream has no end; trigger(availableNow=True) reads what there is."
+            "option endingOffsets: a stream has no end; trigger(availableNow=True) reads up to the current one."
         )
 
 
@@ -198,6 +217,6 @@ def _check_batch(value: Mapping[str, Any]) -> None:
     if value["maxEventsPerTrigger"] is not None:
         raise OptionError("option maxEventsPerTrigger is for streams; a batch has endingOffsets.")
     if value["startingOffsets"] == "latest":
-        raise OptionError("option startingOffsets: a batch that begins at the latest has nothing.")
+        raise OptionError("option startingOffsets: a batch that starts at the latest is empty.")
     if value["endingOffsets"] == "earliest":
-        raise OptionError("option endingOffsets: a batch that ends at the earliest has nothing.")
+        raise OptionError("option endingOffsets: a batch that ends at the earliest is empty.")

@@ -1,6 +1,6 @@
-"""Ranges of numbers: where a read begins and ends, and how it is cut into tasks. Pure.
+"""Ranges of numbers: where a read starts and ends, and how it is split into tasks. Pure.
 
-A range is written as everywhere in the service: after `after`, up to and including `until`.
+A range starts after `after`, and ends with `until`, as everywhere in the service.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     First = Callable[[int], tuple[int, datetime] | None]
 
 WORTH: Final = 10_000
-"""Numbers that are worth a task of their own."""
+"""The minimum numbers in a task."""
 DEFAULT_PARTITIONS: Final = 8
-"""The default number of tasks of a read: they all query one service."""
+"""The default number of tasks of a read; they all query one service."""
 
 
 def cut(after: int, until: int, pieces: int | None) -> list[tuple[int, int]]:
-    """Cut a range into this many, or into as many as is worthwhile; an empty one into none."""
+    """Split a range into this many, or fewer if they would be too small; an empty one into none."""
     width = until - after
     if width <= 0:
         return []
@@ -33,7 +33,7 @@ def cut(after: int, until: int, pieces: int | None) -> list[tuple[int, int]]:
 
 
 def begin(start: Bound | datetime, base: int, newest: int, first: First) -> int:
-    """Return the number after which to begin; the log has those after `base`, up to `newest`."""
+    """Return the number after which to start; the log has the numbers after `base`, up to `newest`."""
     match start:
         case "earliest":
             return base
@@ -46,9 +46,9 @@ def begin(start: Bound | datetime, base: int, newest: int, first: First) -> int:
 
 
 def _since(moment: datetime, low: int, high: int, first: First) -> int:
-    """Return the number after which everything is from `moment` or later.
+    """Return the number after which all entries are from `moment` or later.
 
-    `first` returns number and time of the first entry after a number. Times rise with numbers.
+    `first` returns number and time of the first entry after a number. Times increase with numbers.
     """
     while low < high:
         middle = (low + high) // 2

@@ -1,6 +1,6 @@
 """The two readers of Spark's interface, one for a batch and one for a stream.
 
-Spark pickles them into the tasks, where they ask over the stream that the Python process keeps.
+Spark pickles them into the tasks, where they use the stream of the Python process.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 
 
 def rows(settings: ReadSettings, part: InputPartition) -> Iterator[Row]:
-    """Go through the rows of a part, in the task that this is called in."""
-    if not isinstance(
-        part, ReadPartition
-    ):  # Spark begins a task of its own where there is nothing to read
+    """Yield the rows of a part; called in a task."""
+    if not isinstance(part, ReadPartition):  # Spark starts a task even if there is nothing to read
         return iter(())
     task = TaskContext.get()
     application = task and task.getLocalProperty("spark.app.id")
@@ -47,17 +45,17 @@ def rows(settings: ReadSettings, part: InputPartition) -> Iterator[Row]:
 
 
 class PubqueueReader(DataSourceReader):
-    """Reads a table as it is now.
+    """Reads the current rows of a table.
 
-    It takes no filters from Spark: a reader that does is refused as long as Spark's setting for it is off,
-    as it is by default. Bounds of numbers are options.
+    It accepts no filters from Spark: Spark refuses a reader that does unless a setting is on, which is off by default.
+    Options limit the numbers instead.
     """
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan, on the driver: with an upper bound now, so that later entries are in no range."""
+        """Plan the partitions, on the driver, with an upper bound, so that later entries are in no range."""
         settings = self._settings
         table = table_reads.of(ServicePages(settings))
         base, newest = table.ends()
@@ -71,7 +69,7 @@ class PubqueueReader(DataSourceReader):
 
 
 class PubqueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows a table whose numbers rise. An offset is a number; what is up to it has been read."""
+    """Follows a table whose numbers increase. An offset is the last number that was read."""
 
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
@@ -79,17 +77,17 @@ class PubqueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802  Spark's
-        """Return where a query without a checkpoint begins."""
+        """Return where a query without a checkpoint starts."""
         table = table_reads.of(ServicePages(self._settings))
         return {"seq": begin(self._settings.start, *table.ends(), table.first)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return how much a micro-batch takes."""
+        """Return how much a micro-batch reads."""
         most = self._settings.most
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """Return how far the next micro-batch goes; never back, whatever the service has lost."""
+        """Return the end of the next micro-batch; it is monotonic, even if the service has lost entries."""
         table = table_reads.of(ServicePages(self._settings))
         _, self._newest = table.ends()
         table.check(start["seq"], self._newest)
@@ -99,11 +97,11 @@ class PubqueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"seq": max(start["seq"], end)}
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """Return the newest that was seen, for the progress of the query."""
+        """Return the newest offset that was seen, for the progress of the query."""
         return None if self._newest is None else {"seq": self._newest}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take note of what there is now: the query ends when it has read that."""
+        """Record the current end, at which the query ends."""
         _, self._target = table_reads.of(ServicePages(self._settings)).ends()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -115,5 +113,5 @@ class PubqueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows(self._settings, partition)
 
     def stop(self) -> None:
-        """Log out: the process is the query's own."""
+        """Log out; no other query uses this process."""
         session.pool().close()

@@ -1,6 +1,6 @@
-"""Pages of the service, requested over the stream that this process keeps.
+"""Pages of the service, requested over this process's stream.
 
-`pubqueue_xeps.reading` describes them. Here a refusal becomes the one sentence that Spark shows.
+`pubqueue_xeps.reading` describes them. Here a refusal becomes one sentence, which Spark shows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServicePages:
-    """The service, page by page."""
+    """Reads the service page by page."""
 
     settings: ReadSettings
     who: str = "the driver"
@@ -45,7 +45,7 @@ class ServicePages:
         *,
         payload: bool = False,
     ) -> ItemPage:
-        """Return items after `after`; of the dead letters, by the numbers of their dead letters."""
+        """Return items after `after`; for dead items, by the numbers of their dead letters."""
         state: State | None = "dead" if self.settings.table == "deadletters" else None
         asked = pages.item_question(node, after, until, most, state=state, payload=payload)
         return pages.item_page(self._page(asked, node), node)
@@ -55,7 +55,7 @@ class ServicePages:
         return pages.node_page(self._page(pages.question("nodes", after=after)))
 
     def records(self, after: int) -> RecordPage:
-        """Return the account's transactions; an administrator's are all."""
+        """Return the account's transactions; for an administrator, all."""
         return pages.record_page(self._page(pages.question("transactions", after=after)))
 
     def _page(self, asked: IqRequest, node: str | None = None) -> Element:
@@ -69,7 +69,7 @@ class ServicePages:
 
     def _refused(self, refusal: Refusal, what: str, node: str | None) -> Exception:
         jid, service = self.settings.jid, self.settings.service
-        if refusal.condition in {"forbidden", "not-allowed"}:  # the latter of a closed node
+        if refusal.condition in {"forbidden", "not-allowed"}:  # the latter for a closed node
             return OptionError(
                 f"option jid: {jid} may not read {what} at {service}; owners and publishers of a node"
                 " may, so let its owner make the account its publisher."

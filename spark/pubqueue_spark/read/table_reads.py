@@ -1,7 +1,7 @@
-"""What can be read, table by table: where its numbers end, how it is cut into tasks, what its rows are.
+"""How each table is read: where its numbers end, how it is split into tasks, and its rows.
 
-The driver asks for `newest` and `parts`, a task for the `rows` of a part. All of them look from
-outside: nothing is taken and nothing is changed, so a part can be read again.
+The driver calls `ends` and `parts`, a task calls `rows` of a part. Reading locks and changes nothing, so a part can be
+read again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.datasource import InputPartition
 
+from pubqueue_spark import content_types
 from pubqueue_spark.errors import OptionError, ServiceError
 from pubqueue_spark.read import tables
 from pubqueue_spark.read.options import patterned
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReadPartition(InputPartition):
-    """A range of numbers, of one node or of all that are meant; what one task reads."""
+    """A range of numbers, of one node or all chosen ones, for one task."""
 
     node: str | None
     after: int
@@ -43,23 +44,23 @@ class TableRead(Protocol):
     """One table of a service."""
 
     def ends(self) -> tuple[int, int]:
-        """Return the number after which it begins, and its newest; raises what is wrong with the nodes."""
+        """Return the number after which the table starts, and its newest; raise an error about the nodes."""
 
     def first(self, after: int) -> tuple[int, datetime] | None:
         """Return number and time of the first entry after a number."""
 
     def check(self, read: int, newest: int) -> None:
-        """See that what a stream has read of is still there."""
+        """Check that the table still has the entries up to which a stream has read."""
 
     def parts(self, after: int, until: int) -> list[ReadPartition]:
-        """Cut a range into what tasks read."""
+        """Split a range into the parts of tasks."""
 
     def rows(self, part: ReadPartition) -> Iterator[Row]:
-        """Go through the rows of a part, page by page."""
+        """Yield the rows of a part, page by page."""
 
 
 def of(service: ServicePages) -> TableRead:
-    """Return what the settings ask for."""
+    """Return the table that the settings choose."""
     match service.settings.table:
         case "events":
             return _Events(service)
@@ -70,7 +71,7 @@ def of(service: ServicePages) -> TableRead:
 
 
 def _nodes(service: ServicePages) -> list[str]:
-    """Return the names of the nodes that are meant and may be read."""
+    """Return the names of the chosen nodes that the account may read."""
     wanted = service.settings.nodes
     if wanted and not any(map(patterned, wanted)):
         return list(wanted)
@@ -98,7 +99,7 @@ def _meant(name: str, wanted: tuple[str, ...]) -> bool:
 
 
 class _Events:
-    """The log. One number counts the events of all nodes, so a range is cut whatever the nodes."""
+    """The event log. Events of all nodes share one number, so a range is split without regard to nodes."""
 
     def __init__(self, service: ServicePages) -> None:
         self._service = service
@@ -139,27 +140,28 @@ class _Events:
                     yield tables.event(event)
 
     def _see(self, page: EventPage, after: int, until: int) -> None:
-        """See that the log still has all that is asked for."""
+        """Check that the log still has the requested events."""
         if page.oldest > after + 1:
             service = self._settings.service
-            lost = f"{service} has forgotten events {after + 1} to {min(page.oldest - 1, until)}"
+            lost = f"{service} has deleted events {after + 1} to {min(page.oldest - 1, until)}"
             self._lost(f"{lost} (event_log_days, event_log_size)")
         self.check(until, page.newest)
 
     def _lost(self, what: str) -> None:
         if self._settings.fail_on_loss:
-            raise ServiceError(f"{what}; failOnDataLoss=false goes on without them.")
-        log.warning("%s; going on without them (failOnDataLoss=false)", what)
+            raise ServiceError(f"{what}; failOnDataLoss=false continues without them.")
+        log.warning("%s; continuing without them (failOnDataLoss=false)", what)
 
 
 class _Items:
-    """Items, or those of them that are dead. Their numbers rise in the whole service; nodes are read one by one."""
+    """All items, or the dead ones. Their numbers increase in the whole service; nodes are read one by one."""
 
     def __init__(self, service: ServicePages) -> None:
         self._service = service
         self._settings = service.settings
         self._dead = self._settings.table == "deadletters"
         self._row = tables.dead_letter if self._dead else tables.item
+        self._data = content_types.reader() if self._settings.data else None
 
     def ends(self) -> tuple[int, int]:
         pages = [self._service.items(node, 0, most=1) for node in _nodes(self._service)]
@@ -170,7 +172,7 @@ class _Items:
         return min((self._place(item) for page in pages for item in page.entries), default=None)
 
     def check(self, read: int, newest: int) -> None:
-        """Do nothing: the newest dead items may have been redriven, or be gone."""
+        """Do nothing: the newest dead items may have been redriven or deleted."""
 
     def parts(self, after: int, until: int) -> list[ReadPartition]:
         nodes = _nodes(self._service) if after < until else []
@@ -189,7 +191,9 @@ class _Items:
         walk, payload = Walk(part.after, part.until), self._settings.payload
         while walk.more:
             page = self._service.items(part.node, walk.after, part.until, payload=payload)
-            yield from map(self._row, walk.take(page).entries)
+            for item in walk.take(page).entries:
+                row = self._row(item)
+                yield row if self._data is None else (*row, *self._data(item))
 
     def _place(self, item: ReadItem) -> tuple[int, datetime]:
         if not self._dead:
@@ -199,7 +203,7 @@ class _Items:
 
 
 class _Whole:
-    """A table without numbers to go by: one task reads it."""
+    """A table without numbers, which one task reads."""
 
     def __init__(self, service: ServicePages) -> None:
         self._service = service

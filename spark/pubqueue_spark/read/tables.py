@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.types import (
+    BinaryType,
     DataType,
     DoubleType,
     IntegerType,
@@ -28,6 +29,7 @@ Row = tuple[Any, ...]
 # fmt: off
 TYPES: Final[dict[str, DataType]] = {
     "string":    StringType(),
+    "binary":    BinaryType(),
     "int":       IntegerType(),
     "long":      LongType(),
     "double":    DoubleType(),
@@ -38,7 +40,7 @@ TYPES: Final[dict[str, DataType]] = {
 
 
 def _columns(*lines: str) -> StructType:
-    """Make columns of words such as `seq long`; a task has no Spark that would read them."""
+    """Make columns from text such as `seq long`; a task has no Spark to parse it."""
     pairs = (pair.split() for pair in ", ".join(lines).split(", "))
     return StructType([StructField(name, TYPES[kind]) for name, kind in pairs])
 
@@ -67,6 +69,16 @@ SCHEMAS: Final[dict[ReadTable, StructType]] = {
         "window_free long, oldest_age_ms long, config map",
     ),
 }
+
+
+DATA: Final = _columns("data binary, type string")
+"""The last columns of a table with payloads, if `includeData` is on."""
+
+
+def schema(table: ReadTable, *, data: bool = False) -> StructType:
+    """Return the columns of a table."""
+    columns = SCHEMAS[table]
+    return StructType([*columns, *DATA]) if data and "payload" in columns.names else columns
 
 
 def event(it: Event) -> Row:
@@ -106,7 +118,7 @@ def record(it: Record) -> Row:
 
 
 def node(it: ReadNode) -> Row:
-    """Return a row of `nodes`. Its age is by this machine's clock, and never below 0."""
+    """Return a row of `nodes`. The age is by this machine's clock, and never below 0."""
     counts = it.queued, it.locked, it.delayed, it.dead, it.subscribers, it.window_free
     return (it.name, *counts, _age(it.oldest), it.config)
 

@@ -1,1 +1,1 @@
-"""Writing: from the rows of a DataFrame to items, in publishes and transactions."""
+"""Writing: publishes the rows of a DataFrame as items, in transactions."""

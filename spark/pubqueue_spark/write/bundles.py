@@ -1,8 +1,8 @@
-"""Items of a task are gathered into publishes: one request, one answer and one write for many rows.
+"""Gathers items of a task into publishes: one request, one answer and one write for many rows.
 
-A publish goes to one node, and its metadata and headers apply to all of its items; so rows are
-gathered that agree on these. The service accepts all items of a publish or none: when it refuses
-one because of a row, the publish is cut in two, and so on down to the very row.
+A publish goes to one node, and its metadata and headers apply to all of its items, so only rows with the same ones are
+gathered. The service accepts all items of a publish or none: if it refuses one because of a row, the publish is halved
+until that row is found.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from pubqueue_spark.write.rows import Item, Publish, Rows
 
 BYTES: Final = 64 * 1024
-"""Of the items of a publish: a quarter of what servers take, so that it is always a small stanza."""
+"""The maximum size of a publish's items in bytes: a quarter of what servers accept."""
 
 
 class Bundles:
-    """Gathers items into publishes of at most `most`, and of what a node is known to take."""
+    """Gathers items into publishes of up to `most`, or fewer if a node is known to accept fewer."""
 
     def __init__(self, rows: Rows, most: int) -> None:
         self._rows = rows
         self._most = most
-        # Written when an answer is read, in the thread of the stream, and read in that of the rows.
+        # Written in the stream's thread when an answer is read; read in the thread of the rows.
         self._taken: dict[str, int] = {}
 
     def gather(self, items: Iterable[Item]) -> Iterator[Publish]:
         """Return the publishes of these items.
 
-        Two items of one id, of which the later counts, never go together, and go in their order.
+        Two items with the same id, of which the later one replaces the earlier, are in different publishes, in order.
         """
         open_: dict[tuple[str, str], list[Item]] = {}
         room: dict[tuple[str, str], int] = {}
@@ -55,7 +55,7 @@ class Bundles:
         yield from map(self._rows.publish, open_.values())
 
     def cut(self, publish: Publish, *, too_many: bool) -> list[Publish]:
-        """Return the halves of a refused publish; keep in mind if it had too many items for its node."""
+        """Return the halves of a refused publish; remember if it had too many items for its node."""
         items, half = publish.items, len(publish.items) // 2
         if too_many:
             node = items[0].node

@@ -1,4 +1,4 @@
-"""What the driver does when the tasks have ended: commit or abort, and one line about it."""
+"""What the driver does when the tasks have ended: it commits or aborts, and logs one line."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 
 
 def finished(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    """Return the results of tasks; for a task that failed, Spark has None."""
+    """Return the results of tasks; Spark passes None for a task that failed."""
     return [message for message in messages if isinstance(message, Written)]
 
 
 def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
-    """Make everything visible that the winning attempts have staged, and log it in one line.
+    """Make the items of the winning attempts visible, and log one line.
 
-    A batch that was committed before is not written again; `onReplay=fail` makes that an error. An
-    empty batch is no transaction.
+    A batch that was committed before is not written again; with `onReplay=fail` this is an error. An empty batch is not
+    a transaction.
     """
     logs.make_audible()
     settings = job.settings
@@ -61,7 +61,7 @@ def commit(job: Job, mark: Mark, done: Sequence[Written]) -> None:
 
 
 def _remedy(settings: Settings, refusal: Refusal) -> str:
-    """Return what helps against ids that are locked or dead: a batch that is tried again meets them again."""
+    """Return a remedy for ids that are locked or dead; a retried batch would meet them again."""
     if settings.on_error != "fail" or not refusal.text.startswith("item"):
         return ""
     return " With onError=skip such items are left out, with onError=deadletter they go to deadLetterNode."
@@ -74,7 +74,7 @@ def _warn_of_taken(settings: Settings, mark: Mark, committed: Committed) -> None
     if committed.taken > len(named):
         named.append(f"and {committed.taken - len(named)} more")
     log.warning(
-        "%s: %d items could not have their ids, whose items are locked, or dead with other payloads"
+        "%s: %d items have ids that are taken by items that are locked or dead with other payloads"
         " (onError=%s): %s",
         mark,
         committed.taken,
@@ -84,14 +84,15 @@ def _warn_of_taken(settings: Settings, mark: Mark, committed: Committed) -> None
 
 
 def abort(job: Job, mark: Mark, done: Sequence[Written]) -> None:
-    """Drop what these tasks have staged. What was committed stays: Spark also aborts after a commit with an unknown result.
+    """Drop the items that these tasks have staged, but none that are committed.
 
-    Nothing else is dropped: a driver that was given up for lost, and fails, may have a successor
-    already, whose tasks stage for the same version. A task that fails drops its own.
+    Spark also aborts after a commit with an unknown result.
+    Nothing else is dropped: a driver that was taken for lost may already have a successor, whose tasks stage items for
+    the same version. A task that fails drops its own items.
     """
     logs.make_audible()
     if not job.transactional:
-        return log.warning("%s failed; what was published before stays in the queue", mark)
+        return log.warning("%s failed; items that were already published stay in the queue", mark)
     parts = [transactions.Part(it.partition, it.attempt, it.items, it.bytes) for it in done]
     try:
         answers = ask(job.settings, *transactions.aborts(mark, parts), retries=1) if parts else []
@@ -100,11 +101,11 @@ def abort(job: Job, mark: Mark, done: Sequence[Written]) -> None:
     for answer in answers:
         if isinstance(answer, Refusal):
             return _leave(mark, explanation(answer))
-    return log.warning("%s failed; what its tasks had staged and not committed is dropped", mark)
+    return log.warning("%s failed; items that its tasks had staged are dropped", mark)
 
 
 def on_taken(settings: Settings) -> OnTaken:
-    """Return what `onError` means for ids that turn out to be taken when the batch is committed."""
+    """Return what `onError` means for ids that are taken when the batch is committed."""
     match settings.on_error:
         case "deadletter":
             return OnTaken("dead-letter", settings.dead_letter_node)
@@ -113,7 +114,7 @@ def on_taken(settings: Settings) -> OnTaken:
 
 
 def replayed(settings: Settings, mark: Mark) -> str:
-    """Return the sentence about a batch that was committed before."""
+    """Return the message about a batch that was committed before."""
     return (
         f"{mark} was committed to {settings.service} before, and is not written again"
         f" (onReplay={settings.on_replay})."
@@ -143,7 +144,7 @@ def _certain(settings: Settings, mark: Mark, done: Sequence[Written]) -> tuple[A
 
 
 def _leave(mark: Mark, why: str) -> None:
-    log.warning("%s failed, and what it had staged stays until it expires: %s", mark, why)
+    log.warning("%s failed, and its staged items stay until they expire: %s", mark, why)
 
 
 def _print_done(
@@ -155,7 +156,7 @@ def _print_done(
     skipped = taken if settings.on_error == "skip" else 0
     log.info(
         "%s to %s: %d items, %d bytes, %d known, %d rows left out, %d dead-lettered,"
-        " %d requests tried again, %d connections made anew, longest task %.1f s",
+        " %d requests retried, %d reconnects, longest task %.1f s",
         mark,
         settings.service,
         sum(it.items for it in done) - known - taken,

@@ -1,4 +1,4 @@
-"""From a value of the column `payload` to the element of an item, by type and `payloadFormat`.
+"""Turns a value of the column `payload` into the element of an item, by type and `payloadFormat`.
 
 | column            | auto                         | xml         | json             | text       |
 | string, binary    | one that begins with <: xml  | one element | XEP-0335's <json/> | our <text/> |
@@ -32,16 +32,16 @@ PLAIN: Final = (StringType, BinaryType)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How the values of one column are written."""
+    """How the values of a column are written."""
 
     element: Callable[[object], bytes]
-    """Returns the element; raises ValueError with the reason why a value cannot be one."""
+    """Returns the element; raises ValueError with the reason if a value cannot become one."""
     raw: Callable[[object], str]
     """Returns a value as text that XML can carry, whatever it is."""
 
 
 def form(kind: DataType, wanted: PayloadFormat) -> Form:
-    """Return how a column is written; raises SchemaError when the format does not go with its type."""
+    """Return how a column is written; raise SchemaError if the format does not fit its type."""
     if isinstance(kind, PLAIN):
         write = FORMATS[wanted]
         return Form(lambda value: write(_text(value)), _raw)
@@ -71,8 +71,8 @@ def _text(value: object) -> str:
 def _auto(text: str) -> bytes:
     if text.strip() and not text.lstrip().startswith("<"):
         raise ValueError(
-            "the payload does not begin with '<', so it is not an XML element; payloadFormat=json or"
-            " payloadFormat=text sends it as what it is"
+            "the payload does not begin with '<', so it is not an XML element; use payloadFormat=json"
+            " or payloadFormat=text"
         )
     return payload(text)
 
@@ -86,7 +86,7 @@ def _json(text: str) -> bytes:
 
 
 def _no_json(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _json_element(text: str) -> bytes:

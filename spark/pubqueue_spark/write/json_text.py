@@ -1,4 +1,4 @@
-"""A value of a DataFrame as JSON, as Spark's own to_json writes it, with UTC for timestamps.
+"""Writes a value of a DataFrame as JSON, like Spark's own to_json, with timestamps in UTC.
 
 Fields of a struct that are null are left out; null within a map or an array stays null. Binary is
 base64, dates and timestamps are ISO 8601, decimals keep all their digits.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def writer(kind: DataType) -> Writer:
-    """Return what writes values of a type; raises SchemaError for a type that JSON has no form for."""
+    """Return a writer for values of a type; raise SchemaError for a type that has no form in JSON."""
     if isinstance(kind, StructType):
         return _struct(kind)
     if isinstance(kind, MapType):
@@ -94,7 +94,7 @@ def _nullable(write: Writer) -> Writer:
 
 def _string(value: object) -> str:
     text = json.dumps(str(value), ensure_ascii=False)
-    # JSON can name what XML cannot carry
+    # JSON can escape characters that XML cannot carry
     return ILLEGAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -1,4 +1,4 @@
-"""The metadata of an item in a publish: its earliest delivery, its priority, and its headers."""
+"""Writes the metadata of a publish: earliest delivery, priority, and headers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def meta(priority: object, delay: object, not_before: object, ttl: object) -> st
 
 
 def headers(given: object) -> str:
-    """Write the headers (XEP-0131); one whose value is null is not there. Raises ValueError."""
+    """Write the headers (XEP-0131), without those whose value is null. Raises ValueError."""
     if not given:
         return ""
     assert isinstance(given, dict)
@@ -26,7 +26,7 @@ def headers(given: object) -> str:
 
 
 def _until(moment: object) -> str | None:
-    """Return the seconds from now; a moment that is past asks for no delay."""
+    """Return the seconds from now; 0 for a past time."""
     if moment is None:
         return None
     assert isinstance(moment, datetime)

@@ -1,4 +1,4 @@
-"""From options and columns to a writer: everything is checked here, once and on the driver."""
+"""Makes a writer from options and columns; checks everything here, once and on the driver."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CHECKPOINT: Final = "checkpointlocation"
 
 
 def batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> PubqueueWriter:
-    """Return the writer of a DataFrame; raises the first thing that is wrong."""
+    """Return the writer of a DataFrame; raise the first error that is found."""
     settings = options.settings(given)
     if overwrite:
         raise OptionError(
-            "mode 'overwrite' would have to throw away work that waits in the queue, and is not"
-            " offered; use mode('append')."
+            "mode 'overwrite' would discard work that waits in the queue, and is not"
+            " supported; use mode('append')."
         )
     if (settings.txn_app is None) != (settings.txn_version is None):
         raise OptionError(
@@ -51,13 +51,13 @@ def batch(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> P
 def stream(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> PubqueueStreamWriter:
-    """Return the writer of a query; raises the first thing that is wrong."""
-    # Spark hands over one of its own.
+    """Return the writer of a query; raise the first error that is found."""
+    # Spark passes a schema of its own.
     settings = options.settings({n: it for n, it in given.items() if n.lower() != CHECKPOINT})
     if overwrite:
         raise OptionError(
-            "output mode 'complete' would have to throw away work that waits in the queue, and is not"
-            " offered; use outputMode('append') or outputMode('update')."
+            "output mode 'complete' would discard work that waits in the queue, and is not"
+            " supported; use outputMode('append') or outputMode('update')."
         )
     if settings.txn_version is not None:
         raise OptionError("option txnVersion: a stream has its own, the number of the batch.")
@@ -76,19 +76,19 @@ def _job(settings: Settings, schema: StructType) -> Job:
     if not transactional and settings.txn_app is not None:
         raise OptionError(
             f"option txnAppId: {settings.service} keeps no transactions (feature {transactions.FEATURE}), so"
-            " it would not know the batch again."
+            " it could not recognize the batch."
         )
     return Job(settings, found, transactional)
 
 
 def _check_replay(settings: Settings, mark: Mark) -> None:
-    """With onReplay=fail, refuse a batch that was committed before while it is cheap to do so."""
+    """With onReplay=fail, refuse a batch that was committed before, while this is cheap."""
     if settings.on_replay == "skip":
         return
     (answer,) = ask(settings, transactions.last(mark.app))
     if isinstance(answer, Refusal):
         raise ServiceError(
-            f"{settings.service} does not say what it has of {mark.app!r}: {explanation(answer)}."
+            f"{settings.service} does not report the last version of {mark.app!r}: {explanation(answer)}."
         )
     last = transactions.read_last(answer)
     if last is not None and mark.version <= last:

@@ -20,6 +20,7 @@ from pubqueue_spark.client.option import (
     within,
 )
 from pubqueue_spark.errors import OptionError
+from pubqueue_xeps.wire.payloads.content_type import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,7 @@ class Settings(Connection):
     txn_version: int | None
     on_replay: OnReplay
     payload_format: PayloadFormat
+    content_type: str | None
     on_error: OnError
     dead_letter_node: str | None
     max_errors: int
@@ -59,6 +61,11 @@ def _window(value: str) -> int:
 
 def _items(value: str) -> int:
     return within(int(value), 1, MAX_ITEMS)
+
+
+def _content_type(value: str) -> str:
+    form_of(text(value))  # it has only characters that can be sent
+    return value
 
 
 def _version(value: str) -> int:
@@ -84,38 +91,42 @@ OPTIONS: Final = (
     Option("visibility", one_of("commit", "immediate"), "commit or immediate", "commit",
            "whether items appear all together when the driver commits, or each when it is confirmed"),
     Option("txnAppId", text, "text", None,
-           "who writes; with txnVersion, a batch that was committed before is not written again"),
-    Option("txnVersion", _version, "whole number, rising from batch to batch", None,
-           "which batch of txnAppId this is; a stream has its own"),
+           "the name of the writing application; with txnVersion, a batch that was committed before is not written again"),
+    Option("txnVersion", _version, "whole number, increasing from batch to batch", None,
+           "the number of this batch of txnAppId; a stream has its own"),
     Option("onReplay", one_of("skip", "fail"), "skip or fail", "skip",
            "what to do with a batch that was committed before"),
     Option("payloadFormat", one_of("auto", "xml", "json", "text"), "auto, xml, json or text", "auto",
-           "what the column payload holds"),
+           "the format of the column payload"),
+    Option("contentType", _content_type, "content type such as image/png", None,
+           "the type of payloads that are sent as they are; a column `content_type` overrides it row by row"),
     Option("onError", one_of("fail", "skip", "deadletter"), "fail, skip or deadletter", "fail",
            "what to do with a row that cannot become an item"),
     Option("deadLetterNode", text, "text", None, "the node that gets such rows, with onError=deadletter"),
     Option("maxErrors", _errors, "whole number", "0",
-           "such rows in a task beyond which it fails all the same; 0 is no limit"),
+           "the most such rows in a task before it fails; 0 is no limit"),
     Option("maxInFlight", _window, f"whole number from 1 to {MAX_IN_FLIGHT}", "256",
-           "publishes sent and not yet answered, for each task"),
+           "publishes in flight, for each task"),
     Option("maxRatePerTask", _rate, "items per second", None, "how fast a task may publish"),
     Option("itemsPerRequest", _items, f"whole number from 1 to {MAX_ITEMS}", "25",
-           "items in a publish at most, with visibility=commit; else it is 1 (XEP-0060 7.1)"),
+           "the most items in a publish, with visibility=commit; otherwise 1 (XEP-0060 7.1)"),
     *TIMEOUTS,
     Option("extraColumns", one_of("error", "ignore"), "error or ignore", "error",
-           "what to do with columns that mean nothing here"),
-    Option("allowPurge", one_of("false"), "false (throwing waiting work away is not offered)", "false",
-           "whether mode overwrite may throw away what waits"),
+           "what to do with unknown columns"),
+    Option("allowPurge", one_of("false"), "false (discarding waiting work is not supported)", "false",
+           "whether mode overwrite may discard waiting work"),
 )
 # fmt: on
 
 
 def settings(options: Mapping[str, str]) -> Settings:
-    """Check the options of a write; raises OptionError with one sentence for the first that is wrong."""
+    """Check the options of a write; raise OptionError with one sentence for the first that is wrong."""
     given = chosen(OPTIONS, options)
     value = parsed(OPTIONS, given)
     connection = way_in(value, given)
     _check_dead_letters(value)
+    if value["contentType"] is not None and value["payloadFormat"] != "auto":
+        raise OptionError("option payloadFormat has no effect with contentType: give one of them.")
     return Settings(
         node=value["node"],
         **connection,
@@ -124,6 +135,7 @@ def settings(options: Mapping[str, str]) -> Settings:
         txn_version=value["txnVersion"],
         on_replay=value["onReplay"],
         payload_format=value["payloadFormat"],
+        content_type=value["contentType"],
         on_error=value["onError"],
         dead_letter_node=value["deadLetterNode"],
         max_errors=value["maxErrors"],
@@ -139,4 +151,4 @@ def _check_dead_letters(value: Mapping[str, Any]) -> None:
     if wanted and node is None:
         raise OptionError("option deadLetterNode is missing: onError=deadletter needs a node.")
     if node is not None and not wanted:
-        raise OptionError("option deadLetterNode is of no use without onError=deadletter.")
+        raise OptionError("option deadLetterNode has no effect without onError=deadletter.")

@@ -1,11 +1,10 @@
-"""The only place that parses a row's XML, to see that it may travel in an XMPP stream.
+"""Parses a row's XML to check that an XMPP stream may carry it; no other module parses it.
 
-RFC 6120 section 11.1 allows no DTD, comment or processing instruction in a stream, and a server ends
-the stream for one, with everything that was in flight. So comments, processing instructions and the
-XML declaration are cut out here, and a DTD is refused at its first word, before any entity exists.
-The rest is sent as it was written.
+RFC 6120 section 11.1 allows no DTD, comment or processing instruction in a stream, and a server ends the stream for
+one. So comments, processing instructions and the XML declaration are removed here, and a DTD is refused before any
+entity is defined. The rest is sent unchanged.
 
-expat is in the standard library: an executor needs nothing more.
+expat is in the standard library, so an executor needs no other package.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from pubqueue_xeps.wire.xml_escape import legal
 
 NAME: Final = re.compile(rb"<[^\s/>]+")
 MAX_STANZA_BYTES: Final = 256 * 1024
-"""Bytes of a stanza that Prosody and ejabberd take from a client, as Debian ships them."""
+"""The maximum size of a stanza that Prosody and ejabberd accept from a client in Debian's configuration, in bytes."""
 DEEPEST: Final = 100
-"""Elements within each other; what the pubqueue service takes."""
+"""The maximum depth of nested elements that the pubqueue service accepts."""
 
 
 def payload(text: str) -> bytes:
-    """Return one XML element as it is sent; raises ValueError with the reason why it cannot be.
+    """Return one XML element as it is sent; raise ValueError with the reason if it cannot be.
 
     An element without namespace stays without one: unless the root declares a default namespace, it
     gets xmlns='' in the stanza, or unprefixed elements would become elements of XEP-0060.
@@ -36,20 +35,26 @@ def payload(text: str) -> bytes:
 
 
 def check_text(text: str) -> None:
-    """Raise ValueError for what is too long for a stanza, or has what XML cannot carry."""
-    if len(text) > MAX_STANZA_BYTES:
-        raise ValueError(
-            f"the payload has {len(text)} characters; XMPP servers refuse a stanza of more than"
-            f" {MAX_STANZA_BYTES} bytes"
-        )
+    """Raise ValueError for text that is too long for a stanza, or has a character that XML cannot carry."""
+    check_length(text)
     try:
         legal(text)
     except ValueError as error:
         raise ValueError(f"the payload {error}") from None
 
 
+def check_length(payload: str | bytes | bytearray) -> None:
+    """Raise ValueError for a value that is too long for a stanza in any form."""
+    if len(payload) > MAX_STANZA_BYTES:
+        what = "characters" if isinstance(payload, str) else "bytes"
+        raise ValueError(
+            f"the payload has {len(payload)} {what}; XMPP servers refuse a stanza of more than"
+            f" {MAX_STANZA_BYTES} bytes"
+        )
+
+
 class _Element:
-    """Parses a document and keeps what is to be changed in it."""
+    """Parses a document and records the parts to remove."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -71,7 +76,7 @@ class _Element:
             raise ValueError(f"the payload is not one well-formed XML element: {error}") from None
 
     def sent(self) -> bytes:
-        """Return the text of the element, without what a stream may not carry."""
+        """Return the text of the element, without the parts that a stream may not carry."""
         data, start = self._data, self._root
         assert start is not None, "a document has a root"
         pieces = []

@@ -1,4 +1,4 @@
-"""What became of the rows of one attempt of a task, and what is done about bad ones."""
+"""The results of the rows of one attempt of a task, and the handling of bad rows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class RowResults:
 
     def __init__(self, rows: Rows, bundles: Bundles, settings: Settings) -> None:
         self.items = 0
-        """Items that the service holds; rows that share node and id are one."""
+        """Accepted items; rows with the same node and id count once."""
         self.bytes = 0
-        """Of their payloads."""
+        """Bytes of their payloads."""
         self.replayed = 0
         """Rows that the service skipped: their batch was committed before."""
         self.left_out = 0
@@ -42,7 +42,7 @@ class RowResults:
         self._bad = 0
         # Rows are read in one thread, and answers in another.
         self._lock = threading.Lock()
-        # Of ids that the user gave: a hash takes a tenth of the memory of the text.
+        # Hashes of ids that the user gave: they take a tenth of the memory of the text.
         self._sizes: dict[int, int] = {}
 
     def taken(self, request: Request, answer: Element) -> None:
@@ -58,10 +58,9 @@ class RowResults:
             self.bytes += item.size - (before or 0)
 
     def refused(self, request: Request, refusal: Refusal, retried: int) -> list[Publish]:
-        """Treat a publish that the service refuses: as a bad row, if the row is the cause.
+        """Handle a publish that the service refused; if a row is the cause, as a bad row.
 
-        If there are several rows, the refusal does not name the cause: they are sent again in two
-        halves.
+        With several rows the refusal does not name the cause, so they are sent again in two halves.
         """
         assert isinstance(request, Publish)
         verdict = refusals.judge(refusal)
@@ -78,7 +77,7 @@ class RowResults:
         return [] if letter is None else [self._rows.publish([letter])]
 
     def unfit(self, number: int, raw: object, reason: str) -> Item | None:
-        """Treat a row that cannot become an item; return what is sent instead, if anything."""
+        """Handle a row that cannot become an item; return the item to send instead, if any."""
         sentence = (
             f"row {number} of partition {self._rows.partition} cannot become an item: {reason}."
         )

@@ -1,12 +1,12 @@
-"""A row becomes an item, as text, and items become a publish (XEP-0060 7.1)."""
+"""Writes rows as items, and items as publishes, in text (XEP-0060 7.1)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from pubqueue_spark.write import metadata
-from pubqueue_spark.write.payload import MAX_STANZA_BYTES
+from pubqueue_spark.write.payload import MAX_STANZA_BYTES, check_length
 from pubqueue_xeps.wire.ns import PUBQUEUE
 from pubqueue_xeps.wire.requests import publishing
 from pubqueue_xeps.wire.xml_escape import attributes, content, legal
@@ -14,37 +14,38 @@ from pubqueue_xeps.wire.xml_escape import attributes, content, legal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pubqueue_spark.content_types import Headers, TypedWriter
     from pubqueue_spark.write.forms import Form
     from pubqueue_spark.write.schema import Columns
 
 HEAD: Final = 256
-"""Bytes left for the <iq> around a publish: type, id and the service's JID."""
+"""Bytes for the <iq> around a publish: type, id and the service's JID."""
 LETTER: Final = 12_000
-"""Bytes of raw text in a dead letter: written with entities it still fits the 64 KiB of a new node."""
+"""Bytes of raw text in a dead letter; even fully escaped it fits the 64 KiB of a new node."""
 
 
-class Unfit(ValueError):  # noqa: N818  says what the row is
-    """A row cannot become an item; the message is the reason, without a word of the payload."""
+class Unfit(ValueError):  # noqa: N818  names what the row is
+    """A row cannot become an item; the message is the reason, without the payload."""
 
 
 @dataclass(slots=True)
 class Item:
-    """What a row has become."""
+    """The item of a row."""
 
     row: int
     partition: int
     node: str
     id: str
     generated: bool
-    """Whether the id was made here, and so is no other row's."""
+    """Whether the id was generated here, and is thus unique."""
     xml: bytes
     """The element <item/>."""
     beside: str
-    """The elements beside the publish for it."""
+    """The elements that go with its publish."""
     size: int
     """Bytes of the payload."""
     raw: object
-    """What the column payload held; None for a dead letter."""
+    """The value of the column payload; None for a dead letter."""
 
     def __str__(self) -> str:
         what = "the dead letter of row" if self.raw is None else "row"
@@ -53,7 +54,7 @@ class Item:
 
 @dataclass(slots=True)
 class Publish:
-    """Items of one node with the same elements beside them, ready to be sent; see Request."""
+    """Items of one node with the same metadata, ready to be sent; see Request."""
 
     items: Sequence[Item]
     body: bytes
@@ -77,7 +78,7 @@ class Publish:
 class Rows:
     """Turns the rows of one partition into items, and these into publishes.
 
-    A row without `item_id` gets `<batch>-<partition>-<row>`: for uniqueness, and for the eye.
+    A row without `item_id` gets the unique and readable id `<batch>-<partition>-<row>`.
     """
 
     columns: Columns
@@ -86,7 +87,11 @@ class Rows:
     ids: str
     partition: int
     mark: str = ""
-    """The element beside each publish: the transaction that it belongs to."""
+    """The element of the transaction, which goes with each publish."""
+    content_type: str | None = None
+    """The content type of payloads whose row has none."""
+    typed: TypedWriter | None = None
+    """The writer of payloads with a content type; None if no row has one."""
 
     def item(self, number: int, row: Sequence[object]) -> Item:
         """Return the item of a row; raises Unfit."""
@@ -96,7 +101,7 @@ class Rows:
             raise Unfit(str(error)) from None
 
     def letter(self, number: int, raw: object, node: str, reason: str) -> Item:
-        """Return a dead letter: what a row held, as far as there is room for it, and what was wrong."""
+        """Return a dead letter: the content of a row, cut to fit, and the reason."""
         text = self.form.raw(raw)
         words = attributes(partition=self.partition, row=number, reason=reason, size=len(text))
         kept = content(text.encode()[:LETTER].decode(errors="ignore"))
@@ -104,7 +109,7 @@ class Rows:
         return self._made(number, node, None, element)
 
     def publish(self, items: Sequence[Item]) -> Publish:
-        """Return the request to publish these."""
+        """Return the request to publish these items."""
         first = items[0]
         extras = first.beside + self.mark
         return Publish(
@@ -120,13 +125,33 @@ class Rows:
         raw = row[at.payload]
         if raw is None:
             raise ValueError("payload is null; leave such rows out")
+        headers = _get(row, at.headers)
+        if self.typed is None:
+            element = self.form.element(raw)
+        else:
+            element, headers = self._typed(self.typed, row, headers)
         extras = metadata.meta(
             _get(row, at.priority),
             _get(row, at.delay),
             _get(row, at.not_before),
             _get(row, at.ttl),
-        ) + metadata.headers(_get(row, at.headers))
-        return self._made(number, node, item_id, self.form.element(raw), extras=extras, raw=raw)
+        ) + metadata.headers(headers)
+        return self._made(number, node, item_id, element, extras=extras, raw=raw)
+
+    def _typed(
+        self, write: TypedWriter, row: Sequence[object], headers: object
+    ) -> tuple[bytes, object]:
+        """Return the element and the headers of a row of a job in which payloads may have content types."""
+        raw = row[self.columns.payload]
+        found = _get(row, self.columns.content_type)
+        if found == "":
+            raise ValueError("content_type is empty; null means: not given")
+        content_type = self.content_type if found is None else str(found)
+        if content_type is None:
+            return self.form.element(raw), headers
+        assert isinstance(raw, str | bytes | bytearray)
+        check_length(raw)
+        return write(raw, content_type, cast("Headers", headers))
 
     def _made(
         self,
@@ -146,16 +171,18 @@ class Rows:
         )
         if (
             len(written) + len(extras) > MAX_STANZA_BYTES // 2
-        ):  # else it fits, whatever the names are
+        ):  # else it fits, however long the names are
             self._check_size(made)
         return made
 
     def _check_size(self, item: Item) -> None:
         size = len(self.publish([item]).body)
         if size + HEAD > MAX_STANZA_BYTES:
+            raw = item.raw
+            own = f" (its payload has {len(raw)})" if isinstance(raw, bytes | bytearray) else ""
             raise ValueError(
-                f"it makes a stanza of {size} bytes, and XMPP servers refuse more than {MAX_STANZA_BYTES};"
-                " put the bulk elsewhere and its address into the payload"
+                f"it makes a stanza of {size} bytes{own}, and XMPP servers refuse more than {MAX_STANZA_BYTES};"
+                " store large data elsewhere and put its address into the payload"
             )
 
 

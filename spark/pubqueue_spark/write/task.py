@@ -1,4 +1,4 @@
-"""What runs in each task: the rows of one partition, through this process's stream, to the service."""
+"""What each task runs: it publishes the rows of one partition over this process's stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pubqueue_spark import logs, session
+from pubqueue_spark import content_types, logs, session
 from pubqueue_spark.client.ask import ask
 from pubqueue_spark.client.window import Limits, Task
 from pubqueue_spark.errors import OptionError, PubqueueSparkError, RowError, ServiceError
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from pubqueue_xeps.wire.requests.transactions import Mark
 
 CHUNK: Final = 200
-"""Rows handed to the event loop at once: a hop between threads for each row would cost more."""
+"""Rows that are passed to the event loop at once, because passing each row to another thread would cost more."""
 STREAM: Final = ("sql.streaming.queryId", "streaming.sql.batchId")
 """Local properties of a streaming task: query and batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all tasks of a write have in common. Pickled into them, so it holds plain values only."""
+    """What all tasks of a write have in common. Pickled into them, so it holds only plain values."""
 
     settings: Settings
     columns: Columns
@@ -51,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What one attempt of a task has done; the service has confirmed every item of it."""
+    """The result of one attempt of a task; the service has confirmed all of its items."""
 
     mark: Mark
     partition: int
@@ -67,7 +67,7 @@ class Written(WriterCommitMessage):
 
 
 def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
-    """Publish the rows of the task that this is called in; returns when each of them is confirmed."""
+    """Publish the rows of the current task; return when all of them are confirmed."""
     task = TaskContext.get()
     assert task is not None, "write() runs in a task of Spark"
     # not a number of Spark's: each driver restarts its own, and a dead one may have left staged
@@ -76,6 +76,7 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
     logs.make_audible()
     settings = job.settings
     start = time.monotonic()
+    has_types = settings.content_type is not None or job.columns.content_type is not None
     rows = Rows(
         columns=job.columns,
         form=form(job.columns.payload_type, settings.payload_format),
@@ -83,6 +84,8 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
         ids=mark.ids,
         partition=part,
         mark=mark.beside(part, attempt, settings.visibility) if job.transactional else "",
+        content_type=settings.content_type,
+        typed=content_types.writer() if has_types else None,
     )
     # XEP-0060 7.1 has one item in a publish; a service with transactions takes more
     several = job.transactional and settings.visibility == "commit"
@@ -111,8 +114,8 @@ def write(job: Job, mark: Mark, source: Iterator[Row]) -> Written:
 
 
 def _drop(settings: Settings, mark: Mark, own: transactions.Part, application: str) -> None:
-    """Drop what this attempt has staged: the driver does not know attempts that failed."""
-    with suppress(PubqueueSparkError):  # it goes in time; why the task has failed is what matters
+    """Drop the items that this attempt has staged; the driver does not know failed attempts."""
+    with suppress(PubqueueSparkError):  # the items expire; the error of the task matters more
         question = transactions.abort(mark, [own])
         ask(settings, question, retries=1, who=f"partition {own.number}", application=application)
 
@@ -127,8 +130,8 @@ def publish(  # noqa: PLR0917
 ) -> WindowCounts:
     """Publish all rows of a partition over this process's stream.
 
-    Raises RowError for a row that cannot become an item, and ServiceError when the service refuses
-    the work or stays away. Rows before the failing one may have been published.
+    Raises RowError for a row that cannot become an item, and ServiceError if the service refuses a request or stays
+    unreachable. Rows before the failing one may have been published.
     """
     line = session.pool().session(session.account(settings), session.resource(application))
     who = Task(settings.service, f"partition {rows.partition}")
@@ -145,7 +148,7 @@ def publish(  # noqa: PLR0917
         while chunk := list(islice(numbered, pace.chunk)):
             items = _items(rows, results, chunk)
             session.run(window.put(list(bundles.gather(items))))
-            if results.replayed:  # and so is the rest; Spark wants it read all the same
+            if results.replayed:  # and so are the rest; Spark requires that they are read
                 results.replayed += sum(1 for _ in numbered)
             pace.wait(len(chunk))
         return session.run(window.drain())
@@ -165,7 +168,7 @@ def _items(rows: Rows, results: RowResults, chunk: Iterable[tuple[int, Row]]) ->
 
 
 class Pace:
-    """Limits a task to this many rows a second; None: no limit."""
+    """Limits a task to this many rows per second; None for no limit."""
 
     def __init__(
         self,
@@ -178,10 +181,10 @@ class Pace:
         self._sleep = sleep
         self._due = clock()
         self.chunk = CHUNK if rate is None else min(CHUNK, max(1, int(rate / 10)))
-        """Rows to be sent at once: a tenth of a second's."""
+        """How many rows to send at once: a tenth of a second's."""
 
     def wait(self, rows: int) -> None:
-        """Wait as long as this many rows take; lost time is not made up for by a burst."""
+        """Wait as long as this many rows take; lost time does not cause a burst."""
         if self._rate is None:
             return
         now = self._clock()
@@ -190,17 +193,17 @@ class Pace:
 
 
 def stream_mark(settings: Settings) -> tuple[str, int]:
-    """Return query and batch of the streaming task that this is called in.
+    """Return query and batch of the current streaming task.
 
-    Spark passes neither to a stream's writer; its tasks have both. The query's id is kept in the
-    checkpoint, unlike the id of a run.
+    Spark passes neither to a stream's writer, but its tasks have both. The query's id is kept in the checkpoint, unlike
+    the id of a run.
     """
     task = TaskContext.get()
     assert task is not None, "write() runs in a task of Spark"
     query, batch = (task.getLocalProperty(name) for name in STREAM)
     if query is None or batch is None:
         raise OptionError(
-            "the task does not say which batch of which query it belongs to; only micro-batches can"
+            "the task does not name its query and batch; only micro-batches can"
             " be written (Trigger.Continuous and real-time mode cannot)."
         )
     return settings.txn_app or query, int(batch)

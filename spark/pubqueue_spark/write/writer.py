@@ -1,7 +1,7 @@
 """The two writers of Spark's interface, one for a batch and one for a stream.
 
-Spark pickles them. What they do is imported by name where it is done: a class that was pickled by
-value has globals of its own, created again for each task, and in them no stream is kept.
+Spark pickles them. Their methods import other modules by name: a class that was pickled by value has new globals for
+each task, so no stream would be kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PubqueueWriter(DataSourceWriter):
-    """Publishes a DataFrame. Spark pickles it into the tasks, and uses the same one to commit."""
+    """Publishes a DataFrame. Spark pickles it into the tasks, and commits with the same object."""
 
     job: Job
     mark: Mark
@@ -36,13 +36,13 @@ class PubqueueWriter(DataSourceWriter):
         return task.write(self.job, self.mark, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make them visible."""
+        """Make the staged items visible."""
         from pubqueue_spark.write import finish  # noqa: PLC0415
 
         finish.commit(self.job, self.mark, finish.finished(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Drop what was staged."""
+        """Drop the staged items."""
         from pubqueue_spark.write import finish  # noqa: PLC0415
 
         finish.abort(self.job, self.mark, finish.finished(messages))
@@ -61,16 +61,16 @@ class PubqueueStreamWriter(DataSourceStreamWriter):
         return task.write(self.job, Mark(*task.stream_mark(self.job.settings)), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  Spark's
-        """Make the batch visible; its tasks name the query it belongs to."""
+        """Make the batch visible; its tasks name its query."""
         from pubqueue_spark.write import finish  # noqa: PLC0415
 
         if done := finish.finished(messages):
             finish.commit(self.job, replace(done[0].mark, version=batchId), done)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Drop what the tasks have staged that lived to report it.
+        """Drop the items of the tasks that reported a result.
 
-        The rest is dropped with the next commit of the same batch, or when it expires.
+        Other items are dropped with the next commit of the same batch, or when they expire.
         """
         from pubqueue_spark.write import finish  # noqa: PLC0415
 
