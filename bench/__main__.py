@@ -22,11 +22,11 @@ from pubqueue_demo.process import ChildError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-WIDTH = 150  # of the table when nobody's terminal says
+WIDTH = 150  # width of the table without a terminal
 
 
 def names(known: Collection[str]) -> Callable[[object, object, str], list[str]]:
-    """Read a list of names with commas between, each of which must be known."""
+    """Read a comma-separated list of known names."""
 
     def read(_context: object, _option: object, text: str) -> list[str]:
         for name in text.split(","):
@@ -38,19 +38,21 @@ def names(known: Collection[str]) -> Callable[[object, object, str], list[str]]:
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--items", default=2000, type=click.IntRange(4), help="Item lives in a round.")
-@click.option("--rounds", "count", default=3, type=click.IntRange(1), help="Rounds of each.")
-@click.option("--payload", default=200, type=click.IntRange(150), help="Bytes of XML in an item.")
-@click.option("--window", default=256, type=click.IntRange(1), help="Items on their way at once.")
-@click.option("--requests", default=32, type=click.IntRange(1), help="Items a worker may hold.")
-@click.option("--short/--no-short", default=True, help="Ask for short answers who knows them.")
+@click.option("--items", default=2000, type=click.IntRange(4), help="Item lives per round.")
+@click.option("--rounds", "count", default=3, type=click.IntRange(1), help="Number of rounds.")
+@click.option("--payload", default=200, type=click.IntRange(150), help="Bytes of XML per item.")
+@click.option("--window", default=256, type=click.IntRange(1), help="Items in flight.")
+@click.option("--requests", default=32, type=click.IntRange(1), help="Window of a worker.")
+@click.option(
+    "--short/--no-short", default=True, help="Ask contestants that support it for short answers."
+)
 @click.option("--servers", default=",".join(PLACES), callback=names(PLACES))
 @click.option("--contestants", default=",".join(PROGRAMS), callback=names(PROGRAMS))
 @click.option(
     "--profile",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Instead, profile the first contestant at the first server, into this folder.",
+    help="Only profile the first contestant at the first server, and write to this folder.",
 )
 def main(
     *,
@@ -76,7 +78,7 @@ def main(
 
 
 async def compare(servers: list[str], contestants: list[str], work: Work, count: int) -> None:
-    """Measure all and print the table; what is running is shown meanwhile."""
+    """Measure all and print the table, with the progress meanwhile."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)

@@ -1,4 +1,4 @@
-"""What is measured: programs that answer the same six stanzas."""
+"""The contestants: programs that answer the same six stanzas."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
     "documented": ("bench.documented",),
 }
 ANSWER_SHORTLY: Final = frozenset({"pubqueue", "same-words"})
-"""Those that know short answers, and so are asked for them."""
+"""The contestants that support short answers, and are asked for them."""
 ROOT: Final = Path(__file__).parents[1]
 READY: Final = 30.0
 MAX_WORKERS: Final = 16
-"""As many may work: queues are closed to others."""
+"""How many workers are members of the queue."""
 
 CONFIG: Final = """\
 jid = "{jid}"
@@ -51,7 +51,7 @@ members = {members}
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the service finds when it starts.
+    """The state in which the service starts.
 
     Further settings of the node, a store to copy or the address of one, and further keys of the configuration.
     """
@@ -76,7 +76,7 @@ async def running(
     launcher: Sequence[str] = (),
     situation: Situation = EMPTY,
 ) -> AsyncIterator[Child]:
-    """Start a contestant, unless otherwise said with an empty store, wait until the server has accepted it, end it.
+    """Start a contestant, by default with an empty store; wait until the server has accepted it; stop it at the end.
 
     `launcher` is a module that runs the contestant's module, and its arguments.
     """

@@ -1,7 +1,7 @@
 """A bare component written as slixmpp's documentation teaches: `python -m bench.documented`.
 
 ComponentXMPP, handlers found by StanzaPath, the stanza objects of its XEP-0060 plugin, `reply()` and
-`send()`. It stores nothing. This is what a component costs when its author does the obvious thing.
+`send()`. It stores nothing. This is the cost of a component that is written in the usual way.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Documented(ComponentXMPP):
         self.add_event_handler("session_start", lambda _: print("ready", flush=True))
 
     def on_publish(self, iq: Iq) -> None:
-        """Confirm, then hand the item on."""
+        """Confirm, then deliver the item."""
         item = iq["pubsub"]["publish"]["item"]
         self.waiting.append((item["id"], item["payload"]))
         iq.reply().send()
         self.dispatch()
 
     def on_retract(self, iq: Iq) -> None:
-        """Confirm, tell the worker as XEP-0254 2.2 says, and give it the next item."""
+        """Confirm, notify the worker (XEP-0254 2.2), and deliver the next item to it."""
         iq.reply().send()
         retract = EventRetract()
         retract["id"] = iq["pubsub"]["retract"]["item"]["id"]
@@ -54,13 +54,13 @@ class Documented(ComponentXMPP):
         self.dispatch()
 
     def on_subscribe(self, iq: Iq) -> None:
-        """Note a worker."""
+        """Add a worker."""
         self.free.extend([iq["from"].full] * self.requests)
         iq.reply().send()
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Deliver what is waiting to workers who are free."""
+        """Deliver waiting items to free workers."""
         while self.waiting and self.free:
             item = EventItem()
             item["id"], item["payload"] = self.waiting.popleft()

@@ -1,10 +1,9 @@
 """A bare component, as lean as it can fairly be in Python: `python -m bench.lean`.
 
-It parses every stanza with expat and respects namespaces, copies the payload without looking
-into it, answers, hands each item to the next worker that asked for one, and stores nothing. No
-access control, no node, no lock that times out, no deadline: what is left is the cost of XMPP, below
-which no component in Python gets. It is told in its environment how many items a worker may hold;
-reading that from the subscription is not among the six stanzas that are measured.
+It parses every stanza with expat and respects namespaces, copies the payload without looking into it, answers, delivers
+each item to the next worker that asked for one, and stores nothing. It has no access control, nodes, lock timeouts or
+deadlines. The remaining cost is that of XMPP, the minimum for a component in Python. The window of a worker comes from
+the environment, because reading it from the subscription is not one of the six measured stanzas.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Lean(asyncio.Protocol):
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._jid, self._secret, self._requests = jid, secret, requests
         self._from = f"from={quoteattr(jid)}"
-        self._free: deque[str] = deque()  # workers, quoted, as often as they may be given an item
+        self._free: deque[str] = deque()  # workers, quoted, once for each free slot
         self._waiting: deque[tuple[str, bytes]] = deque()
         self._messages = 0
         self._depth = 0

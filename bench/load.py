@@ -1,4 +1,4 @@
-"""The work: publishers keep a number of items on their way, workers retract what they are given."""
+"""The load: publishers keep a number of items in flight, and workers retract the items that they get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVICE: Final = "queue.localhost"
 NODE: Final = "jobs"
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
 SHORT: Final = " xmlns:q='urn:x-pubqueue:0' q:answer='short'"
-"""What a publisher says that asks for short answers."""
+"""The attribute of a publisher that asks for short answers."""
 STALLED: Final = 60.0  # seconds without an end
 
 SUBSCRIBE: Final = (
@@ -33,8 +33,8 @@ SUBSCRIBE: Final = (
 class Party:
     """A client of the network: its address, and the stream that carries its stanzas.
 
-    `address` is what each of its stanzas says of sender and recipient: behind a server the
-    recipient alone; without one, where we are the server, both.
+    `address` are the address attributes of its stanzas: behind a server only the recipient; without one, where this
+    program is the server, sender and recipient.
     """
 
     jid: str
@@ -48,24 +48,24 @@ class Party:
 
 
 def payload(size: int) -> str:
-    """Return an XML payload of about this many bytes, as a row of a table would be written."""
+    """Return an XML payload of about this many bytes, like a row of a table."""
     fields = "<carrier>UA</carrier><flight>1545</flight><origin>EWR</origin><dest>IAH</dest>"
     empty = f"<work xmlns='urn:example:work'>{fields}<note></note></work>"
     return empty.replace("></note>", ">" + "x" * (size - len(empty)) + "</note>")
 
 
 async def subscribe(worker: Party, requests: int) -> None:
-    """Ask for items as XEP-0254 2.1 says, and let presence tell when the worker is gone."""
+    """Ask for items (XEP-0254 2.1), and send presence so that the end of the worker is noticed."""
     form = SUBSCRIBE.format(ns=PUBSUB, node=NODE, jid=quoteattr(worker.jid), requests=requests)
     await worker.ask("subscribe", form)
     worker.stream.write(f"<presence {worker.address}/>".encode())
 
 
 class Load:
-    """Runs item lives through the service, `window` at a time, and counts what comes back.
+    """Runs item lives through the service, `window` at a time, and counts the events that come back.
 
-    As many items are retracted as are published: if others were waiting before them, these are, and what workers are
-    given beyond that they hold.
+    As many items are retracted as are published. If others were waiting before, these are retracted first, and workers
+    hold further items that they get.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Load:
             party.stream.listen(self._receive, self._lost)
 
     async def run(self, items: int) -> None:
-        """Take this many further items from publish to retract event."""
+        """Run this many further items from publish to retract event."""
         self._end = asyncio.get_running_loop().create_future()
         self._target += items
         for _ in range(min(self._window, items)):
@@ -125,8 +125,8 @@ class Load:
         name, attributes = stanza.name, stanza.attributes
         kind = attributes.get("type")
         if name == "presence":
-            # The farewell of the contestant before, to a component that is gone by now: ejabberd looks for it among
-            # other servers first, and returns it to whoever has the JID by then. Nothing here waits for presence.
+            # The last stanza of the previous contestant, to a component that is gone: ejabberd looks for it among
+            # other servers first, and returns it to the JID's next owner. Nothing here waits for presence.
             return
         if kind == "error":
             self._fail(f"{name} {attributes.get('id')} came back: {stanza.names}")

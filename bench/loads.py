@@ -1,6 +1,6 @@
-"""Loads for `bench.pauses`: each lays something into a store, and then has it done while others work.
+"""Loads for `bench.pauses`: each fills a store, and then starts long work while others use the service.
 
-To add one is to add a row to `LOADS`.
+To add a load, add a row to `LOADS`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from harness.batches.transactions import APP
 from msgspec.structs import replace
 
 from bench.pause_loads_crowds import CROWD_LOADS
+from bench.pause_loads_feeding import FEEDING_LOADS
 from bench.pause_loads_groups import GROUP_LOADS
 from bench.pause_loads_many import MANY_LOADS
 from bench.pause_loads_reading import READING_LOADS
 from bench.pause_loads_strangers import feed, prepare_dear_stanzas, prepare_pipelined_reads
-from pubqueue.app.store.listings import LocksFromLast
+from pubqueue.app.store.item_listings import LocksFromLast
 from pubqueue.app.store.rows import (
     AFFILIATIONS,
     APPS,
@@ -64,23 +65,23 @@ ITEMS_AT_ONCE: Final = 5000
 NODES_AT_ONCE: Final = 200
 PAYLOAD: Final = b"<job xmlns='urn:x'>" + b"x" * 180 + b"</job>"
 PAUSE: Final = 0.05
-"""Seconds between two looks whether a load is dealt with."""
+"""Seconds between two checks whether a load is finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`lay` is done before anybody works; `run` ends when the load has been dealt with."""
+    """`lay` fills the store before the trickle starts; `run` ends when the load is finished."""
 
     name: str
     size: int
     lay: Callable[[CountingStore, int, Millis], Awaitable[None]]
     run: Callable[[Service, int], Awaitable[None]]
     prepare: Callable[[Service, int], Awaitable[None]] | None = None
-    """What is done while nobody works yet, and does not count."""
+    """Preparation before the trickle starts, which is not measured."""
 
 
 def lay_node(tx: Transaction, name: NodeName, **config: Any) -> None:
-    """Lay down an empty queue of the boss's."""
+    """Store an empty queue, which the boss owns."""
     node = Node(name, NodeConfig(**{"queueing": True, **config}), Jid("boss@x"), Millis(0))
     people = [("boss@x", Affiliation.OWNER), ("etl@x", Affiliation.PUBLISHER)]
     writes = Writes(Millis(0), nodes=[Write(None, node)])
@@ -91,7 +92,7 @@ def lay_node(tx: Transaction, name: NodeName, **config: Any) -> None:
 
 
 def lay_items(tx: Transaction, name: NodeName, numbers: range, **facts: Any) -> None:
-    """Lay down items in a node that is there."""
+    """Store items in an existing node."""
     (node,) = tx.load(Needs(nodes={name})).nodes
     first = tx.number("item", len(numbers)) - numbers.start
     writes = Writes(Millis(0))
@@ -106,7 +107,7 @@ def lay_items(tx: Transaction, name: NodeName, numbers: range, **facts: Any) -> 
 
 
 def lay_worker(tx: Transaction, name: NodeName, **facts: Any) -> None:
-    """Lay down a subscription to a node that is there."""
+    """Store a subscription to an existing node."""
     (node,) = tx.load(Needs(nodes={name})).nodes
     row = replace(Subscription(name, BOB, f"s-{name}", 20), **facts)
     writes = Writes(Millis(0), subscriptions=[Write(None, row)])
@@ -117,7 +118,7 @@ def lay_worker(tx: Transaction, name: NodeName, **facts: Any) -> None:
 async def lay_each(
     store: Store, size: int, at_once: int, lay: Callable[[Transaction, range], None]
 ) -> None:
-    """Lay down so many of something, a part in each transaction."""
+    """Store many rows, a part in each transaction."""
     for begin in range(0, size, at_once):
         part = range(begin, min(begin + at_once, size))
         await store.batch(lambda tx, part=part: lay(tx, part))  # type: ignore[misc]  # bound at once
@@ -138,13 +139,13 @@ async def _lay_news(store: CountingStore, size: int, _now: Millis) -> None:
 
 
 async def _trim(service: Service, _size: int) -> None:
-    """Let a plain node keep hardly anything of what it has, and that not for long."""
+    """Let a plain node keep only a few of its items, and these for a short time."""
     fewer = Settings({"max_items": 10, "item_expire": 86_400})
     await service.do(Configure(who(BOSS), HEAVY, fewer))
 
 
 async def _shorten(service: Service, _size: int) -> None:
-    """Let all that a node has live for a shorter time."""
+    """Shorten the time to live of all items of a node."""
     await service.do(Configure(who(BOSS), HEAVY, Settings({"item_expire": 100 * YEAR})))
 
 
@@ -159,7 +160,7 @@ async def _delete(service: Service, _size: int) -> None:
 
 
 async def _swept(service: Service) -> None:
-    """Wait until nothing is left that is due or to be swept."""
+    """Wait until nothing is left to expire or sweep."""
     service.reaper.start(service.broker)
     while True:
         moment = await service.store.read(lambda tx: tx.next_due())
@@ -194,7 +195,7 @@ async def _lay_short_lives(store: CountingStore, size: int, now: Millis) -> None
 
 
 async def _expire(service: Service, _size: int) -> None:
-    """Have them expire while a worker is here and items are published behind them."""
+    """Let the items expire while a worker is connected and items are published after them."""
     await service.do(joins(BOB, 1000, node=HEAVY))
     await service.broker.settled()
     service.clock.ahead += HOUR + 1000
@@ -254,7 +255,7 @@ async def _recover(service: Service, _size: int) -> None:
 
 
 def _in_time(tx: Transaction) -> bool:
-    """Say whether no lock lasts longer than it may."""
+    """Return whether no lock lasts longer than allowed."""
     (last,) = tx.page(LocksFromLast())
     return last.deadline is not None and last.deadline < (last.taken or 0) + 2 * HOUR
 
@@ -279,6 +280,7 @@ LOADS: Final = {
         *(Load(name, *row) for name, row in READING_LOADS.items()),
         *(Load(name, *row) for name, row in MANY_LOADS.items()),
         *(Load(name, *row) for name, row in GROUP_LOADS.items()),
+        *(Load(name, *row) for name, row in FEEDING_LOADS.items()),
     )
 }
 # fmt: on

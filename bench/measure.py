@@ -1,4 +1,4 @@
-"""Rounds of measurement, and what is kept of each."""
+"""Rounds of measurement, and their samples."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How much there is to do, and how many do it."""
+    """How many items, publishers and workers there are."""
 
     items: int = 2000
     payload: int = 200
-    window: int = 256  # items on their way at any time: what no worker has yet is a backlog
+    window: int = 256  # items in flight at any time; those that no worker has yet are a backlog
     publishers: int = 2
     workers: int = 4
     requests: int = 32  # queue_requests of each worker
-    short: bool = True  # publishers ask for short answers, as our library does
+    short: bool = True  # publishers ask for short answers, like our library
 
     @property
     def warm_up(self) -> int:
-        """Items before the clock starts: code is loaded, statements are prepared."""
+        """Items before the clock starts, while code is loaded and statements are prepared."""
         return self.items // 4
 
     @property
@@ -77,7 +77,7 @@ class Sample:
 async def rounds(
     places: Sequence[str], contestants: Sequence[str], work: Work, count: int
 ) -> AsyncIterator[Sample]:
-    """Measure all contestants in turns: A B C A B C, so that a slow minute harms them alike."""
+    """Measure all contestants in turns, A B C A B C, so that a slow minute affects them alike."""
     for name in places:
         async with PLACES[name]() as place:
             for _ in range(count):
@@ -94,7 +94,7 @@ async def measure(
     launcher: Sequence[str] = (),
     situation: Situation = EMPTY,
 ) -> Sample:
-    """Start the contestant, warm it up, let it work, end it."""
+    """Start the contestant, warm it up, measure it, stop it."""
     publishers = work.publisher_names
     workers = [f"worker{number}" for number in range(work.workers)]
     with tempfile.TemporaryDirectory(prefix="pubqueue-bench-") as folder:
@@ -139,6 +139,6 @@ def _clocks(component: int, server: int | None) -> tuple[float, float, float, fl
 def processor_time(pid: int) -> float:
     """Return the seconds of processor time that a process and its threads have used.
 
-    This is clock_getcpuclockid(3) of Linux; /proc/PID/stat has the same in steps of 10 ms only.
+    This is clock_getcpuclockid(3) of Linux; /proc/PID/stat only has steps of 10 ms.
     """
     return time.clock_gettime((~pid << 3) | 2)

@@ -1,4 +1,4 @@
-"""Rounds of one service on two stores and of two other queues, and what each part of them used of the processors."""
+"""Rounds of the service on two stores and of two other queues, with the processor time of each part."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SQLITE: Final = "pubqueue, SQLite"
 POSTGRES: Final = "pubqueue, PostgreSQL"
 CONTESTANTS: Final = (SQLITE, POSTGRES, *MAKE)
 FEWER: Final = {"procrastinate": 4}
-"""What takes long has a part of the items: so many times fewer."""
+"""Slow contestants get fewer items, divided by this."""
 LOOK: Final = 0.02
-"""Seconds between two looks whether another queue is empty."""
+"""Seconds between two checks whether another queue is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Seconds of processor time; `line` is that of the component's which is spent in batches, one after the other."""
+    """Seconds of processor time; `line` is the component's part in batches, which run one after another."""
 
     component: float = 0.0
     line: float = 0.0
@@ -59,7 +59,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one contestant did in one round."""
+    """The result of one contestant in one round."""
 
     contestant: str
     items: int
@@ -78,17 +78,17 @@ class Round:
 
 
 def server() -> Postgres:
-    """Return a PostgreSQL that keeps what it confirms, with the memory that it has unless somebody says otherwise."""
+    """Return a durable PostgreSQL with default memory settings."""
     return Postgres(fsync="on", shared_buffers="128MB", max_connections="100")
 
 
 def superuser(postgres: Postgres) -> str:
-    """Return the address for those who make a schema of their own."""
+    """Return the address for contestants that create their own schema."""
     return f"postgresql://postgres@{postgres.host}:{postgres.port}/queues"
 
 
 async def rounds(place: Place, postgres: Postgres, work: Work, count: int) -> AsyncIterator[Round]:
-    """Measure all in turns, so that a slow minute harms them alike."""
+    """Measure all in turns, so that a slow minute affects them alike."""
     for make in MAKE.values():
         await make(superuser(postgres))
     for _ in range(count):
@@ -104,7 +104,7 @@ async def rounds(place: Place, postgres: Postgres, work: Work, count: int) -> As
 async def measure_ours(
     name: str, place: Place, postgres: Postgres, work: Work, address: str | None
 ) -> Round:
-    """Start the component on an empty store, warm it up, let it work, end it."""
+    """Start the component on an empty store, warm it up, measure it, stop it."""
     postgres.ask(WIPE)
     publishers = work.publisher_names
     workers = [f"worker{number}" for number in range(work.workers)]
@@ -147,7 +147,7 @@ async def measure_ours(
 
 
 async def measure_rival(name: str, postgres: Postgres, work: Work) -> Round:
-    """Let as many workers as ours have work off what is published meanwhile."""
+    """Measure another queue, with as many workers as ours, while items are published."""
     async with AsyncExitStack() as ends:
         session = ends.enter_context(postgres.session())
         queue = _Queue(ends, name, postgres, work, session)
@@ -167,7 +167,7 @@ async def measure_rival(name: str, postgres: Postgres, work: Work) -> Round:
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Another queue, and what it is to do; `ends` has all that was begun."""
+    """Another queue and its load; `ends` stops everything that was started."""
 
     ends: AsyncExitStack
     name: str
@@ -176,12 +176,12 @@ class _Queue:
     session: psycopg.Connection  # of the superuser
 
     async def publishers(self, items: int) -> Sequence[Child]:
-        """Start those who publish; they wait for a lock that we hold, so that their start is not measured."""
+        """Start the publishers, which wait for a lock that we hold, so that their start is not measured."""
         self.session.execute("SELECT pg_advisory_lock(%s)", (GUN,))
         return [await self.started("publish", share) for share in _shares(self.work, items)]
 
     async def race(self, publishers: Sequence[Child]) -> None:
-        """Let them publish; return when all is done."""
+        """Let them publish; return when all items are done."""
         self.session.execute("SELECT pg_advisory_unlock(%s)", (GUN,))
         for publisher in publishers:
             await publisher.wait_line("done", timeout=STALLED)

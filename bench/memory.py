@@ -1,8 +1,8 @@
-"""`.venv/bin/python -m bench.memory`: what the component's memory grows to under loads that have no end.
+"""`.venv/bin/python -m bench.memory`: the component's memory under endless loads.
 
-This program is the server, and reads and writes as fast as it can. Each load has a component and a store of its own.
-Beside it a trickle of requests goes to another node, and what they wait is measured: in a load that fills the stream
-itself that includes what was sent before them.
+This program is the server, and reads and writes as fast as it can. Each load has its own component and store. Meanwhile
+a trickle of requests goes to another node, and their waits are measured. In a load that fills the stream, these include
+the time for the stanzas sent before them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SERVICE: Final = "queue.localhost"
 ETL: Final = "etl@localhost/x"
 BOUND: Final = 96
-"""MiB above idle, under any of these."""
+"""The limit above idle under any of these loads, in MiB."""
 
 MIB: Final = 1 << 20
 EVERY: Final = 0.02
@@ -59,7 +59,7 @@ _TRICKLE: Final = re.compile(rb'id="t(\d+)"')
 
 @dataclass
 class Wire:
-    """The server's end of the component's stream; counts what is said, and what the trickle waits."""
+    """The server's end of the component's stream; counts its stanzas, and the waits of the trickle."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -70,19 +70,19 @@ class Wire:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, number: str, inner: str, by: str = ETL, kind: str = "set") -> None:
-        """Send a pubsub request; it waits while the component takes no more."""
+        """Send a pubsub request; wait while the component reads no more."""
         head = f"<iq type='{kind}' id='{number}' from='{by}' to='{SERVICE}'>"
         self.writer.write((head + _PUBSUB.format(inner) + "</iq>").encode())
         await self.writer.drain()
 
     async def until(self, what: bytes, count: int) -> None:
-        """Return when so many of these have been said."""
+        """Wait until this many of these have been sent."""
         while self.counts[what] < count:
             self.news.clear()
             await asyncio.wait_for(self.news.wait(), 120)
 
     async def read(self) -> None:
-        """Read for ever."""
+        """Read until cancelled."""
         rest = b""
         while data := await self.reader.read(1 << 18):
             self.byte_count += len(data)
@@ -96,7 +96,7 @@ class Wire:
             self.news.set()
 
     async def trickle(self) -> None:
-        """Publish now and then, and note when."""
+        """Publish at intervals, and record the times."""
         for number in range(1 << 30):
             self.asked[number] = time.perf_counter()
             await self.ask(f"t{number}", f"<publish node='trickle'>{_item('small', 100)}</publish>")
@@ -121,17 +121,17 @@ async def fan_out(wire: Wire, scale: float) -> None:
 
 
 async def many_small(wire: Wire, scale: float) -> None:
-    """Publish 40,000 items as fast as they are taken."""
+    """Publish 40,000 items as fast as they are read."""
     await _publish(wire, round(40_000 * scale), 200)
 
 
 async def many_large(wire: Wire, scale: float) -> None:
-    """Publish 6,000 items of 60 kB as fast as they are taken."""
+    """Publish 6,000 items of 60 kB as fast as they are read."""
     await _publish(wire, round(6_000 * scale), 60_000)
 
 
 async def many_pages(wire: Wire, scale: float) -> None:
-    """Retrieve large pages 1,000 times, asked for at once."""
+    """Request large pages 1,000 times at once."""
     for number in range(20):
         await wire.ask(f"a{number}", f"<publish node='news'>{_item('news', 40_000)}</publish>")
     trickling = asyncio.create_task(wire.trickle())
@@ -162,7 +162,7 @@ LOADS: Final[dict[str, Callable[[Wire, float], Awaitable[None]]]] = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What a load came to: MiB above idle at the peak, seconds, MiB that were said, milliseconds waited."""
+    """The result of a load: MiB above idle at the peak, seconds, MiB sent, milliseconds waited."""
 
     load: str
     grown: float
@@ -173,7 +173,7 @@ class Sample:
 
 
 async def measure(load: str, scale: float = 1.0) -> Sample:
-    """Run a load against a component of its own."""
+    """Run a load against a new component."""
     with tempfile.TemporaryDirectory() as folder:
         async with serving(Path(folder)) as (wire, program):
             idle = resident(program.pid, "VmRSS")
@@ -214,19 +214,19 @@ async def serving(folder: Path) -> AsyncIterator[tuple[Wire, Program]]:
 
 
 def resident(pid: int, what: str) -> float:
-    """Return what the kernel counts of a process's memory, in MiB."""
+    """Return a process's memory by the kernel's count, in MiB."""
     status = Path("/proc", str(pid), "status").read_text()
     (found,) = re.findall(rf"{what}:\s+(\d+) kB", status)
     return int(found) / 1024
 
 
 def forget_peak(pid: int) -> None:
-    """Have the peak begin anew."""
+    """Reset the peak."""
     Path("/proc", str(pid), "clear_refs").write_text("5")
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--scale", default=1.0, help="Of each load this part.")
+@click.option("--scale", default=1.0, help="The fraction of each load to run.")
 @click.option("--load", "loads", multiple=True, type=click.Choice(list(LOADS)))
 def main(*, scale: float, loads: tuple[str, ...]) -> None:
     """Measure how the memory of the component grows under each load."""

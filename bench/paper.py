@@ -1,9 +1,9 @@
-"""What more cores would carry, on paper: from the processor time of each part for one item's life.
+"""Estimates the throughput with more cores, from the processor time of each part for one item's life.
 
-Instances and the XMPP server have machines of their own, so there are as many as one likes; a part is full when its cores have
-nothing left. Two parts do not grow with the number of cores. An instance is one process of Python: one core. And batches are one after
-the other, over all instances (decision 43): while one is under way, either the instance works at it or the database does. Not counted are the
-disk's sync, which a batch waits for once, and what an instance asks anew after another has written.
+Instances and the XMPP server have machines of their own, in any number; a part is full when its cores are. Two parts do
+not scale with the number of cores. An instance is one Python process, which uses one core. And batches of all instances
+run one after another (decision 43): during a batch, either the instance or the database works. Not counted are the
+disk's sync, which a batch waits for once, and the rows that an instance reads again after another has written.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CORES: Final = 16
-"""Of the database's machine."""
+"""Cores of the database's machine."""
 INSTANCES: Final = (1, 2, 4, 8)
 SECOND: Final = 1e6
-"""In microseconds, as all costs are."""
+"""Costs are in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Costs:
     """Microseconds of processor time for one item's life."""
 
     component: float
-    line: float  # of the component, within batches
+    line: float  # of the component, in batches
     database: float
     server: float
 
@@ -46,7 +46,7 @@ class Costs:
 
 
 def table(costs: Costs, instances: Sequence[int] = INSTANCES) -> Table:
-    """Show for so many instances what is full first."""
+    """Show which part is full first, by number of instances."""
     shown = Table(title=f"on paper: PostgreSQL on {CORES} cores, instances and server elsewhere")
     for number, name in enumerate(
         ("instances", "full first", "items/s", "cores of the\ndatabase", "cores of the\nserver")
@@ -60,7 +60,7 @@ def table(costs: Costs, instances: Sequence[int] = INSTANCES) -> Table:
 
 
 def sentence(costs: Costs) -> str:
-    """Say what the database carries."""
+    """Return a sentence about the database's limit."""
     bounds = costs.bounds(1)
     _, line, cores = bounds.values()
     return (

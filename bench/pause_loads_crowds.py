@@ -1,4 +1,4 @@
-"""Loads of nodes with very many subscribers, for `bench.pauses`: they are told of something, let go, or shut out."""
+"""Loads of nodes with very many subscribers, for `bench.pauses`: subscribers are notified, unsubscribed, or excluded."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ AT_ONCE: Final = 5000
 CLOSED: Final = Settings({"access_model": "whitelist"})
 OPEN: Final = Settings({"access_model": "open"})
 PAUSE: Final = 0.05
-"""Seconds between two looks whether a load is dealt with."""
+"""Seconds between two checks whether a load is finished."""
 
 
 async def lay_crowd(store: CountingStore, size: int, _now: Millis) -> None:
-    """Lay down a plain node with so many subscribers."""
+    """Store a plain node with this many subscribers."""
     await _lay(store, size, NodeConfig())
 
 
 async def lay_pending(store: CountingStore, size: int, _now: Millis) -> None:
-    """Lay down a node with so many who wait for an owner's word."""
+    """Store a node with this many pending subscriptions."""
     config = NodeConfig(access_model=AccessModel.AUTHORIZE)
     await _lay(store, size, config, state=SubscriptionState.PENDING, available=False)
 
 
 async def lay_leases(store: CountingStore, size: int, now: Millis) -> None:
-    """Lay down a plain node with so many subscribers whose leases are over."""
+    """Store a plain node with this many subscribers whose leases have expired."""
     await _lay(store, size, NodeConfig(), expire=now)
 
 
@@ -69,15 +69,15 @@ def _subscribe(tx: Transaction, numbers: range, facts: dict[str, Any]) -> None:
 
 
 async def _published(service: Service, size: int, request: Request) -> None:
-    """Have it done, and all of them told."""
+    """Send a request, and wait until all subscribers are notified."""
     service.reaper.start(service.broker)
     await service.do(request)
-    while service.face.news < size:  # noqa: ASYNC110  # nothing tells of it
+    while service.face.news < size:  # noqa: ASYNC110  # no event to wait for
         await asyncio.sleep(PAUSE)
 
 
 async def publish(service: Service, size: int) -> None:
-    """Publish something."""
+    """Publish an item."""
     await _published(service, size, publishes("a", node=NEWS, by=BOSS))
 
 
@@ -87,7 +87,7 @@ async def purge(service: Service, size: int) -> None:
 
 
 async def delete(service: Service, size: int) -> None:
-    """Delete the node, and wait until nobody is left of it."""
+    """Delete the node, and wait until no subscriber is left."""
     await _published(service, size, Delete(who(BOSS), NEWS))
     jids = {Jid(f"reader{number}@x/1") for number in range(size)}
     assert not (await service.store.read(lambda tx: tx.load(Needs(jids=jids)))).subscriptions
@@ -98,20 +98,20 @@ async def delete(service: Service, size: int) -> None:
 
 
 async def close(service: Service, _size: int) -> None:
-    """Close the node, so that none of them may subscribe any more."""
+    """Close the node, so that the subscribers are excluded."""
     service.reaper.start(service.broker)
     await service.do(Configure(who(BOSS), NEWS, CLOSED))
 
 
 async def open_to_all(service: Service, size: int) -> None:
-    """Open the node, so that none of them has to wait any more."""
+    """Open the node, so that pending subscriptions are granted."""
     await _published(service, size, Configure(who(BOSS), NEWS, OPEN))
 
 
 async def end_leases(service: Service, size: int) -> None:
-    """Have the leases end."""
+    """Let the leases end."""
     service.reaper.start(service.broker)
-    while service.face.news < size:  # noqa: ASYNC110  # nothing tells of it
+    while service.face.news < size:  # noqa: ASYNC110  # no event to wait for
         await asyncio.sleep(PAUSE)
 
 
@@ -124,5 +124,5 @@ CROWD_LOADS: Final = {
     "crowd-open":    (100_000, lay_pending, open_to_all),
     "crowd-leases":  (100_000, lay_leases, end_leases),
 }
-"""By name: the size, what lays it down, and what is measured."""
+"""By name: the size, the function that fills the store, and the measured work."""
 # fmt: on

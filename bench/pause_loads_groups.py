@@ -1,7 +1,7 @@
-"""Loads of groups, for `bench.pauses`: one with very many items in line, and very many with two items each.
+"""Loads of groups, for `bench.pauses`: one group with very many items, and very many groups with two items each.
 
-Each is a pair, as in `pause_loads_reading`. Of the one group hundreds of turns are worked through, then its limit is raised as far
-as it goes and its items are purged. The many groups have a second turn each when their limit is raised.
+Each is a pair, as in `pause_loads_reading`. Hundreds of items of the one group are processed, then its limit is raised
+to the maximum and its items are purged. The many groups each get a second turn when their limit is raised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from harness.batches.queue_requests import joins, retracts
 from harness.stores.rows import writes_of
 from msgspec.structs import replace
 
-from pubqueue.app.store.listings import Trims, WaitingGroups
+from pubqueue.app.store.item_listings import WaitingGroups
+from pubqueue.app.store.listings import Trims
 from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
 from pubqueue.core.model import (
     Affiliation,
@@ -43,12 +44,12 @@ TURNS: Final = 300
 
 
 async def lay_one_group(store: Store, size: int, now: Millis) -> None:
-    """Lay down one group with so many items, of which the first has its turn."""
+    """Store one group with this many items, of which the first has its turn."""
     await _lay(store, size, now, lambda number: ("customer-17", number == 0))
 
 
 async def lay_many_groups(store: Store, size: int, now: Millis) -> None:
-    """Lay down groups of two items each, so many in all; of each the first has its turn."""
+    """Store groups of two items each, this many items in total; the first of each group has its turn."""
     await _lay(store, 2 * size, now, lambda number: (f"customer-{number % size}", number < size))
 
 
@@ -76,7 +77,7 @@ def _add(tx: Transaction, part: range, now: Millis, of: Callable[[int], tuple[st
 
 
 async def work_one_group(service: Any, size: int) -> None:
-    """Work through some turns, one after the other; then let as many be in flight as may, and purge what is left."""
+    """Process some items one after another; then raise the limit to the maximum, and purge the rest."""
     await service.do(joins(BOB, 1000, node=GROUPED))
     for number in range(min(TURNS, size)):
         await service.do(retracts(BOB, f"i{number}", node=GROUPED))
@@ -86,7 +87,7 @@ async def work_one_group(service: Any, size: int) -> None:
 
 
 async def raise_many_groups(service: Any, _size: int) -> None:
-    """Let two of each group be in flight."""
+    """Raise the limit to two items of each group."""
     await service.do(_limit(2))
     await _at_rest(service)
     assert await service.store.read(lambda tx: tx.page(WaitingGroups(GROUPED))) == []
@@ -97,7 +98,7 @@ def _limit(count: int) -> Configure:
 
 
 async def _at_rest(service: Any) -> None:
-    """Wait until nothing is left to be done slice by slice."""
+    """Wait until no sliced work is left."""
     service.reaper.start(service.broker)
     while True:
         moment = await service.store.read(lambda tx: tx.next_due())

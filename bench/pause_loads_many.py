@@ -1,5 +1,5 @@
-"""Loads of single requests that are about very much: a worker with very many locks leaves, thousands of ids in one unlock,
-thousands of items in one publish, many items for very many subscribers, and the presence of very many strangers."""
+"""Loads of single large requests: a worker with very many locks leaves, thousands of ids in one unlock, thousands of
+items in one publish, many items for very many subscribers, and the presence of very many strangers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.batches.facts import BOB, BOSS, who
-from harness.batches.queue_requests import unlocks
+from harness.batches.queue_requests import publishes, retracts, unlocks
 from msgspec.structs import replace
 
 from bench.pause_loads_crowds import NEWS, lay_crowd
 from bench.pause_loads_strangers import SERVICE, connected, feed, in_pieces
 from bench.trickle import WORKER
-from pubqueue.app.store.listings import HeldBy, Total
+from pubqueue.app.store.item_listings import HeldBy
+from pubqueue.app.store.listings import Total
 from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
 from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
+from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
 from pubqueue.core.model import (
     Affiliation,
     Item,
@@ -30,32 +31,38 @@ from pubqueue.core.model import (
     State,
     Subscription,
 )
-from pubqueue.core.queue.expire import Leave
+from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.presence.leave import Leave
 from pubqueue.core.queue.force_unlock import Dismiss
+from pubqueue.core.together import Together
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench.trickle import CountingStore, Service
     from pubqueue.app.store.ports import Transaction
+    from pubqueue.core.together import Part
 
 HEAVY: Final = NodeName("heavy")
 BULK: Final = "bulk@x"
-"""Publishes very much at once. The trickle's publisher is another account: only one's own large requests hold one up."""
+"""Publishes many items at once. The trickle has another account, because only an account's own large requests delay it."""
 
 AT_ONCE: Final = 5_000
 DAY: Final = 86_400_000
 PAYLOAD: Final = b"<job xmlns='urn:x'/>"
 LARGE: Final = 4_000
-"""Ids, or items, of one request: more than is taken, and less than what is not even read."""
+"""Ids or items of one request: more than are accepted, but few enough that the request is read."""
 
 SEEN: Final = 50
-"""Messages to each subscriber after which enough is seen of many items for many: the others are written as these."""
+"""Messages to each subscriber that are measured; further ones would be written in the same way."""
 
 PAUSE: Final = 0.05
-"""Seconds between two looks whether a load is dealt with."""
+"""Seconds between two checks whether a load is finished."""
 
 
 async def lay_locks(store: CountingStore, size: int, now: Millis) -> None:
-    """Lay down a queue of which one worker holds so many items."""
+    """Store a queue of which one worker holds this many items."""
     node = Node(HEAVY, NodeConfig(queueing=True), Jid("boss@x"), Millis(0))
     people = [("boss@x", Affiliation.OWNER), (BULK, Affiliation.PUBLISHER)]
     writes = Writes(Millis(0), nodes=[Write(None, replace(node, items=size, subscriptions=1))])
@@ -83,13 +90,13 @@ def _lock(tx: Transaction, part: range, now: Millis) -> None:
 
 
 async def leave(service: Service, _size: int) -> None:
-    """Have the worker leave, and wait until nothing is locked to it."""
+    """Let the worker leave, and wait until nothing is locked to it."""
     await service.do(Leave(BOB))
     await _see_free(service)
 
 
 async def dismiss(service: Service, _size: int) -> None:
-    """Have an owner end the worker's subscription and its locks."""
+    """Let an owner end the worker's subscription and its locks."""
     await service.do(Dismiss(who(BOSS), HEAVY, BOB))
     await _see_free(service)
 
@@ -99,7 +106,7 @@ async def _see_free(service: Service) -> None:
 
 
 async def unlock(service: Service, size: int) -> None:
-    """Unlock all: thousands at once, which is refused, and then as many at once as one request takes."""
+    """Unlock all: thousands at once, which is refused, then in requests of maximum size."""
     names = [f"i{number}" for number in range(size)]
     broker = service.broker
     for at in range(0, size, LARGE):
@@ -108,6 +115,43 @@ async def unlock(service: Service, size: int) -> None:
         assert reply.refusal is Refusal.TOO_MANY_ITEMS
     parts = [names[at : at + MAX_NAMED] for at in range(0, size, MAX_NAMED)]
     await asyncio.gather(*(service.do(unlocks(BOB, *part, node=HEAVY)) for part in parts))
+
+
+# --- parts that are done together ----------------------------------------------------------------
+
+
+async def publish_together(service: Service, size: int) -> None:
+    """Publish items one by one, as many together as allowed, to a queue and to a full plain node."""
+    nodes = HEAVY, NEWS
+    names = [f"p{number}" for number in range(size)]
+    parts = [publishes(name, by=BULK, node=nodes[at % 2]) for at, name in enumerate(names)]
+    await _do_together(service, BULK, parts)
+
+
+async def settle_together(service: Service, size: int) -> None:
+    """Retract and unlock one by one, as many together as allowed; then as many that are refused because of the last part."""
+    parts = [
+        (unlocks if number % 2 else retracts)(BOB, f"i{number}", node=HEAVY)
+        for number in range(size)
+    ]
+    refused = [*parts[: MAX_TOGETHER - 1], retracts(BOB, "gone", node=HEAVY)]
+    for _ in range(3):
+        reply = await service.broker.handle(Together(who(BOB), tuple(refused)))
+        assert isinstance(reply, Refused)
+        assert reply.part == MAX_TOGETHER - 1
+    await _do_together(service, BOB, parts)
+
+
+async def _do_together(service: Service, by: str, parts: Sequence[Part]) -> None:
+    slices = [parts[at : at + MAX_TOGETHER] for at in range(0, len(parts), MAX_TOGETHER)]
+    await asyncio.gather(*(service.do(Together(who(by), tuple(some))) for some in slices))
+
+
+async def prepare_news(service: Service, _size: int) -> None:
+    """Create a full plain node that keeps few items."""
+    wanted = Settings({"max_items": 10, "publish_model": "open"})
+    await service.do(Declare(who(BOSS, admin=True), NEWS, wanted, (Jid("boss@x"),)))
+    await service.do(publishes(*(f"n{number}" for number in range(10)), by=BOSS, node=NEWS))
 
 
 # --- bytes into a face ---------------------------------------------------------------------------
@@ -123,31 +167,31 @@ def _publish(name: str, by: str, node: str, ids: range) -> str:
 
 
 async def lay_queue(store: CountingStore, _size: int, now: Millis) -> None:
-    """Lay down an empty queue."""
+    """Store an empty queue."""
     await lay_locks(store, 0, now)
 
 
 async def prepare_large_publishes(service: Service, size: int) -> None:
-    """Publish 7,000 items at once, then 4,000, then as many as one request takes, again and again."""
+    """Publish 7,000 items at once, then 4,000, then repeatedly as many as one request may have."""
     counts = 7_000, LARGE, MAX_PUBLISHED, MAX_PUBLISHED
     stanzas = []
     for number in range(size):
         count = counts[number % len(counts)]
-        by = BULK if count <= MAX_PUBLISHED else "eve@x"  # what is refused is charged
+        by = BULK if count <= MAX_PUBLISHED else "eve@x"  # refused requests are charged too
         stanzas.append(_publish(f"p{number}", by, HEAVY, range(count)))
     service.prepared = await connected(service)
     service.prepared.pieces = in_pieces(stanzas)
 
 
 async def feed_publishes(service: Service, size: int) -> None:
-    """Feed them, each of which is answered, and see that some were taken."""
+    """Feed the publishes, all of which are answered, and check that some were accepted."""
     await feed(service, size)
     (node,) = (await service.store.read(lambda tx: tx.load(Needs(nodes={HEAVY})))).nodes
     assert node.items >= MAX_PUBLISHED
 
 
 async def prepare_strangers(service: Service, size: int) -> None:
-    """Have so many accounts that are nobody here come and go."""
+    """Prepare the presence of this many unknown accounts that come and go."""
     stanzas = [
         f"<presence{kind} from='bot{number}@evil.example/{'x' * 100}' to='{SERVICE}'/>"
         for number in range(size // 2)
@@ -158,22 +202,22 @@ async def prepare_strangers(service: Service, size: int) -> None:
 
 
 async def feed_presence(service: Service, _size: int) -> None:
-    """Feed it, and wait until all of it is dealt with; nothing of it is answered."""
+    """Feed the presence, and wait until all of it is processed; it gets no answers."""
     await feed(service, 0)
     await service.broker.settled()
 
 
 async def prepare_items_for_many(service: Service, _size: int) -> None:
-    """Publish as many items at once as one request takes, to so many subscribers, who are told through the face."""
+    """Publish as many items at once as one request may have, to this many subscribers, who are notified over the face."""
     service.prepared = wire = await connected(service)
     service.face.claims = lambda address: address == WORKER  # type: ignore[method-assign]  # the others are the wire's
     wire.pieces = in_pieces([_publish("p", BOSS, NEWS, range(MAX_PUBLISHED))])
 
 
 async def tell_many(service: Service, size: int) -> None:
-    """Feed it, and wait until so many messages have left that each might have had some."""
+    """Feed the publish, and wait until enough messages for each subscriber have been sent."""
     await feed(service, 1)
-    while service.prepared.messages < size * SEEN:  # noqa: ASYNC110  # nothing tells of it
+    while service.prepared.messages < size * SEEN:  # noqa: ASYNC110  # no event to wait for
         await asyncio.sleep(PAUSE)
 
 
@@ -183,9 +227,11 @@ MANY_LOADS: Final = {
     "worker-dismissed": (20_000, lay_locks, dismiss),
     "large-unlocks":    (20_000, lay_locks, unlock),
     "large-publishes":     (100, lay_queue, feed_publishes, prepare_large_publishes),
+    "publishes-together":  (8_000, lay_queue, publish_together, prepare_news),
+    "settles-together":   (10_000, lay_locks, settle_together),
     "strangers":       (100_000, lay_queue, feed_presence, prepare_strangers),
     "items-for-some":      (900, lay_crowd, tell_many, prepare_items_for_many),
     "items-for-many":   (20_000, lay_crowd, tell_many, prepare_items_for_many),
 }
-"""By name: the size, what lays it down, what is measured, and what is done before that."""
+"""By name: the size, the function that fills the store, the measured work, and the preparation."""
 # fmt: on

@@ -1,8 +1,8 @@
-"""Loads of those who only look, for `bench.pauses`: a long queue that is read, and many nodes that are listed.
+"""Loads of readers, for `bench.pauses`: a long queue that is read, and many nodes that are listed.
 
-Each is a pair. `lay_...(store, size, now)` lays something into an empty store; `..._readers(service, size)` has it read
-while others work, and ends when that is done. `service` is whatever has `do(request)`, which returns the reply, and a
-`broker`. What waits in these rows of issue 8: "backlog 300,000" and "10,000 nodes".
+Each is a pair. `lay_...(store, size, now)` fills an empty store; `..._readers(service, size)` reads from it while
+others use the service, and ends when that is done. `service` is any object with a `broker` and `do(request)`, which
+returns the reply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pubqueue.core.model import (
     NodeName,
     State,
 )
-from pubqueue.core.nodes.manage import Create, Describe, ListItems, ListNodes
+from pubqueue.core.nodes.discovery import Describe, ListItems, ListNodes
+from pubqueue.core.nodes.manage import Create
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.read import ReadItems, ReadNodes
@@ -48,12 +49,12 @@ class Service(Protocol):
 
     broker: Broker
 
-    async def do(self, request: Request) -> Any:  # the reply to that request
-        """Have a request done, which must succeed."""
+    async def do(self, request: Request) -> Any:  # the reply to the request
+        """Submit a request, which must succeed."""
 
 
 async def lay_long_queue(store: Store, size: int, now: Millis) -> None:
-    """Lay down one open queue with so many items."""
+    """Store one open queue with this many items."""
     await _lay_nodes(store, [LONG], now)
     for begin in range(0, size, AT_ONCE):
         count = min(AT_ONCE, size - begin)
@@ -72,7 +73,7 @@ def _add(tx: Any, begin: int, count: int, now: Millis) -> None:
 
 
 async def long_queue_readers(service: Service, size: int) -> None:
-    """Have strangers ask for the newest item, and the owner read the queue in all three ways, all at once."""
+    """Let strangers request the newest item while the owner reads the queue in all three ways."""
     await asyncio.gather(
         _strangers(service), _retrieve_all(service, size), _list_all(service), _read_all(service)
     )
@@ -84,7 +85,7 @@ async def _strangers(service: Service) -> None:
 
 
 async def _retrieve_all(service: Service, size: int) -> None:
-    """Read pages from the beginning, and the last ones, where a walk through the queue would cost the most."""
+    """Read pages from the beginning, and the last ones, for which a walk through the queue would be most expensive."""
     for begin in (0, max(0, size - 10_000)):
         after = f"i{begin}"
         for _ in range(LOOKS):
@@ -112,14 +113,14 @@ async def _read_all(service: Service) -> None:
 
 
 async def lay_many_nodes(store: Store, size: int, now: Millis) -> None:
-    """Lay down so many open queues, each with an item that nobody has come for."""
+    """Store this many open queues, each with an item but no worker."""
     names = [NodeName(f"n{number:06}") for number in range(size)]
     for begin in range(0, size, AT_ONCE):
         await _lay_nodes(store, names[begin : begin + AT_ONCE], now, items=1)
 
 
 async def many_nodes_readers(service: Service, size: int) -> None:
-    """Have strangers list and describe nodes, the owner count them, others make some, and the broker look around."""
+    """Let strangers list and describe nodes while the owner counts them, others create some, and the broker takes a survey."""
     await asyncio.gather(_list_nodes(service), _count_nodes(service), _make_nodes(service))
     for number in range(LOOKS):
         service.broker.look_around()
@@ -171,5 +172,5 @@ READING_LOADS: Final = {
     "read-long-queue": (300_000, lay_long_queue, long_queue_readers),
     "list-nodes":      ( 10_000, lay_many_nodes, many_nodes_readers),
 }
-"""By name: the size, what lays it down, and what is measured."""
+"""By name: the size, the function that fills the store, and the measured work."""
 # fmt: on

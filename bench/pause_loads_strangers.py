@@ -1,7 +1,7 @@
-"""Loads of those who have no rights, or ask for everything at once: their bytes go into a face beside the trickle.
+"""Loads of accounts without rights, or with many requests at once: a face gets their bytes in addition to the trickle.
 
-The face has no server: `Wire` takes what it says and sends its echoes back. What is fed comes in pieces, as from a
-socket, as fast as a server relays, and as long as the face reads.
+The face has no server: `Wire` reads its output and sends its echoes back. The input comes in pieces, as from a socket,
+as fast as a server relays, and as long as the face reads.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from fuzz.costs import HEADER, KINDS
 
 from pubqueue.app.principals import Principals
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.terms import ServerPlace
 
 if TYPE_CHECKING:
     from bench.trickle import Service
 
 PIECE: Final = 64 * 1024
 RATE: Final = 20_000_000
-"""Bytes a second that a server relays: it parses and routes each stanza itself."""
+"""Bytes per second that a server relays, which parses and routes each stanza itself."""
 
 STANZA: Final = 250_000
 SERVICE: Final = "queue.localhost"
@@ -33,9 +34,9 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.face: XmppFace
         self.pieces: list[bytes] = []
-        """What is to be fed: each ends where a stanza does."""
+        """The pieces to feed; each ends at the end of a stanza."""
         self.is_within = False
-        """Whether a stanza has been fed in part: an echo has to wait until all of it is."""
+        """Whether a stanza has been fed in part; an echo has to wait for the rest of it."""
         self._echoes: list[bytes] = []
         self.answers = 0
         self.messages = 0
@@ -43,7 +44,7 @@ class Wire(asyncio.Transport):
         self.reading = True
 
     def write(self, data: Any) -> None:
-        """Take it, and return what the face sends to itself."""
+        """Read the output, and return the stanzas that the face sends to itself."""
         self.answers += data.count(b"<iq type=") - data.count(b'id="told-')
         self.messages += data.count(b"<message ")
         for part in data.split(b'<iq type="result" id="told-')[1:]:
@@ -53,52 +54,50 @@ class Wire(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self.feed_echoes)
 
     def feed_echoes(self) -> None:
-        """Feed the echoes, unless a stanza is under way."""
+        """Feed the echoes, unless a stanza is incomplete."""
         if not self.is_within:
             echoes, self._echoes = self._echoes, []
             self.face.component.data_received(b"".join(echoes))
 
     def get_write_buffer_size(self) -> int:
-        """Say that all is taken."""
+        """Return 0: all output is read."""
         return 0
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Take everything."""
+        """Do nothing: there is no limit."""
 
     def abort(self) -> None:
-        """Never: a load that costs the stream is a fault."""
+        """Fail: a load must not end the stream."""
         raise AssertionError("the face gave up its stream")
 
     close = abort
 
     def is_closing(self) -> bool:
-        """Say no."""
+        """Return False."""
         return False
 
     def pause_reading(self) -> None:
-        """Feed nothing."""
+        """Stop feeding."""
         self.reading = False
 
     def resume_reading(self) -> None:
-        """Feed on."""
+        """Continue feeding."""
         self.reading = True
 
 
 async def connected(service: Service) -> Wire:
-    """Make a face, and have it greeted. That takes longer than any pause that is measured."""
+    """Make a connected face; connecting takes longer than any pause that is measured."""
     wire = Wire()
     wire.face = XmppFace(
         service.broker,
-        jid=SERVICE,
-        secret="",
-        server=("127.0.0.1", 1),
-        principals=Principals(home="localhost"),
+        ServerPlace(SERVICE, "", ("127.0.0.1", 1)),
+        Principals(home="localhost"),
     )
     component = wire.face.component
     filters = asyncio.create_task(component.run_filters())
     component.connection_made(wire)
     component.data_received(f"{HEADER[:-1]} from='{SERVICE}'><handshake/>".encode())
-    while not component.ready:  # noqa: ASYNC110  # nothing tells of it
+    while not component.ready:  # noqa: ASYNC110  # no event to wait for
         await asyncio.sleep(0)
     filters.cancel()
     wire.answers = 0
@@ -106,23 +105,23 @@ async def connected(service: Service) -> Wire:
 
 
 async def feed(service: Service, size: int) -> None:
-    """Feed what was prepared, and wait until all of it is answered."""
+    """Feed the prepared stanzas, and wait until all are answered."""
     wire: Wire = service.prepared
     for piece in wire.pieces:
         wire.is_within = True
         for at in range(0, len(piece), PIECE):
-            while not wire.reading:  # noqa: ASYNC110  # nothing tells of it
+            while not wire.reading:  # noqa: ASYNC110  # no event to wait for
                 await asyncio.sleep(QUIET / 10)
             wire.face.component.data_received(piece[at : at + PIECE])
             await asyncio.sleep(PIECE / RATE)
         wire.is_within = False
         wire.feed_echoes()
-    while wire.answers < size:  # noqa: ASYNC110  # nothing tells of it
+    while wire.answers < size:  # noqa: ASYNC110  # no event to wait for
         await asyncio.sleep(QUIET)
 
 
 def in_pieces(stanzas: list[str]) -> list[bytes]:
-    """Join the stanzas to pieces that are about as large as what a socket gives, or as the one stanza that is larger."""
+    """Join the stanzas to pieces of about the size that a socket returns, or of one larger stanza."""
     pieces, piece = [], ""
     for stanza in stanzas:
         piece += stanza
@@ -133,14 +132,14 @@ def in_pieces(stanzas: list[str]) -> list[bytes]:
 
 
 async def prepare_dear_stanzas(service: Service, size: int) -> None:
-    """Have an account without rights send each kind of stanza that is dear to read, so many in all."""
+    """Prepare stanzas of all expensive kinds from an account without rights, this many in total."""
     kinds = [make(STANZA) for make in KINDS.values()]
     service.prepared = await connected(service)
     service.prepared.pieces = in_pieces([kinds[number % len(kinds)] for number in range(size)])
 
 
 async def prepare_pipelined_reads(service: Service, size: int) -> None:
-    """Have one account ask for large pages, so many at once."""
+    """Prepare this many requests for large pages from one account."""
     ask = (
         "<iq type='get' id='r{}' from='eve@localhost/x' to='queue.localhost'>"
         "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='heavy'/></pubsub></iq>"

@@ -1,7 +1,7 @@
-"""`.venv/bin/python -m bench.pauses`: what everybody waits while somebody has long work done.
+"""`.venv/bin/python -m bench.pauses`: how long other accounts wait during long work.
 
-Each load is laid into an empty store. Then a trickle of publishes, deliveries and retracts runs in another node, first
-alone, then beside the load until that is done.
+Each load fills an empty store. Then a trickle of publishes, deliveries and retracts runs in another node, first alone,
+then during the load until that is finished.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench.trickle import Effort
 
 ALONE: Final = 0.3
-"""Seconds that the trickle runs before the load comes, and after it."""
+"""How long the trickle runs before and after the load, in seconds."""
 WINDOW: Final = 1000
 ALLOWED: Final = 0.25
 NOTE: Final = """\
@@ -40,7 +40,7 @@ thousands of instructions of SQLite that the longest one took, "cpu" is its proc
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What the trickle waited beside one load: all waits in seconds, by kind, and how long the load took."""
+    """The waits of the trickle during one load in seconds, by kind, and the duration of the load."""
 
     load: str
     size: int
@@ -49,12 +49,12 @@ class Pause:
     effort: Effort
 
     def worst(self) -> float:
-        """Return the longest wait of all."""
+        """Return the longest wait."""
         return max(max(waits) for waits in self.waits.values())
 
 
 async def measure(load: Load, size: int, folder: Path) -> Pause:
-    """Run the trickle beside the load."""
+    """Run the trickle during the load."""
     loop, clock = asyncio.get_running_loop(), Clock()
     store = CountingStore(folder / "queue.db")
     await store.open()
@@ -101,10 +101,10 @@ def _of(waits: list[float], share: float) -> str:
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(sorted(LOADS)))
 @click.option(
-    "--scale", default=1.0, show_default=True, help="Sizes, as a multiple of the usual ones."
+    "--scale", default=1.0, show_default=True, help="A factor for the sizes of the loads."
 )
 def main(*, names: Sequence[str], scale: float) -> None:
-    """Measure what a trickle of work waits beside each of these loads, or all of them."""
+    """Measure the waits of a trickle of work during each of these loads, or all loads."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     console, pauses = Console(), []
     if not console.is_terminal:

@@ -1,6 +1,6 @@
-"""What it costs to wrap a payload and to unwrap it: `.venv/bin/python -m bench.payloads`.
+"""Measures the cost of wrapping and unwrapping a payload: `.venv/bin/python -m bench.payloads`.
 
-The best of many short runs: what else the machine does makes runs longer and never shorter.
+It takes the best of many short runs, because other programs make runs longer and never shorter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def filled(form: bytes) -> bytes:
 
 
 def microseconds(type_: str, body: bytes) -> tuple[float, float]:
-    """Return what wrapping a body takes, and what unwrapping it takes."""
+    """Return the time for wrapping a body, and for unwrapping it."""
     stored = wrap(body, type_)
     assert unwrap(stored.xml, stored.header).data == body
     known = {"wrap": wrap, "unwrap": unwrap, "body": body, "type_": type_, "stored": stored}

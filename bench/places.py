@@ -1,4 +1,4 @@
-"""Where the component works: behind a real server, or behind nothing but this program."""
+"""Where the component is connected: to a real server, or only to this program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Place(Protocol):
     async def __aexit__(self, *exc: object) -> None: ...
 
     async def parties(self, names: Sequence[str]) -> list[Party]:
-        """Connect a client for each name, once the component is there."""
+        """Connect a client for each name, once the component is connected."""
 
     async def part(self, parties: Sequence[Party]) -> None:
         """Disconnect them."""
@@ -72,7 +72,7 @@ class Behind:
 class Direct:
     """No server: this program speaks the server's side of XEP-0114, for all parties.
 
-    Whoever knows the port is let in: nothing but the handshake's form is the same as in earnest.
+    Any program that knows the port is accepted; only the form of the handshake is checked.
     """
 
     host = "127.0.0.1"
@@ -101,7 +101,7 @@ class Direct:
         return [Party(jid, stream, f"to='{SERVICE}' from='{jid}'") for jid in jids]
 
     async def part(self, parties: Sequence[Party]) -> None:
-        """Leave the stream to the component, which ends it in order."""
+        """Leave the stream to the component, which closes it cleanly."""
         parties[0].stream.on_lost = lambda: None
 
 

@@ -1,4 +1,4 @@
-"""Processor time of other programs, as Linux counts it in /proc: of families of processes, and of threads."""
+"""Processor time of other programs, from Linux's /proc, by process family and by thread."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def of_family(pid: int) -> float:
-    """Return the seconds of a process, of its children, and of those children that it has seen end."""
+    """Return the seconds of a process, its children, and its ended children."""
     own = _fields(Path(f"/proc/{pid}/stat"))
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return sum(own) * TICK + sum(_living(Path(f"/proc/{child}/stat")) for child in children)
 
 
 def beside_the_main_thread(pid: int) -> float:
-    """Return the seconds of all threads but the first: of a component, those that use the store."""
+    """Return the seconds of all threads except the first; in a component, these use the store."""
     threads = (one for one in Path(f"/proc/{pid}/task").iterdir() if one.name != str(pid))
     return sum(_living(thread / "stat") for thread in threads)
 
 
 def _living(stat: Path) -> float:
-    """Return what it has used itself; nothing if it has just ended."""
+    """Return the seconds of the process itself; 0 if it has just ended."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return sum(_fields(stat)[:2]) * TICK
     return 0.0

@@ -1,4 +1,4 @@
-"""Where a contestant's time goes, by function, in each of its threads."""
+"""Profiles a contestant by function, in each of its threads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ SHOWN = 40
 
 
 def profile(work: Work, place: str, contestant: str, folder: Path) -> None:
-    """Run one round under the profiler, print the dearest functions, keep the files.
+    """Run one round under the profiler, print the most expensive functions, keep the files.
 
-    What is counted is processor time. The profiler makes calls dearer than they are: read the order, not the
-    microseconds.
+    It counts processor time. The profiler makes calls slower, so read the order, not the microseconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(_measure(work, place, contestant, str(folder.resolve())))
+    show(folder)
+
+
+def show(folder: Path) -> None:
+    """Print the most expensive functions of each thread that wrote its figures to the folder."""
     for path in sorted(folder.glob("*.prof")):
         print(f"\n== {path}")
         pstats.Stats(str(path)).sort_stats("tottime").print_stats(SHOWN)

@@ -1,6 +1,6 @@
 """Run a module under cProfile, every thread of it: `python -m bench.profiled FOLDER MODULE ARGS`.
 
-`python -m cProfile` sees the main thread alone, and the store has a thread of its own. Each thread
+`python -m cProfile` only profiles the main thread, and the store has its own thread. Each thread
 writes its figures to a file in FOLDER when it ends.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Take this program's name out of the arguments and become the other."""
+    """Remove this program's name from the arguments and run the other module."""
     folder, module = Path(sys.argv[1]), sys.argv[2]
     sys.argv[:] = sys.argv[2:]
     numbers = itertools.count(1)

@@ -1,4 +1,4 @@
-"""The table that a run of the benchmark ends with."""
+"""The table at the end of a run of the benchmark."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _shares(sample: Sample) -> tuple[float, ...]:
 
 
 def spread(values: Iterable[float], written: Callable[[float], str]) -> str:
-    """Write a median with the smallest and the largest value; a dash when there are none."""
+    """Write a median with the smallest and the largest value; a dash if there are no values."""
     ordered = sorted(values)
     if not ordered:
         return "-"

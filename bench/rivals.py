@@ -1,7 +1,8 @@
-"""Two usual queues on PostgreSQL, written as their recipes say: `python -m bench.rivals QUEUE ROLE ADDRESS SIZE COUNT`.
+"""Two common queues on PostgreSQL, written as usually recommended: `python -m bench.rivals QUEUE ROLE ADDRESS SIZE
+COUNT`.
 
-A publisher commits each job by itself, on four connections at once, and says `done`. A worker takes one job at a time.
-Both say `ready` before, and stay until they are ended.
+A publisher commits each job separately, on four connections at once, and prints `done`. A worker takes one job at a
+time. Both print `ready` first, and run until they are stopped.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 AT_ONCE: Final = 4
-"""Jobs that a publisher publishes at once."""
+"""How many jobs a publisher publishes at once."""
 GUN: Final = 1
 """The advisory lock that publishers wait for."""
 IDLE: Final = 0.05
-"""Seconds until the plain loop looks again after it has found nothing."""
+"""Seconds until the plain loop looks again after it has found no job."""
 
 JOBS: Final = (
     "CREATE TABLE job (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload text NOT NULL)"
@@ -38,7 +39,7 @@ DELETE: Final = "DELETE FROM job WHERE id = %s"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a process has to do."""
+    """The role of a process."""
 
     address: str
     size: int
@@ -67,7 +68,7 @@ async def publish_plain(role: Role) -> None:
 
 
 async def work_plain(role: Role) -> None:
-    """Take, do and delete job by job, each in one transaction: who dies in it gives the job back."""
+    """Take, do and delete job by job, each in one transaction; if a worker dies in it, the job is free again."""
     with psycopg.connect(role.address) as connection:
         _say("ready")
         while True:
@@ -76,7 +77,7 @@ async def work_plain(role: Role) -> None:
                 if row is not None:
                     connection.execute(DELETE, row[:1])
             if row is None:
-                time.sleep(IDLE)  # noqa: ASYNC251  # nothing else is done here
+                time.sleep(IDLE)  # noqa: ASYNC251  # no other task runs here
 
 
 # --- procrastinate ---------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ def _app(address: str) -> tuple[procrastinate.App, Any]:
 
     @app.task(name="work")
     async def work(payload: str) -> None:
-        """Have nothing to do."""
+        """Do nothing."""
 
     return app, work
 
@@ -113,7 +114,7 @@ async def publish_procrastinate(role: Role) -> None:
 
 
 async def work_procrastinate(role: Role) -> None:
-    """Work as its own command does; jobs that are done are deleted, as ours are."""
+    """Work like its own command; done jobs are deleted, as ours are."""
     app, _ = _app(role.address)
     async with app.open_async():
         _say("ready")
@@ -130,7 +131,7 @@ EMPTY: Final = {
     "skip-locked": "SELECT NOT EXISTS (SELECT 1 FROM job)",
     "procrastinate": "SELECT NOT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE status IN ('todo', 'doing'))",
 }
-"""Whether all is done."""
+"""Whether all jobs are done."""
 ROLES: Final[dict[tuple[str, str], Callable[[Role], Awaitable[None]]]] = {
     ("skip-locked", "publish"): publish_plain,
     ("skip-locked", "work"): work_plain,

@@ -1,7 +1,7 @@
-"""The bare component with the words of pubqueue: `python -m bench.same_words`.
+"""The bare component with the stanzas of pubqueue: `python -m bench.same_words`.
 
-It does no more than `lean` and stores as little, but says its stanzas as pubqueue does, with the same elements
-and attributes: what it costs the server, and how far it comes, is the limit that these words set.
+It does no more than `lean` and stores as little, but writes its stanzas like pubqueue, with the same elements and
+attributes. Its speed, and its cost for the server, are the limit that these stanzas set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOCK_TIMEOUT: Final = 300
 
 
 class SameWords(Lean):
-    """The whole component, but for what is said."""
+    """The lean component with other stanzas."""
 
     def __init__(self, jid: str, secret: str, requests: int) -> None:
         super().__init__(jid, secret, requests)

@@ -1,7 +1,7 @@
-"""`.venv/bin/python -m bench.situations`: what an item's life costs in a service that is not empty.
+"""`.venv/bin/python -m bench.situations`: the cost of an item's life in a service that is not empty.
 
-With the event log on, behind a long backlog, beside many nodes: each against the same service empty, in turns. What is
-in the store is put there before the service starts, once for all rounds.
+With the event log on, with a long backlog, with many nodes: each compared with the same service empty, in turns. The
+stores are filled before the service starts, once for all rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CONTESTANT: Final = "pubqueue"
 REFERENCE: Final = "empty"
 SHORT: Final = 1000
-"""Items of a short backlog: it never ends, and shows what a long one costs beyond any."""
+"""Items of a short backlog that never ends, to show the additional cost of a long one."""
 LOGGED: Final = 'options = {"x-queueing#event_log" = true}'
 WIDTH: Final = 110
 NOTE: Final = """\
@@ -46,7 +46,7 @@ waits."""
 @click.option("--backlog", default=200_000, type=click.IntRange(1), help="Items that wait.")
 @click.option("--nodes", default=10_000, type=click.IntRange(1), help="Other nodes.")
 def main(*, items: int, rounds: int, backlog: int, nodes: int) -> None:
-    """Measure pubqueue with the event log on, behind a backlog, and beside many nodes."""
+    """Measure pubqueue with the event log on, with a backlog, and with many nodes."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
@@ -63,7 +63,7 @@ def main(*, items: int, rounds: int, backlog: int, nodes: int) -> None:
 async def compare(
     folder: Path, work: Work, rounds: int, backlog: int, nodes: int
 ) -> dict[str, list[Sample]]:
-    """Measure all in turns, so that a slow minute harms them alike."""
+    """Measure all in turns, so that a slow minute affects them alike."""
     found: dict[str, list[Sample]] = {}
     situations = await prepare(folder, work, backlog, nodes)
     async with Direct() as place:

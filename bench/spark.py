@@ -86,7 +86,7 @@ def main(*, rows: int, rounds: int, payload: int) -> None:
 
 
 def measure(folder: Path, rows: int, rounds: int, payload: int) -> Iterator[Job]:
-    """Run the kinds of jobs in turns, so that a slow minute harms them alike; the first round is warm-up."""
+    """Run the kinds of jobs in turns, so that a slow minute affects them alike; the first round is warm-up."""
     with ExitStack() as stack:
         options, _, driver = start(folder, stack)
         for number in range(rounds + 1):
@@ -102,7 +102,7 @@ def measure(folder: Path, rows: int, rounds: int, payload: int) -> Iterator[Job]
 
 
 def start(folder: Path, stack: ExitStack) -> tuple[dict[str, str], Program, Driver]:
-    """Start server, component and driver until the stack ends; return the options that lead there, and both."""
+    """Start server, component and driver until the stack ends; return the options for them, and both."""
     background = Background()
     stack.callback(background.close)
     server = Prosody()

@@ -1,4 +1,4 @@
-"""What the six stanzas of an item's life are: their bytes and their elements, as they are on the wire."""
+"""Counts bytes and elements of the six stanzas of an item's life on the wire."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Size(NamedTuple):
 
 
 async def sizes(contestant: str, work: Work) -> dict[str, Size]:
-    """Let the contestant take one item through its life, with no server between, and count."""
+    """Run one item's life through the contestant, without a server, and count."""
     seen: list[bytes] = []
     with tempfile.TemporaryDirectory(prefix="pubqueue-bench-") as folder:
         async with (
@@ -68,7 +68,7 @@ async def sizes(contestant: str, work: Work) -> dict[str, Size]:
 
 
 def listen(stream: Stream, seen: list[bytes]) -> None:
-    """Keep what goes through the stream, in both directions."""
+    """Record the stream in both directions."""
     write, take = stream.write, stream.data_received
 
     def written(data: bytes) -> None:
@@ -83,7 +83,7 @@ def listen(stream: Stream, seen: list[bytes]) -> None:
 
 
 def counted(data: bytes) -> dict[str, Size]:
-    """Find the six stanzas among these."""
+    """Find and count the six stanzas."""
     stanzas = [found[0] for found in STANZA.finditer(data)]
     found = {}
     for name, pattern in SIX.items():
@@ -95,7 +95,7 @@ def counted(data: bytes) -> dict[str, Size]:
 
 
 def size_table(sizes: Mapping[str, Mapping[str, Size]]) -> Table:
-    """Show the sizes, the contestants beside each other."""
+    """Show the sizes of the contestants side by side."""
     shown = Table(title="the six stanzas: bytes, and elements")
     shown.add_column("stanza", no_wrap=True)
     for contestant in sizes:

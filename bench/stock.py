@@ -1,4 +1,4 @@
-"""Stores that are full before the service starts, filled through their own seam: no item is published for it."""
+"""Fills stores before the service starts, by the interface of stores, without publishing items."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from harness.stores.rows import writes_of
 from msgspec.structs import replace
 
 from bench.load import NODE, SERVICE, payload
-from pubqueue import wiring
 from pubqueue.app.store.rows import AffiliationRow, Needs, Write
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core.model import Affiliation, Item, ItemId, Jid, Node, NodeConfig, NodeName, State
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.wiring.queue import now, queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,23 +29,23 @@ BODY: Final = payload(200).encode()
 
 
 async def backlog(path: Path, publishers: Sequence[str], count: int) -> None:
-    """Make a store with so many items that wait in the queue of the benchmark."""
+    """Make a store with this many waiting items in the queue of the benchmark."""
     await _declare(path, publishers)
     await _fill(path, count, _add_items)
 
 
 async def nodes(path: Path, publishers: Sequence[str], count: int) -> None:
-    """Make a store with so many other queues, each of which has an owner and an item that waits."""
+    """Make a store with this many other queues, each with an owner and a waiting item."""
     await _declare(path, publishers)
     await _fill(path, count, _add_nodes)
 
 
 async def _declare(path: Path, publishers: Sequence[str]) -> None:
-    """Make the queue of the benchmark as its configuration file does."""
+    """Make the queue of the benchmark like its configuration file."""
     people = tuple(f"{name}@localhost" for name in publishers)
     node = NodeSettings(NODE, queueing=True, owners=(OWNER,), publishers=people)
     settings = Settings(jid=SERVICE, store=f"sqlite:///{path}", node=(node,))
-    async with wiring.queue(settings):
+    async with queue(settings):
         pass
 
 
@@ -70,10 +70,7 @@ def _add_nodes(numbers: range, tx: Transaction) -> None:
     config = NodeConfig(queueing=True)
     _write(
         tx,
-        [
-            Write(None, Node(name, config, OWNER, wiring.now(), items=1, bytes=len(BODY)))
-            for name in names
-        ],
+        [Write(None, Node(name, config, OWNER, now(), items=1, bytes=len(BODY))) for name in names],
         [Write(None, AffiliationRow(name, OWNER, Affiliation.OWNER)) for name in names],
         [(name, "waiting") for name in names],
     )
@@ -85,15 +82,15 @@ def _write(
     affiliations: list[Write[AffiliationRow]],
     places: Sequence[tuple[NodeName, str]],
 ) -> None:
-    """Write nodes, and items that wait in these places."""
-    now, first = wiring.now(), tx.number("item", len(places))
+    """Write nodes, and waiting items in these places."""
+    at, first = now(), tx.number("item", len(places))
     items = [
-        Item(seq, node, ItemId(name), State.QUEUED, PUBLISHER, now, size=len(BODY))
+        Item(seq, node, ItemId(name), State.QUEUED, PUBLISHER, at, size=len(BODY))
         for seq, (node, name) in enumerate(places, first)
     ]
     tx.write(
         writes_of(
-            now,
+            at,
             nodes=nodes,
             affiliations=affiliations,
             items=[Write(None, item) for item in items],

@@ -1,7 +1,7 @@
-"""`.venv/bin/python -m bench.stores`: PostgreSQL beside SQLite, and beside other queues on PostgreSQL.
+"""`.venv/bin/python -m bench.stores`: PostgreSQL compared with SQLite, and with other queues on PostgreSQL.
 
-All in one run on one machine, in turns: the service behind ejabberd with either store, procrastinate, and a plain loop of
-`SELECT ... FOR UPDATE SKIP LOCKED`, each with two publishers and four workers, and its database on the same cores.
+All run on one machine, in turns: the service behind ejabberd with either store, procrastinate, and a plain loop of
+`SELECT ... FOR UPDATE SKIP LOCKED`, each with two publishers and four workers, and the database on the same cores.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def table(found: Measured) -> Table:
 
 
 def targets(found: Measured) -> Table:
-    """Show the ratios that there is an aim for, each of the same round."""
+    """Show the ratios that have a goal, each within one round."""
     shown = Table(title="PostgreSQL against others in the same round")
     for title in ("what", "against", "times", "aim"):
         shown.add_column(title, justify="right" if title == "times" else "left", no_wrap=True)

@@ -1,8 +1,7 @@
-"""The format that says where its time goes: what runs in Spark's tasks and in the driver's planner.
+"""A Spark format that measures its own time, in the tasks and in the driver.
 
-Three things that exclude each other make up the time of a task: it waits for Spark's next row; else
-this process works, with whatever thread; else it waits for the service. What the client does while Spark
-is being waited for counts as Spark's.
+The time of a task has three exclusive parts: it waits for Spark's next row; or else any thread of this process works;
+or else it waits for the service. Work of the client while it waits for Spark counts as Spark's.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class TimedWriter(DataSourceWriter):
-    """Writes as the other does, and appends what it took to a file."""
+    """Writes like the wrapped writer, and appends its times to a file."""
 
     writer: DataSourceWriter
     notes: str
@@ -100,7 +99,7 @@ class TimedSource(PubqueueDataSource):
 def write(
     spark: SparkSession, options: Mapping[str, str], *, rows: int, tasks: int, payload: int
 ) -> float:
-    """Write so many rows for each task; return the seconds of the job. It runs in the driver."""
+    """Write this many rows for each task; return the seconds of the job. It runs in the driver."""
     spark.dataSource.register(TimedSource)
     filler = "x" * (payload - len("<job xmlns='urn:x'></job>"))
     data = spark.range(0, rows * tasks, 1, tasks).select(

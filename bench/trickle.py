@@ -1,7 +1,7 @@
-"""A broker on a SQLite store, and a steady trickle of work in one node of it, which notes how long everybody waited.
+"""A broker on a SQLite store, and a steady trickle of work in one of its nodes, which records its waits.
 
-Each publish is planned for a moment, whether or not the one before has been answered, and waits count from that
-moment: so what stands still is not overlooked by whoever stands still with it.
+Each publish has a planned time, whether or not the one before has been answered, and waits count from that time. So a
+pause is measured even if the trickle itself was blocked by it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from harness.batches.facts import ANN
 from harness.batches.queue_requests import publishes, retracts
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.decision import Refused
 from pubqueue.core.limits.quotas import Quota, Quotas
@@ -39,12 +40,12 @@ WORKER: Final = ANN
 PERIOD: Final = 0.01
 """Seconds between two publishes."""
 STEPS: Final = 1000
-"""Instructions of SQLite's virtual machine that are counted at once."""
+"""How many instructions of SQLite's virtual machine are counted at once."""
 
 
 @dataclass(slots=True)
 class Effort:
-    """What the largest batch took: rows that it wrote, thousands of SQLite's instructions, seconds of the processor."""
+    """The effort of the largest batch: rows written, thousands of SQLite's instructions, seconds of processor time."""
 
     rows: int = 0
     steps: int = 0
@@ -52,7 +53,7 @@ class Effort:
 
 
 class CountingStore(SqliteStore):
-    """Counts what each batch takes."""
+    """Counts the effort of each batch."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -63,11 +64,11 @@ class CountingStore(SqliteStore):
         self._steps += 1
         return 0
 
-    def _transact(self, connection: Any, job: Callable[[Transaction], T], **more: Any) -> T:
+    def transact(self, connection: Any, job: Callable[[Transaction], T], **more: Any) -> T:
         connection.set_progress_handler(self._step, STEPS)
         rows, self._steps, began = connection.total_changes, 0, time.thread_time()
         try:
-            return super()._transact(connection, job, **more)
+            return super().transact(connection, job, **more)
         finally:
             self.most.rows = max(self.most.rows, connection.total_changes - rows)
             self.most.steps = max(self.most.steps, self._steps)
@@ -75,21 +76,23 @@ class CountingStore(SqliteStore):
 
 
 class Face:
-    """Reaches everybody; tells the trickle of its deliveries."""
+    """A face that reaches all addresses, and passes the trickle its deliveries."""
 
     def __init__(self) -> None:
         self.reported: Callable[[Deliver], None] = lambda _notice: None
         self.news = 0
-        """Notices that were told to many, and to subscribers whose subscriptions are others now."""
+        """Notices to many subscribers, and to those whose subscriptions have changed."""
+
+    largest = 1 << 18
 
     def claims(self, _address: str) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     reaches = claims
 
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
-        """Hand on what the worker of the trickle is given."""
+        """Pass on the deliveries of the trickle's worker."""
         for notice in notices:
             if isinstance(notice, Deliver) and notice.to == WORKER:
                 self.reported(notice)
@@ -100,17 +103,17 @@ class Face:
         return ()
 
     def when_sent(self, _node: str, call: Callable[[], None]) -> None:
-        """Call at once: all is said."""
+        """Call at once: everything is sent."""
         call()
 
     def is_behind(self, _node: str) -> bool:
-        """Say no: nothing waits here."""
+        """Return False: nothing waits here."""
         return False
 
 
 @dataclass(slots=True)
 class Clock:
-    """The machine's clock, and how far a load has set it forward."""
+    """The machine's clock, plus the time by which a load has moved it forward."""
 
     ahead: int = 0
 
@@ -127,21 +130,19 @@ class Service:
     clock: Clock = field(default_factory=Clock)
     face: Face = field(default_factory=Face)
     prepared: Any = None
-    """What a load has prepared for itself."""
+    """The preparation of a load."""
 
     def __post_init__(self) -> None:
         self.reaper = Reaper(clock=self.clock)
         self.broker = Broker(
             self.store,
+            Terms(CreationPolicy.ANYONE, quotas=Quotas(Quota(nodes=0, items=0, bytes=0))),
             clock=self.clock,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
             on_moment=self.reaper.on_moment,
-            quotas=Quotas(Quota(nodes=0, items=0, bytes=0)),  # the loads are one account's
         )
 
     async def start(self) -> None:
-        """Begin to serve what is in the store."""
+        """Start serving the store."""
         self.broker.outbox.attach(self.face)
         self.broker.start()
         self.broker.outbox.set_up(self.face, up=True)
@@ -149,7 +150,7 @@ class Service:
         self.store.most = Effort()
 
     async def do(self, request: Request) -> Reply:
-        """Have a request done, which must succeed."""
+        """Submit a request, which must succeed."""
         reply = await self.broker.handle(request)
         assert not isinstance(reply, Refused), reply
         return reply
@@ -162,7 +163,7 @@ class Service:
 
 
 class Trickle:
-    """Publishes an item each period, retracts what is delivered, and notes what each step waited, in seconds."""
+    """Publishes an item each period, retracts delivered items, and records the wait of each step, in seconds."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -176,7 +177,7 @@ class Trickle:
         self._task = asyncio.create_task(self._run(), name="trickle")
 
     async def stop(self) -> None:
-        """End, once everything is done."""
+        """Stop, once everything is done."""
         assert self._task is not None
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)

@@ -1,14 +1,13 @@
-"""`.venv/bin/python -m bench.watched`: what it costs that the service is watched.
+"""`.venv/bin/python -m bench.watched`: the cost of monitoring the service.
 
-The same work with `http` off, and with it on and scraped every 15 seconds or every second, without and with what the page in the
-browser has kept; beside no other nodes, and beside as many as a scrape tells of. Each is set against the same service unwatched, in
-turns. Nothing is between the service and this program.
+The same work with `http` off, and with it on and scraped every 15 seconds or every second; with and without the page's
+history; with no other nodes, and with as many as a scrape reports. Each is compared with the same service without
+monitoring, in turns. This program is connected to the service directly.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -38,20 +37,27 @@ if TYPE_CHECKING:
 CONTESTANT: Final = "pubqueue"
 UNWATCHED: Final = "unwatched"
 OFTEN, SELDOM = 1.0, 15.0
-"""Seconds from one scrape to the next: as a test would have it, and as Prometheus is mostly told."""
+"""Seconds between two scrapes: a short interval, and a usual one for Prometheus."""
 LONG: Final = 15
-"""Seconds of a round, about: so that each that is scraped seldom is scraped once."""
+"""The approximate seconds of a round, so that even rare scrapes happen once."""
 SHORT: Final = 4000
-"""Items by which it is found out how many that are."""
+"""Items of the run that determines how many these are."""
 WIDTH: Final = 130
 NOTE: Final = """\
 CPU is the component's processor time for an item's life. "x unwatched" is the ratio in the same round to the same service
 without `http`: of items/s, then of CPU. Scrapes are those of a whole round, which begins before the clock does."""
 
+USER: Final = """
+[[user]]
+name = "viewer"
+roles = ["viewer"]
+"""
+"""Without a password, so that the only cost is the page's history."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What a service finds, the seconds between two scrapes, if it is scraped, and whether it keeps what its page draws."""
+    """The store of a service, the seconds between two scrapes, if any, and whether it keeps the page's history."""
 
     situation: Situation = EMPTY
     every: float | None = None
@@ -60,7 +66,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What was measured, and how often it was scraped."""
+    """The sample, and the number of scrapes."""
 
     sample: Sample
     scrapes: int
@@ -74,7 +80,7 @@ class Round:
 @click.option("--nodes", default=1000, type=click.IntRange(1), help="Other nodes.")
 @click.option("--behind", default="direct", type=click.Choice(list(PLACES)))
 def main(*, items: int | None, rounds: int, nodes: int, behind: str) -> None:
-    """Measure pubqueue unwatched, and scraped."""
+    """Measure pubqueue without monitoring, and scraped."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
@@ -90,7 +96,7 @@ def main(*, items: int | None, rounds: int, nodes: int, behind: str) -> None:
 async def compare(
     folder: Path, behind: str, items: int | None, rounds: int, nodes: int
 ) -> dict[str, list[Round]]:
-    """Measure all in turns, so that a slow minute harms them alike."""
+    """Measure all in turns, so that a slow minute affects them alike."""
     ways = await prepare(folder, Work(SHORT), nodes)
     found: dict[str, list[Round]] = {name: [] for name in ways}
     async with PLACES[behind]() as place:
@@ -104,7 +110,7 @@ async def compare(
 
 
 async def prepare(folder: Path, work: Work, nodes: int) -> Mapping[str, Way]:
-    """Return the ways, each after the unwatched one that it is measured against; fill the store of many nodes."""
+    """Return the ways, each after the one without monitoring that it is compared with; fill the store of many nodes."""
     beside = folder / "nodes.db"
     await stock.nodes(beside, work.publisher_names, nodes)
     many = Situation(store=beside)
@@ -120,34 +126,31 @@ async def prepare(folder: Path, work: Work, nodes: int) -> Mapping[str, Way]:
 
 
 async def one_round(behind: str, place: Place, work: Work, way: Way) -> Round:
-    """Measure it while it is scraped, if it is to be."""
+    """Measure one round, with scrapes if the way has them."""
     if way.every is None:
         return Round(await measure(behind, place, CONTESTANT, work, situation=way.situation), 0)
     (port,) = free_ports(1)
-    with tempfile.NamedTemporaryFile("w") as token:
-        token.write(secrets.token_hex())
-        token.flush()
-        page = f'http_token_file = "{token.name}"' if way.page else ""
-        situation = replace(way.situation, keys=f'http = "{port}"\n{page}')
-        async with scraped(port, way.every) as times:
-            sample = await measure(behind, place, CONTESTANT, work, situation=situation)
+    page = USER if way.page else ""
+    situation = replace(way.situation, keys=f'http = "{port}"\n{page}')
+    async with scraped(port, way.every) as times:
+        sample = await measure(behind, place, CONTESTANT, work, situation=situation)
     return Round(sample, len(times))
 
 
 @asynccontextmanager
 async def scraped(port: int, every: float) -> AsyncIterator[Sequence[int]]:
-    """Scrape meanwhile; yields what grows with each scrape, by the bytes that it took."""
+    """Scrape in the background; yield a list that gets the bytes of each scrape."""
     times: list[int] = []
 
     async def scrape() -> None:
         async with aiohttp.ClientSession() as asking:
-            await asyncio.sleep(every / 2)  # so that the clock runs when it is first asked
+            await asyncio.sleep(every / 2)  # so that the clock runs at the first scrape
             while True:
                 try:
                     async with asking.get(f"http://127.0.0.1:{port}/metrics") as answer:
                         times.append(len(await answer.read()))
                 except aiohttp.ClientError:
-                    pass  # it has not begun yet, or has ended
+                    pass  # it has not started yet, or has ended
                 await asyncio.sleep(every)
 
     scraping = asyncio.create_task(scrape())

@@ -1,7 +1,7 @@
-"""XML streams as the load generator needs them: read by expat, written as ready-made bytes.
+"""XML streams of the load generator: read by expat, written as ready-made bytes.
 
-It must be cheaper than what it measures. So there are no trees here: of every stanza the names, the
-attributes of its outermost element and the one item id in it are kept, and nothing else.
+It must be cheaper than the measured program, so it builds no trees: it keeps only the names in a stanza, the attributes
+of its outermost element and the one item id in it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ HEADER: Final = (
 
 
 class BenchError(RuntimeError):
-    """The measurement cannot go on; the message says why."""
+    """The measurement cannot continue; the message gives the reason."""
 
 
 class Stanza(NamedTuple):
-    """What is kept of an element directly below the stream."""
+    """The kept parts of an element directly below the stream."""
 
     name: str
     attributes: dict[str, str]
     names: list[str]  # of all elements in it, in document order
-    event: str  # the name of the element at the place of an item: item, retract
+    event: str  # the name of the element in the position of an item: item, retract
     item: str  # and its id
 
 
@@ -51,7 +51,7 @@ class Scanner:
         self._parser = parser
 
     def feed(self, data: bytes) -> None:
-        """Read on; every stanza that is complete is handed over before this returns."""
+        """Read on; pass on every complete stanza before returning."""
         self._parser.Parse(data, False)  # noqa: FBT003 - not the last piece
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -78,7 +78,7 @@ class Scanner:
 
 
 class Stream(asyncio.Protocol):
-    """One connection; what comes in waits for `next` until `on_stanza` is set."""
+    """One connection; incoming stanzas wait for `next` until `on_stanza` is set."""
 
     def __init__(self) -> None:
         self._inbox: asyncio.Queue[Stanza | None] = asyncio.Queue()
@@ -102,11 +102,11 @@ class Stream(asyncio.Protocol):
         self._scanner.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell who listens."""
+        """Notify the listener."""
         self.on_lost()
 
     def listen(self, on_stanza: Callable[[Stanza], None], on_lost: Callable[[], None]) -> None:
-        """From now on hand over what comes; first the messages that came while an answer was awaited."""
+        """Pass on incoming stanzas from now on, after the messages that came while an answer was awaited."""
         self.on_stanza, self.on_lost = on_stanza, on_lost
         unheard, self._unheard = self._unheard, []
         for stanza in unheard:
@@ -116,7 +116,7 @@ class Stream(asyncio.Protocol):
                 on_stanza(late)
 
     def write(self, data: bytes) -> None:
-        """Send, together with all else that is written before the loop looks at sockets again."""
+        """Send, together with everything else that is written in this turn of the event loop."""
         if not self._pending:
             self._loop.call_soon(self._flush)
         self._pending.append(data)
@@ -127,7 +127,7 @@ class Stream(asyncio.Protocol):
         self._transport.close()
 
     async def next(self, what: str, *names: str) -> Stanza:
-        """Return the next element that has one of these names; an error is a `BenchError`."""
+        """Return the next element with one of these names; raise BenchError for an error."""
         async with asyncio.timeout(20):
             while (stanza := await self._inbox.get()) is not None:
                 if stanza.name in names:

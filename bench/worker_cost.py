@@ -1,9 +1,9 @@
-"""`.venv/bin/python -m bench.worker_cost`: what the worker library costs beside the handler.
+"""`.venv/bin/python -m bench.worker_cost`: the cost of the worker library itself.
 
-Three clients work off the same backlog, in turns: slixmpp with plain handlers; slixmpp's stream alone,
-whose stanzas are taken before they become objects; and our worker with a handler that does nothing. Each
-gets a delivery, sends the retract, and hears the result and the delete notification. What is shown is the
-processor time of this process for an item; server and component are processes of their own.
+Three clients process the same backlog, in turns: slixmpp with plain handlers; slixmpp's stream alone, without stanza
+objects; and our worker with a handler that does nothing. Each gets a delivery, sends the retract, and gets the result
+and the delete notification. The table shows the processor time of this process for an item; server and component are
+separate processes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ and parser alone. The aim is a worker that costs at most 60 µs an item more tha
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the work is, and how much of it is taken at once."""
+    """The address of the queue, and the window."""
 
     server: Prosody
     requests: int
@@ -91,7 +91,7 @@ class Count:
 
 
 async def plain(place: Place, items: int) -> float:
-    """Work with slixmpp's own means."""
+    """Work with slixmpp alone."""
     client: Any = place.client("plain")
     client.register_plugin("xep_0060")
     count = Count(items)
@@ -143,7 +143,7 @@ async def _working(
         ns=PUBSUB, node=NODE, jid=quote(client.boundjid.full), requests=place.requests
     )
     asked = asyncio.create_task(ask(client, SERVICE, IqRequest("set", "the subscription", form)))
-    if take is not None:  # items come right behind the answer, which is slixmpp's
+    if take is not None:  # items come right after the answer, which slixmpp reads
         client.short_way = lambda stanza: (stanza.tag == MESSAGE or asked.done()) and take(stanza)
     await asked
     client.send_presence(pto=SERVICE)  # type: ignore[no-untyped-call]  # or it is not told that we go
@@ -186,7 +186,7 @@ CLIENTS: Final[dict[str, Callable[[Place, int], Awaitable[float]]]] = {
 
 
 async def measure(items: int, rounds: int, requests: int) -> dict[str, list[float]]:
-    """Let all work in turns; the first round is warm-up."""
+    """Measure all in turns; the first round is warm-up."""
     found: dict[str, list[float]] = {name: [] for name in CLIENTS}
     with tempfile.TemporaryDirectory(prefix="pq-") as folder:
         async with Prosody() as server:
@@ -204,7 +204,7 @@ async def measure(items: int, rounds: int, requests: int) -> dict[str, list[floa
 
 
 async def fill(place: Place, name: str, items: int) -> None:
-    """Make the backlog."""
+    """Fill the backlog."""
     client = make_client(
         "etl@localhost",
         PASSWORD,
@@ -225,7 +225,7 @@ async def fill(place: Place, name: str, items: int) -> None:
 @click.option("--rounds", default=3, type=click.IntRange(1), help="Rounds of each.")
 @click.option("--requests", default=32, type=click.IntRange(1), help="Items held at once.")
 def main(*, items: int, rounds: int, requests: int) -> None:
-    """Measure what the worker library costs beside the handler."""
+    """Measure the cost of the worker library itself."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=110)

@@ -1,1 +1,1 @@
-"""What other pubsub services have: the same requests to Prosody's mod_pubsub, ejabberd's and to ours."""
+"""Compares the features of pubsub services: the same requests to Prosody's mod_pubsub, ejabberd's and ours."""

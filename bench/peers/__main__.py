@@ -1,4 +1,4 @@
-"""`.venv/bin/python -m bench.peers`: ask all services, print the table; `--write` puts it into docs/explanation/other-services.md."""
+"""`.venv/bin/python -m bench.peers`: probe all services, print the table; `--write` puts it into docs/explanation/other-services.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.peers.run import asked
 
 
 def main() -> None:
-    """Ask, print, and write if that is wanted."""
+    """Probe all services, print the table, and write it with `--write`."""
     with tempfile.TemporaryDirectory() as folder:
         found = table(asyncio.run(asked(Path(folder))))
     print(found)

@@ -1,4 +1,4 @@
-"""Items: what is kept of them, how they are asked for, how they are told of."""
+"""Probes of items: storage, retrieval and notifications."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def pages(it: Service) -> bool:
 
 
 async def newest(it: Service) -> bool:
-    """So many of the newest are asked for (6.5.7)."""
+    """The newest items can be requested (6.5.7)."""
     node = await it.create(max_items=10)
     await it.publish(node, "a", "b", "c")
     return set(await it.ids(node, max_items=2)) == {"b", "c"}
 
 
 async def several_by_id(it: Service) -> bool:
-    """Some are asked for by name, and what is not there is left out (6.5.6)."""
+    """Items can be requested by id; missing ones are left out (6.5.6)."""
     node = await it.create(max_items=10)
     await it.publish(node, "a", "b", "c")
     inner = "<item id='a'/><item id='c'/><item id='x'/>"
@@ -82,7 +82,7 @@ async def full_rejects(it: Service) -> bool:
 
 
 async def expiry(it: Service) -> bool:
-    """Items go by themselves when their time is over (item_expire)."""
+    """Items expire (item_expire)."""
     node = await it.create(item_expire=1)
     await it.publish(node, "a")
 
@@ -93,7 +93,7 @@ async def expiry(it: Service) -> bool:
 
 
 async def retract(it: Service) -> bool:
-    """An item is taken back, and subscribers hear of it if that is asked (7.2.2.1)."""
+    """An item is retracted, and subscribers are notified if requested (7.2.2.1)."""
     node = await it.create()
     await it.publish(node, "a")
     await it.subscribe(node)
@@ -149,7 +149,7 @@ async def transient(it: Service) -> bool:
 
 
 async def last_item(it: Service) -> bool:
-    """Who subscribes is sent the last item (6.1.7)."""
+    """A new subscriber gets the last item (6.1.7)."""
     node = await it.create(send_last_published_item="on_sub")
     await it.publish(node, "a", "b")
     await it.subscribe(node)
@@ -160,7 +160,7 @@ async def last_item(it: Service) -> bool:
 
 
 async def message_type(it: Service) -> bool:
-    """Events are normal messages or headlines, as the node says (12.7)."""
+    """Events are normal messages or headlines, as the node is configured (12.7)."""
     kinds = []
     for kind in ("normal", "headline"):
         node = await it.create(notification_type=kind)
@@ -171,7 +171,7 @@ async def message_type(it: Service) -> bool:
 
 
 async def publisher_named(it: Service) -> bool:
-    """Events and answers say who has published an item, by the service's word (7.1.2.3)."""
+    """Events and answers name the publisher of an item, as known to the service (7.1.2.3)."""
     try:
         node = await it.create(publish_model="open", itemreply="publisher")
     except NotDoneError:
@@ -198,7 +198,7 @@ async def queueing(it: Service) -> bool:
 
 
 async def transactions(it: Service) -> bool:
-    """Items of a batch are seen when it is committed, all or none."""
+    """Items of a batch appear when it is committed, all or none."""
     node, ours = await it.create(), "urn:x-pubqueue:0"
     mark = f"<txn xmlns='{ours}' app='probe' version='1' part='0' attempt='0'/>"
     await it.publish(node, "a", beside=mark)

@@ -1,4 +1,4 @@
-"""Nodes: how they are made, configured, found, and how they end."""
+"""Probes of nodes: creation, configuration, discovery and deletion."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ async def instant_nodes(it: Service) -> bool:
 
 
 async def create_and_configure(it: Service) -> bool:
-    """Settings come with the creation (8.1.3)."""
+    """Settings can be sent with the creation (8.1.3)."""
     return bool(await it.create(title="Jobs"))
 
 
 async def default_configuration(it: Service) -> bool:
-    """What a new node would be like is told before (8.3)."""
+    """The default settings of a new node can be read (8.3)."""
     answer = await it.does("ann", "get", owner("<default/>"))
     return "pubsub#access_model" in form_of(answer)
 
 
 async def auto_create(it: Service) -> bool:
-    """Who publishes to a node that is not there makes it (7.1.4)."""
+    """A publish creates a missing node (7.1.4)."""
     node = it.name()
     await it.publish(node, "a")
     return await it.ids(node) == ["a"]
@@ -42,7 +42,7 @@ async def metadata(it: Service) -> bool:
 
 
 async def counted(it: Service) -> bool:
-    """disco#info of a node says how many subscribe (5.4)."""
+    """disco#info of a node has the number of subscribers (5.4)."""
     node = await it.create()
     await it.subscribe(node)
     return (await _metadata(it, node)).get("pubsub#num_subscribers") == "1"
@@ -53,7 +53,7 @@ async def _metadata(it: Service, node: str) -> dict[str, str]:
 
 
 async def commands(it: Service) -> bool:
-    """Who owns nodes is offered commands for any client (XEP-0050), beside get-pending."""
+    """Owners get commands other than get-pending (XEP-0050)."""
     node = "http://jabber.org/protocol/commands"
     listed = await it.does("ann", "get", f"<query xmlns='{DISCO}#items' node='{node}'/>")
     names = {found.get("node", "") for found in listed.iter("{*}item")}
@@ -61,7 +61,7 @@ async def commands(it: Service) -> bool:
 
 
 async def type_filter(it: Service) -> bool:
-    """The nodes of one type of payload are asked for (XEP-0462)."""
+    """Nodes can be listed by payload type (XEP-0462)."""
     atom = await it.create(type="http://www.w3.org/2005/Atom")
     other = await it.create(type="urn:other")
     kind = "<field var='FORM_TYPE' type='hidden'><value>urn:xmpp:pubsub-filter:0</value></field>"
@@ -74,7 +74,7 @@ async def type_filter(it: Service) -> bool:
 
 
 async def collections(it: Service) -> bool:
-    """A node holds other nodes, and who asks it is told of them (XEP-0248)."""
+    """A node contains other nodes, and lists them (XEP-0248)."""
     parent = await it.create(node_type="collection")
     leaf = await it.create(collection=parent)
     listed = await it.does("bob", "get", f"<query xmlns='{DISCO}#items' node='{parent}'/>")
@@ -82,7 +82,7 @@ async def collections(it: Service) -> bool:
 
 
 async def configuration_notified(it: Service) -> bool:
-    """Subscribers hear of new settings (notify_config, 8.2.5.3)."""
+    """Subscribers are notified of new settings (notify_config, 8.2.5.3)."""
     node = await it.create(notify_config=True)
     await it.subscribe(node)
     await it.configure(node, title="another")
@@ -90,7 +90,7 @@ async def configuration_notified(it: Service) -> bool:
 
 
 async def redirect(it: Service) -> bool:
-    """A deleted node says where it has gone, at once and to who comes later (8.4.1, 6.1.3.11)."""
+    """A deleted node redirects, in its event and in later answers (8.4.1, 6.1.3.11)."""
     node = await it.create()
     await it.subscribe(node)
     child = f"<delete node='{node}'><redirect uri='xmpp:elsewhere?;node=x'/></delete>"
@@ -101,7 +101,7 @@ async def redirect(it: Service) -> bool:
 
 
 async def purge(it: Service) -> bool:
-    """All items go at once, with one event (8.5)."""
+    """All items are removed at once, with one event (8.5)."""
     node = await it.create()
     await it.publish(node, "a", "b")
     await it.subscribe(node)
@@ -111,7 +111,7 @@ async def purge(it: Service) -> bool:
 
 
 async def publish_options(it: Service) -> bool:
-    """A publish goes through only if the node is as its publisher thinks (7.1.5)."""
+    """A publish succeeds only if the node has the expected settings (7.1.5)."""
     node = await it.create(access_model="whitelist")
     wrong = f"<publish-options>{submit('publish-options', {'pubsub#access_model': 'open'})}</publish-options>"
     right = wrong.replace("open", "whitelist")
@@ -123,7 +123,7 @@ async def publish_options(it: Service) -> bool:
 
 
 async def publish_options_create(it: Service) -> bool:
-    """A node that is made by a publish is as the publisher says (7.1.5)."""
+    """A node that a publish creates has the publisher's settings (7.1.5)."""
     node = it.name()
     options = submit("publish-options", {"pubsub#access_model": "whitelist"})
     await it.publish(node, "a", beside=f"<publish-options>{options}</publish-options>")
@@ -132,7 +132,7 @@ async def publish_options_create(it: Service) -> bool:
 
 
 async def max_items_max(it: Service) -> bool:
-    """`max` is as many items as the service keeps (12.23)."""
+    """`max` means the service's maximum (12.23)."""
     node = it.name()
     form = submit("node_config", {"pubsub#max_items": "max"})
     await it.does("ann", "set", plain(f"<create node='{node}'/><configure>{form}</configure>"))
@@ -141,7 +141,7 @@ async def max_items_max(it: Service) -> bool:
 
 
 async def unknown_settings(it: Service) -> bool:
-    """A setting that the service does not know is refused, not ignored (8.2.5.2)."""
+    """An unknown setting is refused, not ignored (8.2.5.2)."""
     try:
         await it.create(no_such_setting=1)
     except NotDoneError:

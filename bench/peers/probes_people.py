@@ -1,4 +1,4 @@
-"""People: who may come in, what they are to a node, what their subscriptions can be told."""
+"""Probes of accounts: access, affiliations, and subscription options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def whitelist(it: Service) -> bool:
-    """A closed node lets in those whom its owner names (4.5)."""
+    """A closed node accepts only accounts that its owner lists (4.5)."""
     node = await it.create(access_model="whitelist")
     child = plain(f"<subscribe node='{node}' jid='{it.jid('bob')}'/>")
     no = await it.refuses("bob", "set", child)
@@ -22,7 +22,7 @@ async def whitelist(it: Service) -> bool:
 
 
 async def authorize(it: Service) -> bool:
-    """An owner is asked by a form, and answers it (8.6)."""
+    """An owner gets a form for a pending subscription, and answers it (8.6)."""
     node = await it.create(access_model="authorize")
     if (await it.subscribe(node)).get("subscription") != "pending":
         return False
@@ -42,7 +42,7 @@ def _allowed(fields: dict[str | None, str | None]) -> str:
 
 
 async def get_pending(it: Service) -> bool:
-    """An owner asks who waits, by a command (8.7)."""
+    """An owner lists pending subscriptions with a command (8.7)."""
     node = await it.create(access_model="authorize")
     await it.subscribe(node)
     command = "http://jabber.org/protocol/pubsub#get-pending"
@@ -54,7 +54,7 @@ async def get_pending(it: Service) -> bool:
 
 
 async def presence_model(it: Service) -> bool:
-    """Contacts of the owner may subscribe, others not (access model presence)."""
+    """Only contacts of the owner may subscribe (access model presence)."""
     node = await it.create(access_model="presence")
     child = plain(f"<subscribe node='{node}' jid='{it.jid('cat')}'/>")
     no = await it.refuses("cat", "set", child, "presence-subscription-required")
@@ -62,7 +62,7 @@ async def presence_model(it: Service) -> bool:
 
 
 async def roster_model(it: Service) -> bool:
-    """Contacts in a group of the owner's roster may subscribe, others not (access model roster)."""
+    """Only contacts in a group of the owner's roster may subscribe (access model roster)."""
     node = await it.create(access_model="roster", roster_groups_allowed="friends")
     child = plain(f"<subscribe node='{node}' jid='{it.jid('cat')}'/>")
     no = await it.refuses("cat", "set", child, "not-in-roster-group")
@@ -70,7 +70,7 @@ async def roster_model(it: Service) -> bool:
 
 
 async def _let_in(it: Service, node: str) -> bool:
-    """Let Bob see Ann's presence, and be a friend in her roster; say whether the node takes him now."""
+    """Let Bob see Ann's presence, and be a friend in her roster; return whether he may now subscribe."""
     ann, bob = (it.jid(who).partition("/")[0] for who in ("ann", "bob"))
     await it.say("ann", ROSTER.format(bob=bob))
     await it.say("bob", f"<presence to='{ann}' type='subscribe'/>")
@@ -86,7 +86,7 @@ ROSTER = """
 
 
 async def open_publishing(it: Service) -> bool:
-    """Everybody may publish, or only publishers (publish_model)."""
+    """Every account may publish, or only publishers (publish_model)."""
     shut, free = await it.create(publish_model="publishers"), await it.create(publish_model="open")
     no = await it.refuses("bob", "set", publication(shut, "a"), "forbidden")
     await it.publish(free, "a", who="bob")
@@ -94,7 +94,7 @@ async def open_publishing(it: Service) -> bool:
 
 
 async def subscribers_publish(it: Service) -> bool:
-    """Whoever subscribes may publish (publish_model)."""
+    """Subscribers may publish (publish_model)."""
     node = await it.create(publish_model="subscribers")
     no = await it.refuses("bob", "set", publication(node, "a"), "forbidden")
     await it.subscribe(node)
@@ -103,7 +103,7 @@ async def subscribers_publish(it: Service) -> bool:
 
 
 async def publish_only(it: Service) -> bool:
-    """Somebody may publish and not read (4.1)."""
+    """An account may publish but not read (4.1)."""
     node = await it.create()
     await it.affiliate(node, "bob", "publish-only")
     await it.publish(node, "a", who="bob")
@@ -111,7 +111,7 @@ async def publish_only(it: Service) -> bool:
 
 
 async def outcast(it: Service) -> bool:
-    """Somebody is shut out of an open node, and loses the subscription (4.1)."""
+    """An outcast is excluded from an open node, and loses the subscription (4.1)."""
     node = await it.create()
     await it.subscribe(node)
     await it.affiliate(node, "bob", "outcast")
@@ -121,7 +121,7 @@ async def outcast(it: Service) -> bool:
 
 
 async def last_owner(it: Service) -> bool:
-    """A node is never without an owner (8.9.2.4)."""
+    """A node always has an owner (8.9.2.4)."""
     node, account = await it.create(), it.jid("ann").partition("/")[0]
     entry = f"<affiliation jid='{account}' affiliation='none'/>"
     await it.ask("ann", "set", owner(f"<affiliations node='{node}'>{entry}</affiliations>"))
@@ -130,7 +130,7 @@ async def last_owner(it: Service) -> bool:
 
 
 async def manage_subscriptions(it: Service) -> bool:
-    """An owner sees the subscriptions and ends one (8.8)."""
+    """An owner lists the subscriptions and ends one (8.8)."""
     node = await it.create()
     await it.subscribe(node)
     listed = await it.does("ann", "get", owner(f"<subscriptions node='{node}'/>"))
@@ -141,7 +141,7 @@ async def manage_subscriptions(it: Service) -> bool:
 
 
 async def subscription_notified(it: Service) -> bool:
-    """Who is subscribed or put out by an owner hears of it (8.8.4, 12.14)."""
+    """An account that an owner subscribes or unsubscribes is notified (8.8.4, 12.14)."""
     node = await it.create()
     await it.subscribe(node)
     entry = f"<subscription jid='{it.jid('bob')}' subscription='none'/>"
@@ -150,7 +150,7 @@ async def subscription_notified(it: Service) -> bool:
 
 
 async def options(it: Service) -> bool:
-    """A subscriber wants no events for now, and gets none (deliver, 6.3)."""
+    """A subscriber can pause events (deliver, 6.3)."""
     node = await it.create()
     await it.subscribe(node)
     await _option(it, node, "deliver", "0")
@@ -168,14 +168,14 @@ async def _option(it: Service, node: str, name: str, value: str) -> None:
 
 
 async def default_options(it: Service) -> bool:
-    """What a subscription would be like is told before (6.4)."""
+    """The default options of a subscription can be read (6.4)."""
     node = await it.create()
     answer = await it.does("bob", "get", plain(f"<default node='{node}'/>"))
     return answer.find(f".//{{{FORM}}}x") is not None
 
 
 async def lease(it: Service) -> bool:
-    """A subscription ends when its time is over (expire, 12.19)."""
+    """A subscription ends at a given time (expire, 12.19)."""
     node, end = await it.create(), datetime.now(UTC) + timedelta(seconds=2)
     form = submit("subscribe_options", {"pubsub#expire": end.strftime("%Y-%m-%dT%H:%M:%SZ")})
     await it.subscribe(node, options=form)
@@ -205,7 +205,7 @@ async def temporary(it: Service) -> bool:
 
 
 async def while_present(it: Service) -> bool:
-    """Events come only while a subscriber is there (presence_based_delivery)."""
+    """Events are sent only while a subscriber is available (presence_based_delivery)."""
     node = await it.create(presence_based_delivery=True)
     await it.come("bob")
     await it.subscribe(node)
@@ -220,16 +220,16 @@ async def while_present(it: Service) -> bool:
 
 
 async def _with_two(it: Service, node: str) -> str | None:
-    """Return the node if who subscribes twice has two subscriptions with ids."""
+    """Return the node if a second subscription of a JID has its own id."""
     first, second = await it.subscribe(node), await it.subscribe(node)
     subids = {first.get("subid"), second.get("subid")}
     return None if None in subids or len(subids) < 2 else node
 
 
 async def several(it: Service) -> bool:
-    """One JID subscribes twice, and the subscriptions are told apart by their ids (multi-subscribe, 6.1.6).
+    """One JID subscribes twice, with different subscription ids (multi-subscribe, 6.1.6).
 
-    A service may want to be told of a node that it is to do so: ours does, by a field of its own.
+    A service may require a setting for this: ours has a field of its own.
     """
     if (node := await _with_two(it, await it.create())) is None:
         node = await _with_two(it, await it.create(**{"x-pubsub#multi_subscribe": True}))
@@ -240,7 +240,7 @@ async def several(it: Service) -> bool:
 
 
 async def not_subscribable(it: Service) -> bool:
-    """Nobody subscribes to a node of which its owner says so (subscribe, 6.1.3.10)."""
+    """An owner can switch off subscriptions to a node (subscribe, 6.1.3.10)."""
     node = await it.create(subscribe=False)
     try:
         await it.subscribe(node)

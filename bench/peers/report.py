@@ -1,4 +1,4 @@
-"""The table of docs/explanation/other-services.md: what is found, and what is written there."""
+"""The table of docs/explanation/other-services.md: the results, and the written table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END: Final = "\n<!-- end of what services have -->\n"
 
 
 def table(found: Mapping[str, Mapping[str, bool]]) -> str:
-    """Write what was found, a row for each question, with the versions that were asked."""
+    """Write the results, a row for each probe, with the versions of the services."""
     heads = [_headed(name) for name in found]
     lines = [f"| | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
     for question in next(iter(found.values())):
@@ -26,7 +26,7 @@ def table(found: Mapping[str, Mapping[str, bool]]) -> str:
 
 
 def written(page: str) -> str:
-    """Return the table that the page has."""
+    """Return the table in the page."""
     return page.partition(BEGIN)[2].partition(END)[0]
 
 
@@ -36,25 +36,25 @@ def heads(text: str) -> str:
 
 
 def own_column(text: str) -> list[tuple[str, str]]:
-    """Return each question of a table with what this service has."""
+    """Return each probe of a table with the result of our service."""
     rows = [line.split(" | ") for line in text.splitlines()[2:]]
     return [(row[0], row[-1]) for row in rows]
 
 
 def rewritten(page: str, found: str) -> str:
-    """Return the page with this table in place of its own."""
+    """Return the page with its table replaced by this one."""
     head, begin, rest = page.partition(BEGIN)
     assert begin, "the page has no place for the table"
     return head + BEGIN + found + END + rest.partition(END)[2]
 
 
 def _headed(name: str) -> str:
-    """Name a service with its version; ours is what this is the documentation of."""
+    """Return the name of a service with its version; ours has none."""
     return name if name == "pubqueue" else f"{name} {_version(name.lower())} `mod_pubsub`"
 
 
 def _version(package: str) -> str:
-    """Return the version of a package of Debian's, as its authors count."""
+    """Return the upstream version of a Debian package."""
     command = ["dpkg-query", "--show", "--showformat", "${Version}", package]
     reported = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return re.match(r"[\d.]+", reported)[0]

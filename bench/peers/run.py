@@ -1,4 +1,4 @@
-"""Puts every question to every service, and writes down what it has."""
+"""Runs every probe at every service, and collects the results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ PROBES: Final[Mapping[str, Probe]] = {
 
 
 async def asked(folder: Path) -> dict[str, dict[str, bool]]:
-    """Return for each service what it has, by the names of the probes."""
+    """Return the results of each service, by the names of the probes."""
     async with services(folder) as all_of_them:
         answers = await asyncio.gather(*map(_ask, all_of_them.values()))
         return dict(zip(all_of_them, answers, strict=True))

@@ -1,4 +1,4 @@
-"""The services that are asked, each as Debian ships it, with all turned on that its configuration offers."""
+"""The services, as Debian ships them, with all optional features switched on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OURS: Final = "queue.localhost"
 
 IN_PROSODY: Final = """
 Component "pubsub.localhost" "pubsub"
-    admins = { "ann@localhost" } -- nobody else may create nodes
+    admins = { "ann@localhost" } -- no other account may create nodes
     autocreate_on_publish = true
     expose_publisher = true
 """

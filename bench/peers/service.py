@@ -1,4 +1,4 @@
-"""A pubsub service to be asked, whoever made it: three people, who are clients of its server, and words to speak with."""
+"""A pubsub service of any kind, with three accounts at its server, and requests to send."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ FORM: Final = "jabber:x:data"
 DISCO: Final = "http://jabber.org/protocol/disco"
 RSM: Final = "http://jabber.org/protocol/rsm"
 PEOPLE: Final = ("ann", "bob", "cat")
-"""Ann makes the nodes, and may on every service."""
+"""Ann creates the nodes, and may do so at every service."""
 
 STEP: Final = 0.1
 WITHIN: Final = 15.0
-"""Seconds within which a service that acts by itself has acted on what is over after one."""
+"""Seconds within which a service must act on a timeout of one second."""
 
 
 SOON: Final = 2.0
-"""Seconds after which it is asked whether a service still answers."""
+"""Seconds after which a service is checked for an answer."""
 
 
 class NotDoneError(Exception):
-    """The service has refused, or done something else."""
+    """The service has refused, or behaved differently."""
 
 
 class Service:
-    """The service at `address`; everything is asked by name of who asks."""
+    """The service at `address`; each request names its account."""
 
     def __init__(self, address: str, people: dict[str, XmppSession]) -> None:
         self.address = address
@@ -47,14 +47,14 @@ class Service:
         self.control = ""
 
     def jid(self, who: str) -> str:
-        """Return the full JID of one of the people."""
+        """Return the full JID of an account."""
         return self._people[who].jid
 
     async def ask(self, who: str, kind: str, child: str) -> _Element:
-        """Return the answer, whatever it is.
+        """Return the answer, which may be an error.
 
         Raises:
-            NotDoneError: there is none, though what was asked afterwards has been answered.
+            NotDoneError: there is none, although a later request has been answered.
 
         """
         answer = asyncio.create_task(self._people[who].ask(kind, child))
@@ -66,15 +66,15 @@ class Service:
         return answer.result()
 
     async def say(self, who: str, stanza: str) -> None:
-        """Send something that is no request."""
+        """Send a stanza that is not a request."""
         await self._people[who].client.send(stanza)
 
     async def come(self, who: str) -> None:
-        """Make somebody available, to all and to the service."""
+        """Make an account available, in general and to the service."""
         await self.say(who, f"<presence/><presence to='{self.address}'/>")
 
     async def leave(self, who: str) -> None:
-        """Make somebody unavailable, whose stream stays."""
+        """Make an account unavailable; its stream stays."""
         await self.say(who, f"<presence to='{self.address}' type='unavailable'/>")
         await self.say(who, "<presence type='unavailable'/>")
 
@@ -91,18 +91,18 @@ class Service:
         return answer
 
     async def refuses(self, who: str, kind: str, child: str, condition: str = "") -> bool:
-        """Say whether it answers with an error, and if one is named with this one."""
+        """Return whether it answers with an error, or with this one if given."""
         answer = await self.ask(who, kind, child)
         return answer.get("type") == "error" and (not condition or has(answer, condition))
 
     def name(self) -> str:
-        """Return the name of a node that is not there yet."""
+        """Return the name of a node that does not exist yet."""
         return f"node{next(self._numbers)}"
 
     async def create(self, **settings: object) -> str:
-        """Make a node of Ann's with these settings, and return its name.
+        """Create a node of Ann's with these settings, and return its name.
 
-        A setting counts only if the node's form shows it afterwards.
+        A setting counts as supported only if the node's form shows it afterwards.
         """
         node, fields = self.name(), fields_of(settings)
         form = submit("node_config", fields)
@@ -126,13 +126,13 @@ class Service:
         return answer
 
     async def ids(self, node: str, who: str = "ann", inner: str = "", **attributes: object) -> list:
-        """Return the ids of the items that are shown, in their order."""
+        """Return the ids of the items in an answer, in order."""
         words = "".join(f" {name}='{value}'" for name, value in attributes.items())
         child = plain(f"<items node='{node}'{words}/>{inner}")
         return [it.get("id") for it in (await self.does(who, "get", child)).iter("{*}item")]
 
     async def subscribe(self, node: str, who: str = "bob", options: str = "") -> _Element:
-        """Subscribe a full JID; return the subscription as the answer has it."""
+        """Subscribe a full JID; return the subscription in the answer."""
         beside = f"<options>{options}</options>" if options else ""
         child = f"<subscribe node='{node}' jid='{self.jid(who)}'/>{beside}"
         found = (await self.does(who, "set", plain(child))).find(".//{*}subscription")
@@ -141,13 +141,13 @@ class Service:
         return found
 
     async def is_subscribed(self, node: str, who: str = "bob") -> bool:
-        """Say whether the service lists a subscription of one of the people."""
+        """Return whether the service lists a subscription of an account."""
         answer = await self.does(who, "get", plain(f"<subscriptions node='{node}'/>"))
         found = answer.findall(".//{*}subscription")
         return any(it.get("subscription") != "none" for it in found)
 
     async def affiliate(self, node: str, who: str, affiliation: str) -> None:
-        """Have Ann say what somebody is to the node, and see it."""
+        """Let Ann set an affiliation, and check it."""
         account = self.jid(who).partition("/")[0]
         entry = f"<affiliation jid='{account}' affiliation='{affiliation}'/>"
         await self.does("ann", "set", owner(f"<affiliations node='{node}'>{entry}</affiliations>"))
@@ -158,9 +158,9 @@ class Service:
             raise NotDoneError(affiliation)
 
     async def heard(self, who: str) -> list[_Element]:
-        """Return the messages that have come for somebody.
+        """Return the messages that an account has received.
 
-        A service tells in order: what Ann publishes last in a node of its own comes behind all that was before.
+        A service sends notifications in order, so a last item of Ann's in a separate node arrives after all others.
         """
         mark = f"mark{next(self._numbers)}"
         await self.publish(self.control, mark)
@@ -172,20 +172,20 @@ class Service:
             found.append(message)
 
     async def events(self, who: str, node: str) -> list[_Element]:
-        """Return what has come of the node: the children of events."""
+        """Return the events of the node: the children of event elements."""
         events = [it for message in await self.heard(who) for it in message.iter("{*}event")]
         return [it for event in events for it in event if it.get("node") == node]
 
     async def comes_true(self, question: Callable[[], Any]) -> bool:
-        """Ask until it is so, for as long as a service may take for what is over after a second."""
+        """Ask until the condition is true, for as long as a service may take for a timeout of a second."""
         for _ in range(round(WITHIN / STEP)):
             if await question():
                 return True
-            await asyncio.sleep(STEP)  # a service says nothing when time has passed
+            await asyncio.sleep(STEP)  # a service does not report when a timeout has passed
         return False
 
     async def prepare(self) -> None:
-        """Have everybody listen to the node in which Ann says that she has done."""
+        """Subscribe all accounts to the node in which Ann marks the end."""
         self.control = self.name()
         child = plain(f"<create node='{self.control}'/>")
         await self.does("ann", "set", child)
@@ -195,7 +195,7 @@ class Service:
 
 @asynccontextmanager
 async def service(server: Any, address: str, surname: str = "") -> AsyncIterator[Service]:
-    """Make the people's accounts, log them in and speak with the service at the address."""
+    """Create the accounts, log them in, and yield the service at the address."""
     async with AsyncExitStack() as stack:
         people = {}
         for who in PEOPLE:
@@ -210,30 +210,30 @@ async def service(server: Any, address: str, surname: str = "") -> AsyncIterator
 
 
 def has(answer: _Element, name: str) -> bool:
-    """Say whether there is such an element anywhere in the answer."""
+    """Return whether the answer contains such an element."""
     return answer.find(f".//{{*}}{name}") is not None
 
 
 def plain(inner: str) -> str:
-    """Return a request of everybody's."""
+    """Return a request in the general namespace."""
     return f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"
 
 
 def owner(inner: str) -> str:
-    """Return a request of an owner's."""
+    """Return a request in the owner's namespace."""
     return f"<pubsub xmlns='{PUBSUB}#owner'>{inner}</pubsub>"
 
 
 def publication(
     node: str, name: str, *, payload: str = "<a xmlns='urn:a'/>", beside: str = ""
 ) -> str:
-    """Return the publishing of one item."""
+    """Return the publish of one item."""
     item = f"<item id='{name}'>{payload}</item>"
     return plain(f"<publish node='{node}'>{item}</publish>{beside}")
 
 
 def fields_of(settings: dict[str, object]) -> dict[str, str]:
-    """Name the fields of a form as XEP-0060 does; those of our queues have an `x_` before their names, or all is said."""
+    """Return fields with the names of XEP-0060; keyword names of our queues start with `x_`."""
     names = {
         it: it
         if "#" in it
@@ -250,7 +250,7 @@ def fields_of(settings: dict[str, object]) -> dict[str, str]:
 
 
 def submit(name: str, fields: dict[str, str]) -> str:
-    """Return a form that is filled in."""
+    """Return a completed form."""
     inside = "".join(f"<field var='{k}'><value>{v}</value></field>" for k, v in fields.items())
     kind = f"<field var='FORM_TYPE' type='hidden'><value>{PUBSUB}#{name}</value></field>"
     return f"<x xmlns='{FORM}' type='submit'>{kind}{inside}</x>"
