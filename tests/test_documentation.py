@@ -21,6 +21,10 @@ RUN = {
     "yaml": "tests/e2e/test_documented.py: ejabberd is run with it",
     "toml": "tests/e2e/test_documented.py: the service reads it",
     "python": "tests/e2e/test_documented.py, or of Spark tests/spark/test_documented.py: run",
+    "javascript": "tests/faces/stomp/served/test_programs.py, tests/faces/grpc/test_how_to.py: run by Node",
+    "html": "tests/faces/stomp/served/test_web_socket.py: opened in Chromium",
+    "ruby": "tests/faces/stomp/served/test_programs.py: run",
+    "perl": "tests/faces/stomp/served/test_programs.py: run",
     "xml": "below: valid by the schemas",
     "sh": "below: each command, by the program that it is for",
     "console": "below: as sh, the lines behind $",
@@ -51,6 +55,11 @@ NOT_RUN = {
         "nginx",
         1,
     ): "tests/monitor/page/test_site.py sends what it has a proxy send",
+    (
+        "docs/operations/users.md",
+        "text",
+        1,
+    ): "tests/app/test_accounts.py reads what is in such a line",
     ("docs/operations/page.md", "text", 1): "tests/monitor/page/test_site.py reads such a line",
 }
 

@@ -9,12 +9,12 @@ from harness.batches.toy_face import LineFace
 from harness.patience import TIMEOUT
 from stores.steps import EMPTY, add, make
 
-from pubqueue import wiring
 from pubqueue.app.store.ports import FencedError, ForeignStoreError, Instance, StoreError
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core import changes as c
 from pubqueue.stores.copying import copy
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.wiring.serving import serve
 
 OPEN = {"pubsub#publish_model": "open", "pubsub#access_model": "open"}
 
@@ -26,7 +26,7 @@ class Door:
         self.opened, self.waiting, self.ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.faces = []
 
-    def face(self, broker, _settings, on_ready):
+    def face(self, broker, _settings, _accounts, on_ready):
         door = self
 
         class WaitingFace(LineFace):
@@ -70,11 +70,11 @@ def items(path):
 async def serving(monkeypatch, path):
     """A service on this file that waits for its place; yields the door, and the task that serves."""
     door, stop = Door(), asyncio.Event()
-    monkeypatch.setattr(wiring, "FACES", {"line": door.face})
+    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": door.face})
     node = NodeSettings("jobs", queueing=True, options=OPEN)
     settings = Settings(jid="queue.example.org", secret="s", store=f"sqlite://{path}", node=(node,))
     task = asyncio.create_task(
-        wiring.serve(settings, stop=stop, on_ready=door.ready.set, on_waiting=door.waiting.set)
+        serve(settings, stop=stop, on_ready=door.ready.set, on_waiting=door.waiting.set)
     )
     async with asyncio.timeout(TIMEOUT):
         try:

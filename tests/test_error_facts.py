@@ -14,6 +14,7 @@ from pubqueue.config.environment import BadVariableError, given
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError, Settings
 from pubqueue.core import changes as c
+from pubqueue.core.nodes.subscriptions import changes as s
 
 START = "jid = 'q'\nsecret = 'a'\n"
 
@@ -43,6 +44,8 @@ def from_file(tmp_path, text, variables=None, flags=None):
         (START + "[[node]]\nname = 'n'\nowners = ['a@b/c']", "node", "a@b/c"),
         (START + "[[node]]\nname = 'n'\n[[node]]\nname = 'n'", "node", "n"),
         (START + "http_token_file = '/dev/null'", "http_token_file", None),
+        (START + "http_proxies = ['proxy']", "http_proxies", None),
+        (START + "[[user]]\nname = 'etl'\npassword = 'hidden'", "user", "etl"),
     ],
 )
 def test_what_is_wrong_with_the_configuration_is_told_by_its_key(tmp_path, text, key, value):
@@ -79,7 +82,7 @@ def test_of_a_variable_that_does_not_fit_the_error_has_variable_and_key(tmp_path
     ("change", "kind", "key"),
     [
         (c.DeleteNode(JOBS), "node", JOBS),
-        (c.EndSubscriptions(JOBS, (ANN,)), "node", JOBS),
+        (s.EndSubscriptions(JOBS, (ANN,)), "node", JOBS),
     ],
 )
 def test_what_is_stale_is_told_by_kind_and_key(change, kind, key):

@@ -8,7 +8,7 @@ import structlog
 
 from pubqueue import logs
 
-LIBRARIES = logs._LIBRARIES
+LIBRARIES = logs.LIBRARIES
 
 
 @pytest.fixture

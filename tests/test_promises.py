@@ -32,12 +32,12 @@ SHOWN = {
         "a dead item": "core/queue/test_publish.py::test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain",
     },
     "Order": {
-        "with a limit of 1": "app/test_groups.py::test_what_is_given_back_or_fails_keeps_its_turn_and_its_group_waits"
+        "with a limit of 1": "app/test_groups.py::test_a_released_or_failed_item_keeps_its_turn_and_its_group_waits"
                              " app/test_groups.py::test_two_processes_keep_to_one_limit",
         "with a higher limit": "app/test_groups.py::test_with_a_limit_of_two_the_other_goes_on app/test_groups.py::"
-                               "test_of_several_turns_of_a_group_the_higher_priority_goes_out_first",
+                               "test_the_higher_priority_of_several_turns_of_a_group_is_delivered_first",
         "with a delay set by the publisher": "app/test_groups.py::"
-                                         "test_what_its_publisher_delays_is_in_line_when_it_is_ripe_and_blocks_nobody",
+                                         "test_a_delayed_item_joins_its_group_when_it_is_due_and_blocks_no_other",
     },
     "What counts as a failure": {
         "it expired": "scenarios/queue-lock-timeout.txt core/queue/test_expire.py::"

@@ -28,8 +28,8 @@ def test_no_row_is_hidden_from_the_test_by_how_it_is_written():
     [
         Proof("pubqueue.core.gone", BATCH),
         Proof("pubqueue.core.model", "core/test_gone.py"),
-        Proof("pubqueue.wiring", BATCH),
-        Proof("pubqueue.wiring", BATCH, "pubqueue.core.model"),
+        Proof("pubqueue.wiring.serving", BATCH),
+        Proof("pubqueue.wiring.serving", BATCH, "pubqueue.core.model"),
         Proof("pubqueue.stores.sqlite.session", BATCH, "pubqueue.stores.sqlite.transaction"),
         Proof("pubqueue.core.model", BATCH, "pubqueue.gone"),
     ],

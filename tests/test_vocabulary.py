@@ -48,7 +48,7 @@ DENIED = {
     "unsaid":     Denied("undelivered"),
     "unrepeated": Denied("presence_retry"),
     "gathered":   Denied("batch_changes", {
-        "component/pubqueue/faces/xmpp/stream/component.py": "bytes gather during a turn of the loop",
+        "component/pubqueue/faces/xmpp/stream/outgoing.py":  "bytes gather during a turn of the loop",
         "tests/spark/test_bundles.py":                       "rows gather to a request",
     }),
     "unwritten":  Denied("pending_writes", {

@@ -13,6 +13,7 @@ SLEEPS = {
     "faults/test_fair_shares.py": 2,
     "faults_run/worker.py": 1,
     "faults_run/workers.py": 1,
+    "xeps/worker/test_levels_e2e.py": 1,
     # what a program does every so often, for as long as it lives
     "harness/processes/suspended.py": 1,
     "faults_run/disks.py": 1,
@@ -27,6 +28,7 @@ SLEEPS = {
     "simulate/places.py": 3,
     "simulate/postgres_place.py": 3,
     "simulate/run.py": 4,
+    "simulate/test_instance.py": 4,
     "simulate/test_simulator.py": 2,
     "simulate/troubles.py": 1,
     "simulate/world.py": 2,

@@ -1,4 +1,4 @@
-"""The machines are played by others as well, whose failures are to be told like those of tests."""
+"""Other tests run the machines too; their failures are reported like those of tests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One batch: requests in one transaction, then items to whoever is free."""
+"""One batch: requests in one transaction, then deliveries to free workers."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
@@ -19,13 +19,10 @@ from pubqueue.app.dispatch.dispatcher import MAX_BYTES, MAX_DELIVERIES
 from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Withdrawn
 from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import (
-    MAX_TIMEOUTS,
-    Arrive,
-    Bounce,
-    Expire,
-    Leave,
-)
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.queue.expire import MAX_TIMEOUTS, Expire
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
 
@@ -50,7 +47,7 @@ def item(shell, name="i1", node=JOBS):
     return shell.look(lambda tx: tx.item(node, ItemId(name)))
 
 
-def test_what_is_delivered_is_what_is_stored(shell):
+def test_deliveries_match_the_stored_items(shell):
     shell.batch(a_queue(), joins(ANN))
     (notice,) = shell.batch(publishes("i1", payload=b"<job/>", priority=3)).deliveries
     assert notice == Deliver(ANN, item(shell), b"<job/>", subid=f"{JOBS}-{ANN}")
@@ -67,7 +64,7 @@ def test_a_free_window_gets_the_next_item_in_the_same_batch(shell):
 
 
 def rounds(shell, result):
-    """Return what was delivered in this batch and in those after it, until there is no rest."""
+    """Return the deliveries of this batch and of those after it, until none is left."""
     parts = [deliveries(result)]
     while result.rest:
         result = shell.batch(rest=result.rest)
@@ -260,7 +257,7 @@ def came_back(delivery, *, gone=False):
 
 
 def one_second_after_another(shell, seconds):
-    """Let so many seconds pass, each delivery come back at once; return how many there were in each."""
+    """Let this many seconds pass while each delivery bounces at once; return the deliveries per second."""
     counts = []
     open_ = ()
     for _ in range(seconds):
@@ -330,7 +327,7 @@ def test_a_late_bounce_does_not_end_a_newer_subscription(shell):
 
 @pytest.mark.parametrize("sign", [Arrive(ANN), joins(ANN)], ids=["presence", "subscribe"])
 def test_that_an_earlier_session_is_gone_ends_no_subscription_that_a_later_one_keeps(shell, sign):
-    """The server says so of all that the session had not read, when the worker is back under its address already."""
+    """The server bounces everything that the session had not read, when the worker is already back under its address."""
     shell.batch(a_queue(), joins(ANN, 3))
     earlier = shell.batch(publishes("a", "b")).deliveries
     shell.batch(sign)
@@ -364,7 +361,7 @@ def test_a_retract_shows_that_deliveries_arrive(shell):
 
 
 def silence(shell, jid=ANN):
-    """Let every lock of the subscriber time out, until it gets nothing more; return how many there were."""
+    """Let every lock of the subscriber time out until it gets nothing more; return the number of locks."""
     for count in range(20):
         shell.wait(60)
         ends = shell.batch(Expire()), shell.batch(Expire())  # the item is put aside between the two
@@ -384,7 +381,7 @@ SIGNS = [
 
 
 @pytest.mark.parametrize("sign", SIGNS)
-def test_whose_every_lock_times_out_gets_nothing_more_until_it_is_heard_of(shell, sign):
+def test_a_worker_whose_locks_all_time_out_gets_nothing_until_it_shows_itself(shell, sign):
     shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
     shell.batch(publishes("i1"))
     assert silence(shell) == 1 + MAX_TIMEOUTS + 1
@@ -407,7 +404,7 @@ def test_a_sign_of_life_begins_the_count_anew(shell, sign):
     assert shell.look(lambda tx: tx.subscription(JOBS, ANN).unanswered) == 0
 
 
-def test_who_has_left_is_not_brought_back_by_what_it_said_before(shell):
+def test_earlier_requests_do_not_bring_back_a_worker_that_has_left(shell):
     shell.batch(a_queue(lock_timeout=60, unsubscribe_on_unavailable=False), joins(ANN))
     shell.batch(publishes("i1"))
     shell.wait(60)
@@ -416,7 +413,7 @@ def test_who_has_left_is_not_brought_back_by_what_it_said_before(shell):
     assert deliveries(shell.batch(retracts(ANN, "none"))) == []
 
 
-def test_who_leaves_under_a_bare_jid_leaves_once(shell):
+def test_a_leave_under_a_bare_jid_counts_once(shell):
     bare = Jid("ann@x")
     shell.batch(a_queue(), joins(bare))
     assert shell.do(Leave(bare)) == Done()
@@ -446,3 +443,16 @@ def test_after_a_batch_that_came_to_nothing_the_store_is_asked_when_something_en
     shell.batch(a_queue(lock_timeout=60), joins(ANN), publishes("a"))
     shell.changes.forget()
     assert shell.batch().soonest == after(60)
+
+
+def test_the_next_request_of_a_batch_knows_the_former_holder_of_a_lock(
+    tmp_path,
+):
+    shell = Shell(tmp_path / "queue.db")
+    shell.do(a_queue())
+    shell.do(joins(BOSS))
+    shell.do(publishes("a"))
+    release = unlocks(BOSS, "a", delay=5000)
+    replies = [one.reply for one in shell.batch(release, retracts(BOSS, "a")).decisions]
+    assert replies == [Done(), Refused(Refusal.LOCK_LOST)]  # not as the owner that it is as well
+    shell.close()

@@ -1,10 +1,10 @@
-"""What goes into the next batch: large requests make nobody wait who asks little, and each account is served in its order."""
+"""Which requests go into the next batch: large requests do not delay small ones, and each account's requests stay in order."""
 
 import random
 
 import pytest
-from harness.batches.facts import ANN, BOB, ETL, JOBS
-from harness.batches.queue_requests import publishes, retracts, touches, unlocks
+from harness.batches.facts import ANN, BOB, ETL, JOBS, who
+from harness.batches.queue_requests import publishes, retracts, settles_each, touches, unlocks
 
 from pubqueue.app.batch_size import (
     MAX_BATCH_ITEMS,
@@ -17,16 +17,23 @@ from pubqueue.app.batch_size import (
     weight,
 )
 from pubqueue.core.addresses import account_of
+from pubqueue.core.decision import Decision, Done
 from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.large_audience import NotifyFormer
-from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.nodes.subscriptions.changes import SetAvailable
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.queue.expire import Expire
+from pubqueue.core.together import Together, together
 from pubqueue.core.transactions.model import Mark
 from pubqueue.core.transactions.staging import StagePublish
 
 IDS = [f"i{number}" for number in range(MAX_PUBLISHED)]
 UNLOCK = unlocks(BOB, *IDS[:MAX_NAMED])
 PUBLISH = publishes(*IDS)
+TOGETHER = Together(who(ETL), tuple(retracts(ETL, name) for name in IDS))
 
 
 def waiting_of(requests):
@@ -41,13 +48,15 @@ def next_batch(waiting):
 
 
 def shared(*requests):
-    """Return what the next batch takes, and what it leaves."""
+    """Return the requests that the next batch takes, and the rest."""
     waiting = waiting_of(requests)
     return next_batch(waiting), [one for one, _ in waiting.take_all()]
 
 
-@pytest.mark.parametrize("large", [UNLOCK, PUBLISH], ids=["unlocks", "publishes"])
-def test_who_asks_little_is_in_the_next_batch_however_much_others_ask(large):
+@pytest.mark.parametrize(
+    "large", [UNLOCK, PUBLISH, TOGETHER], ids=["unlocks", "publishes", "together"]
+)
+def test_small_requests_are_in_the_next_batch_however_large_others_are(large):
     small = [retracts(ANN, "a"), touches(ANN, "b"), publishes("c", by="other@x")]
     waiting = waiting_of([large] * 20 + small)
     assert next_batch(waiting) == small
@@ -59,7 +68,7 @@ def test_who_asks_little_is_in_the_next_batch_however_much_others_ask(large):
     assert not waiting
 
 
-def test_who_asks_much_has_every_second_batch_however_many_ask_little():
+def test_large_requests_get_every_second_batch_however_many_small_ones_wait():
     waiting, taken = waiting_of([PUBLISH] * 5), []
     for number in range(10):
         for at in range(MAX_BATCH_REQUESTS):
@@ -68,7 +77,7 @@ def test_who_asks_much_has_every_second_batch_however_many_ask_little():
     assert [batch == [PUBLISH] for batch in taken] == [False, True] * 5
 
 
-def test_who_asks_little_behind_a_crowd_that_comes_and_goes_is_in_the_next_batch():
+def test_a_small_request_after_many_presences_is_in_the_next_batch():
     crowd = [Jid(f"bot{number}@evil.example/{'x' * 9}") for number in range(2000)]
     words = [word for jid in crowd for word in (Arrive(jid), Leave(jid))]
     small = [publishes(name) for name in "abc"]
@@ -78,19 +87,19 @@ def test_who_asks_little_behind_a_crowd_that_comes_and_goes_is_in_the_next_batch
     assert sum(map(weight, taken[:-3])) <= MAX_UNPASSED_ITEMS
 
 
-def test_what_is_no_great_work_stays_in_its_order():
+def test_small_work_stays_in_order():
     asked = [publishes(*IDS[:100]), retracts(ANN, "a"), publishes(*IDS[:300]), touches(BOB, "b")]
     assert shared(*asked) == (asked, [])
 
 
-def test_what_an_account_asks_behind_its_own_large_requests_waits_for_these():
+def test_a_request_waits_for_earlier_large_requests_of_its_account():
     small, other = publishes("last"), publishes("other", by="other@x")
     waiting = waiting_of([*[PUBLISH] * 3, small, other, small])
     assert next_batch(waiting) == [other]
     assert [next_batch(waiting) for _ in range(4)] == [*[[PUBLISH]] * 3, [small, small]]
 
 
-def test_what_is_published_behind_what_the_account_stages_waits_too():
+def test_a_publish_waits_for_earlier_staged_items_of_its_account():
     staged, behind = StagePublish(PUBLISH, Mark("app", 1)), publishes("b")
     waiting = waiting_of([staged, behind])
     assert [next_batch(waiting), next_batch(waiting)] == [[staged], [behind]]
@@ -102,18 +111,20 @@ def test_another_connection_of_the_account_waits_too():
     assert [next_batch(waiting), next_batch(waiting)] == [[PUBLISH], [behind]]
 
 
-def test_who_leaves_behind_its_own_requests_leaves_after_them():
+def test_unavailable_presence_waits_for_earlier_requests_of_its_account():
     waiting = [UNLOCK, UNLOCK, Leave(BOB), Bounce(BOB, 1, 1, gone=True)]
     assert shared(*waiting) == (waiting[:1], waiting[1:])
 
 
-def test_what_the_service_asks_of_itself_stays_in_its_order():
+def test_requests_of_the_service_itself_stay_in_order():
     asked = [NotifyFormer(JOBS), NotifyFormer(JOBS), Expire(), publishes("a")]
     assert shared(*asked) == (asked[3:], asked[:3])
 
 
 def test_an_id_that_is_settled_counts_more_than_one_that_is_published():
     assert weight(UNLOCK) == SETTLED * MAX_NAMED == MAX_BATCH_ITEMS
+    each = settles_each(retracts(ANN), *[(f"i{number}",) for number in range(MAX_NAMED)])
+    assert weight(each) == weight(UNLOCK)
     assert weight(PUBLISH) == PUBLISHED * MAX_PUBLISHED == MAX_BATCH_ITEMS
 
 
@@ -146,7 +157,7 @@ def drawn(chance, number, people):
     return publishes(*names, by=by) if chance.random() < 0.5 else unlocks(by, *names)
 
 
-def test_what_has_no_room_is_taken_by_later_batches_before_what_comes_after():
+def test_requests_without_room_go_into_later_batches_before_newer_ones():
     waiting = waiting_of([UNLOCK] * 3)
     last = unlocks(ANN, *IDS[:MAX_NAMED])
     waiting.add(last, print)
@@ -156,3 +167,58 @@ def test_what_has_no_room_is_taken_by_later_batches_before_what_comes_after():
         if len(batches) == 1:
             waiting.add(retracts(ANN, "a"), print)
     assert batches == [[UNLOCK], [UNLOCK], [UNLOCK], [last], [retracts(ANN, "a")]]
+
+
+def fed(request, copies):
+    """Return the decision about a publish whose items go into this many nodes."""
+    return Decision(Done(), work=copies * len(request.drafts))
+
+
+def test_requests_that_are_put_back_run_first_except_publishes_that_feed_many_queues():
+    dear = [publishes(f"d{number}", by="bulk@x") for number in range(40)]
+    small = [publishes(name, by="other@x", node="elsewhere") for name in "abc"]
+    waiting = waiting_of([*dear[:20], *small, *dear[20:]])
+    batch = waiting.take_batch()
+    assert len(batch) == 43
+    waiting.learn(dear[:10], [fed(one, 101) for one in dear[:10]])
+    waiting.put_back(batch[10:])
+    assert next_batch(waiting) == small
+    waiting.add(small[0], print)
+    assert next_batch(waiting) == dear[10:20]
+    assert next_batch(waiting) == small[:1]
+    assert next_batch(waiting) == dear[20:30]
+    waiting.learn(dear[20:21], [fed(dear[20], 2)])
+    assert next_batch(waiting) == dear[30:]
+    assert not waiting
+    assert shared(*dear)[0] == dear
+
+
+def test_requests_that_are_put_back_keep_the_order_of_each_account():
+    order = [publishes("a", by="x@x"), publishes("b", by="x@x", node="elsewhere")]
+    waiting = waiting_of(order)
+    batch = waiting.take_batch()
+    waiting.learn(order[:1], [fed(order[0], 101)])
+    waiting.put_back(batch)
+    waiting.add(publishes("c", by="x@x", node="elsewhere"), print)
+    assert [one.drafts[0].id for one in next_batch(waiting)] == ["a", "b", "c"]
+
+
+def test_a_combined_request_weighs_as_its_parts_and_may_fill_a_batch():
+    few = Together(who(ETL), (publishes("a"), retracts(ETL, "b", "c")))
+    assert weight(few) == PUBLISHED + 2 * SETTLED
+    assert weight(TOGETHER) == SETTLED * len(IDS) > MAX_BATCH_ITEMS
+    waiting = waiting_of([publishes(*IDS[:999]), TOGETHER, TOGETHER, publishes("a", by="other@x")])
+    assert [len(next_batch(waiting)) for _ in range(4)] == [1, 1, 1, 1]
+    assert not waiting
+
+
+def test_a_combined_request_weighs_as_its_publishes_to_a_node_that_feeds_many():
+    apart = publishes("a", by="x@x")
+    as_one = Together(who("x@x"), (apart,))
+    small = publishes("b", by="other@x", node="elsewhere")
+    waiting = waiting_of([as_one, as_one, small])
+    batch = waiting.take_batch()
+    own = Decision(Done(), (SetAvailable(JOBS, Jid("x@x"), available=True),), work=101)
+    waiting.learn([as_one], [together(as_one, [own])])
+    waiting.put_back(batch[1:])
+    assert [next_batch(waiting), next_batch(waiting)] == [[small], [as_one]]

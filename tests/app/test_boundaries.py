@@ -1,4 +1,4 @@
-"""Who pays for a fault: whoever has caused it, and nobody else; and nothing that is confirmed is lost by it."""
+"""A fault affects only the request that caused it, and loses nothing that is confirmed."""
 
 import asyncio
 import itertools
@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, who
-from harness.batches.inside import committer_of, connection_of
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
@@ -18,8 +17,10 @@ from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
 from pubqueue.app import batch as batch_module
+from pubqueue.app import batches
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.watch import operator_log
 from pubqueue.core.decision import Published, Refusal, Refused
 from pubqueue.core.model import ItemId, Millis
@@ -47,15 +48,14 @@ class Stage:
         self.clock = NOW
         self.broker = Broker(
             store,
+            Terms(CreationPolicy.ANYONE),
             clock=lambda: self.clock,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
             **settings,
         )
         self.face = WatchedFace(self.broker, self.log)
 
     async def do(self, *requests):
-        """Have the requests done in one batch, as long as nothing fails."""
+        """Run the requests in one batch, as long as nothing fails."""
         replies = [None] * len(requests)
         for at, request in enumerate(requests):
             self.broker.submit(request, partial(replies.__setitem__, at))
@@ -63,7 +63,7 @@ class Stage:
         return replies
 
     async def items(self):
-        """Return the names of what is in the queue."""
+        """Return the ids of the items in the queue."""
         assert await self.store.batch(recount) == []
         return await self.store.batch(lambda tx: StoreReader(tx).item_ids(JOBS, 999))
 
@@ -101,7 +101,7 @@ async def on_sqlite(tmp_path):
 
 
 def failing_write(monkeypatch, error, at, *, times=1):
-    """Let a write of a batch fail when a part of it is done, and so often."""
+    """Let a write of a batch fail half-way, this many times."""
     turns = itertools.count()
 
     def broken(write, self, writes):
@@ -130,7 +130,7 @@ def partial_method(call, first):
 async def test_a_write_that_fails_in_the_middle_of_a_batch_loses_nothing_that_is_confirmed(
     stage, monkeypatch, error, at
 ):
-    """Expire looks at what is stored, so what was published before it is written at its turn."""
+    """Expire reads the store, so earlier publishes are written before it."""
     failing_write(monkeypatch, error, at)
     asked = [*map(publishes, NAMES), Expire(), publishes("behind")]
     replies = await stage.do(*asked)
@@ -151,8 +151,8 @@ async def test_a_store_that_fails_at_a_write_fails_for_all_of_the_batch_alike(
 
 
 async def test_on_a_disk_that_is_full_what_is_confirmed_is_there(on_sqlite):
-    """SQLite undoes the statement that met the end of the disk, and would commit the others."""
-    connection = connection_of(on_sqlite.store)
+    """SQLite undoes the statement that found the disk full, and would commit the others."""
+    connection = on_sqlite.store.connection
     await connection.run(lambda raw: raw.execute("PRAGMA max_page_count = 200"))
     confirmed, refused = [], 0
     for turn in range(40):
@@ -168,7 +168,7 @@ async def test_on_a_disk_that_is_full_what_is_confirmed_is_there(on_sqlite):
 
 
 async def test_a_store_that_fails_at_a_question_is_not_asked_on(stage, monkeypatch):
-    """Its transaction is broken, whoever has asked."""
+    """Its transaction is broken, for any requester."""
 
     def broken(*_):
         raise ZeroDivisionError
@@ -180,7 +180,7 @@ async def test_a_store_that_fails_at_a_question_is_not_asked_on(stage, monkeypat
 
 
 class Name(str):
-    """Text as some XML libraries hand it out: more than a string."""
+    """A subclass of str, as some XML libraries return."""
 
     __slots__ = ()
 
@@ -194,7 +194,7 @@ class Name(str):
     ],
     ids=str,
 )
-async def test_what_the_store_cannot_encode_is_the_fault_of_whoever_sent_it(on_sqlite, facts):
+async def test_a_value_that_the_store_cannot_encode_is_the_senders_fault(on_sqlite, facts):
     names = facts.pop("names", ("odd",))
     asked = [*map(publishes, NAMES)]
     asked.insert(7, publishes(*names, **facts))
@@ -214,8 +214,8 @@ async def test_what_the_store_cannot_encode_is_the_fault_of_whoever_sent_it(on_s
 # --- what fails in deciding and handing out ----------------------------------------------------------
 
 
-async def test_whoever_asks_for_facts_writes_nothing(tmp_path, monkeypatch):
-    """To load and to write are steps of the batch: their faults are not the fault of whoever asks."""
+async def test_facts_functions_write_nothing(tmp_path, monkeypatch):
+    """Loading and writing are steps of the batch: their faults are not the requester's."""
     shell, asking = Shell(tmp_path / "queue.db"), []
     decide, write, number = batch_module.decided, Guarded.write, Guarded.number
 
@@ -243,7 +243,7 @@ async def test_whoever_asks_for_facts_writes_nothing(tmp_path, monkeypatch):
     shell.close()
 
 
-async def test_what_fails_in_handing_out_is_no_fault_of_those_who_ask(stage, monkeypatch):
+async def test_a_fault_of_dispatching_does_not_fail_requests(stage, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError
 
@@ -252,13 +252,13 @@ async def test_what_fails_in_handing_out_is_no_fault_of_those_who_ask(stage, mon
     monkeypatch.setattr(broker_module, "LATER", 0)
     with capture_logs() as said, monkeypatch.context() as patched:
         patched.setattr(batch_module, "hand_out", broken)
-        patched.setattr(stage.broker, "_look_again", lambda: None)
+        patched.setattr(stage.broker, "look_again", lambda: None)
         assert await stage.do(publishes("a"), publishes("b")) == [
             Published(JOBS, ("a",)),
             Published(JOBS, ("b",)),
         ]
     assert [entry["event"] for entry in said] == ["dispatch.failed"]
-    stage.broker._look_again()
+    stage.broker.look_again()
     await stage.broker.settled()
     assert stage.deliveries() == ["a", "b"]
 
@@ -285,18 +285,18 @@ async def test_a_fault_of_a_whole_batch_is_answered_and_the_next_one_goes_on(sta
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(committer_of(stage.broker), "_work_in", broken)
+        patched.setattr(stage.broker.committer, "work_in", broken)
         assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
     assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
 
 
-async def test_what_nobody_has_foreseen_ends_no_service(stage, monkeypatch):
+async def test_an_unexpected_error_does_not_end_the_service(stage, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched, capture_logs() as said:
-        patched.setattr(broker_module, "RETRY", 0)
-        patched.setattr(broker_module.WaitingRequests, "take_batch", broken)
+        patched.setattr(batches, "RETRY", 0)
+        patched.setattr(batches.WaitingRequests, "take_batch", broken)
         assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
     assert [entry["event"] for entry in said] == ["broker.failed"]
     assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
@@ -327,7 +327,7 @@ async def test_one_refusal_that_fails_keeps_no_other_from_being_given(stage, mon
     reported = []
     if failing == "refused":
         failing_write(monkeypatch, sqlite3.OperationalError("disk I/O error"), 0, times=9)
-        monkeypatch.setattr(broker_module, "may_be_of_one", lambda _problem: False)
+        monkeypatch.setattr(batches, "may_be_of_one", lambda _problem: False)
     stage.broker.submit(publishes("a"), broken)
     stage.broker.submit(publishes("b"), reported.append)
     await (stage.broker.settled() if failing == "refused" else stage.broker.drain(-1))
@@ -365,13 +365,13 @@ async def test_a_face_that_cannot_say_when_holds_up_nobody(stage):
         ("log_decisions", "operator_log.failed"),
         ("_rates.note", "rates.failed"),
         ("undelivered.said", "delivery_mark.failed"),
-        ("_on_moment", "moment.failed"),
-        ("_committer._rows.cache.shrink", "cache.failed"),
+        ("_after_commit.on_moment", "moment.failed"),
+        ("committer.rows.cache.shrink", "cache.failed"),
         ("_fan_out.keep", "notices.failed"),
         ("_long_work.go_on", "work.failed"),
     ],
 )
-async def test_what_is_done_after_a_commit_fails_alone(stage, monkeypatch, place, event):
+async def test_work_after_a_commit_fails_separately(stage, monkeypatch, place, event):
     def broken(*_, **__):
         raise ZeroDivisionError
 

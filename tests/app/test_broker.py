@@ -1,4 +1,4 @@
-"""The broker: batches, commits, and only then words."""
+"""The broker: batches, commits, and only then replies and notices."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -24,6 +24,7 @@ from pubqueue.app.batch_size import (
 )
 from pubqueue.app.broker import Broker
 from pubqueue.app.dispatch.dispatcher import MAX_DELIVERIES
+from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.reader import ENDING
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.core.changes import PurgeNode
@@ -34,7 +35,7 @@ from pubqueue.core.nodes.large_audience import NotifyFormer
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
 from pubqueue.core.notices import Deliver, Retracted
-from pubqueue.core.queue.expire import Leave
+from pubqueue.core.presence.leave import Leave
 from pubqueue.core.reading.read import ReadItems, ReadNodes
 from pubqueue.core.transactions.commit import LookAtWinners
 from pubqueue.core.transactions.model import Committed, Mark
@@ -66,7 +67,7 @@ class Stage:
     moments: list = field(default_factory=list)
 
     async def do(self, *requests):
-        """Have the requests done in one batch, and everything that follows from them."""
+        """Run the requests in one batch, and everything that follows from them."""
         for request in requests:
             self.broker.submit(request, self.log.append)
         await self.broker.settled()
@@ -75,7 +76,7 @@ class Stage:
         return await self.store.batch(lambda tx: StoreReader(tx).item(JOBS, ItemId(name)))
 
     def heard(self):
-        """Return what was said since the last time; deliveries by addressee and item."""
+        """Return the notices since the last call, deliveries by addressee and item."""
         said = [
             (entry.to, entry.item.id) if isinstance(entry, Deliver) else entry for entry in self.log
         ]
@@ -91,9 +92,9 @@ async def stage(tmp_path):
     watched = WatchedStore(store, log)
     broker = Broker(
         watched,
+        Terms(CreationPolicy.ANYONE),
         clock=lambda: NOW,
-        policy=CreationPolicy.ANYONE,
-        same_payload=same_payload,
+        payloads=Payloads(same_payload),
         on_moment=moments.append,
     )
     face = WatchedFace(broker, log)
@@ -185,7 +186,7 @@ async def test_at_the_end_long_work_does_not_go_on(stage, monkeypatch):
     assert stage.heard() == ["commit", stopped]
 
 
-async def test_what_waits_is_done_in_one_commit(stage):
+async def test_waiting_requests_share_one_commit(stage):
     await stage.do(*(publishes(f"i{number}") for number in range(MAX_BATCH_REQUESTS)))
     assert stage.heard().count("commit") == 1
 
@@ -197,7 +198,9 @@ async def test_a_batch_has_a_bound_and_the_rest_follows_in_order(stage):
     assert [e if e == "commit" else e.ids[0] for e in stage.heard()] == expected
 
 
-async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody_listens(stage):
+async def test_items_that_one_batch_leaves_are_delivered_by_the_next_while_workers_are_available(
+    stage,
+):
     names = [f"i{number}" for number in range(2 * MAX_DELIVERIES + 1)]
     await stage.do(*publishes_all(names))
     say = stage.face.speak
@@ -221,7 +224,7 @@ async def test_what_one_batch_does_not_hand_out_the_next_one_does_while_somebody
     assert [entry[1] for entry in said if isinstance(entry, tuple)] == names[MAX_DELIVERIES:]
 
 
-async def test_what_comes_during_a_commit_waits_for_the_next(stage):
+async def test_a_request_during_a_commit_waits_for_the_next(stage):
     stage.store.hold()
     first = asyncio.create_task(stage.do(publishes("a")))
     await stage.store.asked.wait()
@@ -263,8 +266,8 @@ async def test_a_fault_after_a_part_was_written_is_no_failure_of_the_store(stage
         self.flush()
         raise ZeroDivisionError
 
-    patched = ChangeApplier._MAKE | {PurgeNode: breaks}
-    monkeypatch.setattr(ChangeApplier, "_MAKE", patched)
+    patched = ChangeApplier.MAKE | {PurgeNode: breaks}
+    monkeypatch.setattr(ChangeApplier, "MAKE", patched)
     with capture_logs() as said:
         await stage.do(publishes("a"), Purge(who(BOSS), JOBS), publishes("b"))
     replies = [entry for entry in stage.heard() if entry != "commit"]
@@ -273,7 +276,7 @@ async def test_a_fault_after_a_part_was_written_is_no_failure_of_the_store(stage
     assert reported["request"] == "Purge"
 
 
-async def test_who_stops_waiting_disturbs_nobody(stage):
+async def test_a_cancelled_requester_disturbs_no_other(stage):
     stage.store.hold()
     impatient = asyncio.create_task(stage.broker.handle(publishes("a")))
     patient = asyncio.create_task(stage.broker.handle(publishes("b")))
@@ -289,7 +292,7 @@ async def test_the_clock_hears_of_the_next_moment(stage):
     assert stage.moments[-1] == after(300)
 
 
-async def test_what_cannot_be_said_goes_back_and_nobody_is_blamed(stage):
+async def test_an_unsent_delivery_is_released_without_a_failure(stage):
     await stage.do(joins(ANN))
     stage.face.silent = True
     await stage.do(publishes("a"))
@@ -298,7 +301,7 @@ async def test_what_cannot_be_said_goes_back_and_nobody_is_blamed(stage):
     assert (item.failed, item.released) == (0, 1)
 
 
-async def test_what_could_not_be_said_to_one_goes_to_another(stage):
+async def test_an_unsent_delivery_goes_to_another_worker(stage):
     await stage.do(joins(ANN))
     stage.face.silent = True
     await stage.do(publishes("a"))
@@ -371,7 +374,7 @@ async def test_stopping_and_starting_twice_do_no_harm(stage):
     assert Published(JOBS, (A,)) in stage.log
 
 
-async def test_who_reads_waits_for_no_batch(stage):
+async def test_reads_do_not_wait_for_batches(stage):
     await stage.do(publishes("a"))
     stage.heard()
     stage.store.hold()
@@ -387,7 +390,7 @@ async def test_who_reads_waits_for_no_batch(stage):
     ]
 
 
-async def test_whoever_reads_much_has_others_come_in_between(stage):
+async def test_large_reads_let_other_reads_in_between(stage):
     def ask(by, number):
         stage.broker.submit(
             ReadItems(who(by), JOBS, number), lambda _: reported.append((by, number))
@@ -410,7 +413,7 @@ async def test_a_store_that_cannot_be_read_is_an_answer(stage):
     assert len((await stage.broker.handle(ReadNodes(who(BOSS)))).entries) == 1
 
 
-async def test_one_who_reads_and_fails_leaves_the_next_an_answer(stage, monkeypatch):
+async def test_a_failing_read_does_not_affect_the_next_one(stage, monkeypatch):
     def broken(*_anything):
         raise ZeroDivisionError
 
@@ -423,7 +426,7 @@ async def test_one_who_reads_and_fails_leaves_the_next_an_answer(stage, monkeypa
     assert [entry["event"] for entry in said + unsent] == ["request.failed", "answer.failed"]
 
 
-async def test_who_reads_is_answered_before_the_end(stage):
+async def test_readers_are_answered_before_the_broker_stops(stage):
     stage.broker.submit(ReadNodes(who(BOSS)), stage.log.append)
     await stage.broker.stop()
     assert len(stage.heard()) == 1

@@ -1,4 +1,4 @@
-"""Items are taken out by whoever may retract them, what is not there is named; and dead ones by their reasons, in steps."""
+"""Accounts that may retract items cancel them, and missing ones are named; dead items are cancelled by reason, in steps."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
@@ -65,7 +65,7 @@ def test_in_whatever_state_an_item_goes_and_its_worker_is_told(shell, by):
     assert shell.do(touches(ANN, "held")).refusal is Refusal.ITEM_NOT_FOUND
 
 
-def test_who_owns_the_queue_and_held_the_item_before_may_all_the_same(shell):
+def test_an_owner_that_held_the_item_before_may_cancel_it(shell):
     shell.do(a_queue())
     shell.batch(joins(BOSS), publishes("a"))
     shell.do(unlocks(BOSS, "a", delay=after(60) - after(0)))
@@ -85,7 +85,7 @@ def test_an_author_takes_back_its_own_and_nobody_else_anything(shell):
     assert shell.do(Cancel(who(ETL), JOBS, ids("none"))).refusal is Refusal.ITEM_NOT_FOUND
 
 
-def test_of_dead_ones_only_the_dead_go(shell):
+def test_a_request_for_dead_items_cancels_only_dead_items(shell):
     shell.do(a_queue())
     dies(shell, "no")
     shell.batch(publishes("held"))
@@ -110,7 +110,7 @@ def test_a_plain_node_has_nothing_to_cancel_and_a_request_has_a_bound(shell):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let steps be short."""
+    """Let a step have few items."""
     for module in (cancel, deaths, settling, retrieving, inspecting):
         monkeypatch.setattr(module, "SLICE", 2)
     monkeypatch.setattr(reading, "MAX_ITEMS", 2)
@@ -171,7 +171,9 @@ def test_the_dead_of_a_reason_are_discarded_in_one_request_of_many_steps(shell, 
     assert there(shell) == []
 
 
-def test_of_very_many_one_request_takes_a_part_and_says_where_it_ends(shell, small, monkeypatch):
+def test_a_request_for_very_many_items_cancels_a_part_and_reports_its_end(
+    shell, small, monkeypatch
+):
     monkeypatch.setattr(cancel, "LOOKED_AT", 4)
     monkeypatch.setattr("pubqueue.core.queue.redrive.LOOKED_AT", 4)
     shell.do(a_queue())

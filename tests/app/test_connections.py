@@ -1,15 +1,17 @@
-"""Connections of an instance that is gone: they are freed, and nobody else."""
+"""Connections of an instance that is gone are freed, and no others."""
 
-from harness.batches.facts import ANN, JOBS, NOW
+from harness.batches.facts import ANN, JOBS, NOW, who
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks import connections
 from pubqueue.app.tasks.connections import free_connections
 from pubqueue.core.model import ItemId, Jid, Principal
 from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 SERVICE = Jid("queue.x")
@@ -23,9 +25,8 @@ async def test_only_connections_of_the_instance_are_freed(monkeypatch):
     await store.open()
     broker = Broker(
         store,
+        Terms(CreationPolicy.ANYONE),
         clock=lambda: NOW,
-        policy=CreationPolicy.ANYONE,
-        same_payload=bytes.__eq__,
         service=Principal(SERVICE, admin=True),
     )
     WatchedFace(broker, []).up()
@@ -35,6 +36,8 @@ async def test_only_connections_of_the_instance_are_freed(monkeypatch):
     for number, jid in enumerate(people):
         await broker.handle(joins(jid))
         await broker.handle(publishes(f"{number}"))
+    for jid in (*LINES[2:], OTHERS):  # they hold what they have, without a subscription
+        await broker.handle(Unsubscribe(who(jid), JOBS, jid))
     await free_connections(broker, store, 7)
     await broker.settled()
 

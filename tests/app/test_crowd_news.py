@@ -1,10 +1,9 @@
-"""What is told to a crowd is told page by page, in its order, beside other work, and the end of a node to everybody."""
+"""A crowd is notified page by page, in order, beside other work; all subscribers are notified of a node's deletion."""
 
 from contextlib import asynccontextmanager
 
 import pytest
 from harness.batches.facts import ANN, BOSS, ETL, JOBS, NOW, who
-from harness.batches.inside import forget_rows
 from harness.batches.queue_requests import joins, publishes, retracts
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, committed, in_slices, stages
@@ -15,10 +14,11 @@ from msgspec.structs import replace
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify import backlog, fan_out
 from pubqueue.app.notify.fan_out import FanOut
 from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UnnotifiedNodes
-from pubqueue.core.decision import Done, Refusal, SubscriberPage
+from pubqueue.core.decision import Done, Refusal
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.access import CreationPolicy
@@ -26,6 +26,7 @@ from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.large_audience import NextSubscribers
 from pubqueue.core.nodes.manage import Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import SubscriberPage
 from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
 from pubqueue.core.notices import (
     NOBODY,
@@ -53,7 +54,7 @@ def _small(monkeypatch):
 
 
 class SlowFace(WatchedFace):
-    """Sends when it is let; `most` is how many notices have waited in it at once."""
+    """A face that sends on demand; `most` is the largest number of waiting notices."""
 
     def __init__(self, broker, log):
         super().__init__(broker, log)
@@ -72,7 +73,7 @@ class SlowFace(WatchedFace):
             call()
 
     def send(self):
-        """Send all that waits; return whether there was anything."""
+        """Send all waiting notices; return whether there were any."""
         sent, self.waiting = self.waiting, []
         calls, self.calls = self.calls, []
         self._log.extend(sent)
@@ -87,20 +88,19 @@ class Stage:
         self.store = WatchedStore(SqliteStore(path), [])
         self.broker = Broker(
             self.store,
+            Terms(CreationPolicy.ANYONE),
             clock=lambda: NOW,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
         )
         self.face = SlowFace(self.broker, self.heard)
 
     async def do(self, *requests):
-        """Have the requests done and everything told that follows from them; return the replies."""
+        """Run the requests, send all resulting notices, and return the replies."""
         replies = await self.answered(*requests)
         await self.reported()
         return replies
 
     async def answered(self, *requests):
-        """Have the requests done, and let what is to be told wait; return the replies."""
+        """Run the requests, let the notices wait, and return the replies."""
         replies = []
         for request in requests:
             self.broker.submit(request, replies.append)
@@ -113,7 +113,7 @@ class Stage:
             await self.broker.settled()
 
     async def until_heard(self, count):
-        """Have everything told until so much has been heard: a page that cannot be read is read again by itself."""
+        """Send notices until this many have arrived; a page that cannot be read is read again."""
 
         async def is_heard():
             await self.reported()
@@ -122,7 +122,7 @@ class Stage:
         await until(is_heard)
 
     def words(self, jid):
-        """Return what the subscriber has heard, in its order."""
+        """Return the notices of the subscriber, in order."""
         return [_word(one) for one in self.heard if one.to == jid]
 
     async def page(self, listing):
@@ -220,9 +220,7 @@ async def test_each_page_is_read_once_for_all_that_one_request_tells(stage, read
         assert stage.words(jid) == [*"abcdefgh"]
 
 
-async def test_what_is_told_to_a_crowd_while_it_is_told_of_something_goes_together_afterwards(
-    stage, read
-):
+async def test_notices_during_a_run_are_sent_together_afterwards(stage, read):
     await stage.answered(publishes("a"))
     await stage.answered(*(publishes(name) for name in "bcd"), Purge(who(BOSS), JOBS))
     await stage.reported()
@@ -231,7 +229,7 @@ async def test_what_is_told_to_a_crowd_while_it_is_told_of_something_goes_togeth
         assert stage.words(jid) == ["a", "b", "c", "d", "purged"]
 
 
-async def test_what_comes_in_the_middle_of_a_run_waits_for_the_next_one(stage):
+async def test_a_notice_in_the_middle_of_a_run_waits_for_the_next_one(stage):
     await stage.answered(publishes(*"ab"))
     stage.face.send()
     await stage.broker.settled()
@@ -248,7 +246,7 @@ async def test_the_end_of_a_node_goes_alone_behind_a_run(stage):
         assert stage.words(jid).count("deleted") == 1
 
 
-async def test_what_is_told_to_few_ends_a_run(stage):
+async def test_a_notice_to_few_ends_a_run(stage):
     await stage.answered(publishes(*"ab"))
     leavers = [Unsubscribe(who(jid), JOBS, jid) for jid in CROWD[4:]]
     await stage.answered(*leavers, publishes("c"))
@@ -257,7 +255,7 @@ async def test_what_is_told_to_few_ends_a_run(stage):
         assert stage.words(jid) == [*"abcd"]
 
 
-async def test_of_a_page_that_cannot_be_read_the_whole_run_is_told_later(stage, monkeypatch):
+async def test_a_run_is_repeated_later_if_a_page_cannot_be_read(stage, monkeypatch):
     monkeypatch.setattr(fan_out, "RETRY", 0)
     await stage.answered(publishes(*"abc"))
     stage.store.failures = 1
@@ -276,7 +274,7 @@ async def test_each_hears_in_the_order_of_what_has_happened(stage):
         assert stage.words(jid) == ["a", "b", "-a", "c", "purged", "d"]
 
 
-async def test_who_remains_when_a_crowd_becomes_small_hears_in_that_order_too(stage):
+async def test_remaining_subscribers_of_a_shrunk_crowd_are_notified_in_order(stage):
     await stage.answered(publishes("a"))
     leavers = [Unsubscribe(who(jid), JOBS, jid) for jid in CROWD[4:]]
     await stage.do(*leavers, publishes("b"))
@@ -292,18 +290,18 @@ async def test_the_news_of_another_node_do_not_wait(stage):
 
 
 @pytest.mark.parametrize("request_of", [publishes, lambda name: Purge(who(BOSS), JOBS)])
-async def test_who_asks_is_answered_before_a_crowd_is_told(stage, request_of):
+async def test_a_requester_is_answered_before_a_crowd_is_notified(stage, request_of):
     assert len(await stage.answered(request_of("a"))) == 1
     assert stage.heard == []
 
 
-async def test_nobody_of_a_crowd_is_loaded_to_be_told(stage, monkeypatch):
+async def test_no_subscriber_of_a_crowd_is_loaded_to_be_notified(stage, monkeypatch):
     rows = []
     load = SqliteTransaction.load
     monkeypatch.setattr(
         SqliteTransaction, "load", lambda self, needs: rows.append(needs) or load(self, needs)
     )
-    forget_rows(stage.broker)
+    stage.broker.committer.forget()
     await stage.do(publishes("a"), Purge(who(BOSS), JOBS), Delete(who(BOSS), JOBS))
     assert not any(needs.subscribers for needs in rows)
     assert stage.words(CROWD[7]) == ["a", "purged", "deleted"]
@@ -374,7 +372,7 @@ async def test_while_nobody_can_be_reached_nobody_is_parted_with(stage):
 
 
 class ClosingOutbox:
-    """An outbox that is open until somebody says otherwise; what is to be called when all has left waits."""
+    """An outbox that is open by default; callbacks for an empty outbox wait."""
 
     is_open = True
 
@@ -403,7 +401,7 @@ def test_behind_an_end_that_is_put_off_in_the_middle_the_next_news_begin_with_th
     assert request == NextSubscribers(JOBS, None)
 
 
-async def test_who_subscribes_to_the_next_node_of_that_name_does_not_hear_of_the_end_of_the_last(
+async def test_subscribers_to_a_new_node_are_not_notified_of_the_deletion_of_its_predecessor(
     stage,
 ):
     await stage.answered(Delete(who(BOSS), JOBS))

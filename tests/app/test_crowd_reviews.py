@@ -1,4 +1,4 @@
-"""When a node is closed to some of a crowd, the crowd is looked through page by page, whatever happens meanwhile."""
+"""When a node is closed to some of a crowd, the crowd is reviewed page by page, whatever happens meanwhile."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, who
@@ -10,12 +10,13 @@ from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.store.listings import Reviews, Subscribers
 from pubqueue.app.store.rows import AFFILIATIONS
-from pubqueue.core.decision import Declared, Done, Unsubscribed
+from pubqueue.core.decision import Done
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Declared, Unsubscribed
 from pubqueue.core.nodes.subscriptions import review
 from pubqueue.core.nodes.subscriptions.review import ResumeReviews
 from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
@@ -62,7 +63,7 @@ CLOSE = {"configured": Configure(who(BOSS), JOBS, CLOSED), "declared": declares(
 
 
 @pytest.mark.parametrize("way", CLOSE)
-def test_who_may_no_longer_subscribe_goes_and_the_others_stay(shell, way):
+def test_subscribers_that_lost_access_are_removed_and_others_stay(shell, way):
     reply = shell.do(CLOSE[way])
     assert isinstance(reply, Declared if way == "declared" else Done)
     assert here(shell) == STAY
@@ -123,7 +124,7 @@ def test_between_two_pages_others_work_and_who_may_not_does_not_come_anew(shell)
     assert here(shell) == STAY
 
 
-def test_who_was_let_in_again_meanwhile_stays(shell):
+def test_a_subscriber_that_regains_access_meanwhile_stays(shell):
     request = shell.batch(CLOSE["configured"]).decisions[0].then
     request = shell.batch(request).decisions[0].then
     shell.do(Configure(who(BOSS), JOBS, Settings({"access_model": "open"})))
@@ -138,7 +139,7 @@ def test_a_node_that_is_deleted_meanwhile_needs_no_more(shell):
     assert listed(shell, Reviews()) == []
 
 
-def test_who_has_gone_is_handed_nothing(shell):
+def test_a_removed_subscriber_gets_no_deliveries(shell):
     shell.do(CLOSE["configured"])
     done = shell.batch(*(publishes(name) for name in "abcdef"))
     assert {notice.to for notice in done.deliveries} == set(STAY)

@@ -1,4 +1,4 @@
-"""What a request costs does not depend on how many others subscribe, or are here."""
+"""The cost of a request does not depend on how many others subscribe or are available."""
 
 import random
 
@@ -15,7 +15,9 @@ from pubqueue.core.model import Jid
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.notices import ToEach
-from pubqueue.core.queue.expire import Arrive, Expire, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.queue.expire import Expire
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 SWARM = [Jid(f"swarm@x/{number:03}") for number in range(300)]
@@ -31,7 +33,7 @@ def shell(tmp_path):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Return the rows that the store was asked for, in the order in which they came."""
+    """Return the rows that were read from the store, in order."""
     found = []
     load = SqliteTransaction.load
 
@@ -53,7 +55,7 @@ def reads(jid):
     return replace(joins(jid), options=None)
 
 
-def test_who_comes_and_goes_does_not_look_at_the_others_of_its_account(shell, loaded):
+def test_presence_of_one_resource_does_not_load_the_others_of_its_account(shell, loaded):
     plain(shell)
     shell.batch(*map(Arrive, SWARM))
     shell.batch(*map(reads, SWARM))
@@ -63,7 +65,7 @@ def test_who_comes_and_goes_does_not_look_at_the_others_of_its_account(shell, lo
     assert [row.jid for row in loaded] == [SWARM[5], SWARM[7]]
 
 
-def test_who_subscribes_to_a_plain_node_does_not_look_at_who_else_does(shell, loaded):
+def test_subscribing_to_a_plain_node_does_not_load_other_subscribers(shell, loaded):
     plain(shell)
     shell.batch(*map(reads, CROWD))
     shell.changes.forget()
@@ -72,7 +74,7 @@ def test_who_subscribes_to_a_plain_node_does_not_look_at_who_else_does(shell, lo
     assert loaded == []
 
 
-def test_what_is_told_to_many_is_one_value_and_the_same_audience_as_long_as_it_is_the_same(shell):
+def test_a_notice_to_many_is_one_value_with_a_shared_audience(shell):
     plain(shell)
     shell.batch(*map(reads, CROWD))
     reported = [shell.batch(publishes(name)).decisions[0].notices for name in "ab"]
@@ -94,7 +96,7 @@ def a_crowd(shell):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let more than ten be a crowd, of which three are loaded at once, and let a batch hand out three."""
+    """Let more than ten be a crowd, of which three are loaded at once, and let a batch deliver three items."""
     monkeypatch.setattr(batch_changes, "CROWD", 10)
     monkeypatch.setattr(crowd_windows, "PAGE", 3)
     monkeypatch.setattr(dispatcher, "MAX_DELIVERIES", 3)
@@ -116,9 +118,7 @@ def paged(monkeypatch):
     return found
 
 
-def test_of_a_crowd_of_idle_workers_only_those_are_loaded_whose_turn_may_come(
-    shell, loaded, paged, small
-):
+def test_only_idle_workers_whose_turn_may_come_are_loaded(shell, loaded, paged, small):
     a_crowd(shell)
     loaded.clear()
     paged.clear()
@@ -138,7 +138,7 @@ def test_a_page_is_as_large_as_what_a_batch_hands_out():
 
 
 class Twin:
-    """A queue with a random life, which goes on in the same way whatever it is kept by."""
+    """A queue with random events, whose behaviour does not depend on how it is stored."""
 
     def __init__(self, shell):
         self.shell = shell

@@ -1,4 +1,4 @@
-"""The end does not wait for a store that does not answer: what nobody was told of is left to the next start."""
+"""Stopping does not wait for a store that does not answer: unsent deliveries are left to the next start."""
 
 import asyncio
 
@@ -8,18 +8,19 @@ from harness.batches.queue_requests import a_queue, publishes
 from harness.patience import TIMEOUT, turns
 from structlog.testing import capture_logs
 
-from pubqueue import wiring
 from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.reader import ENDING
 from pubqueue.app.store.ports import StoreError
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore
+from pubqueue.wiring import store as wired_store
 
 
 class Silent(MemoryStore):
-    """A store that does not come back from what it is asked, from `is_silent` on."""
+    """A store whose calls never return once `is_silent` is set."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +56,9 @@ async def store():
 async def broker(store, monkeypatch):
     monkeypatch.setattr(broker_module, "ENDING", 0.05)
     broker = Broker(
-        store, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+        store,
+        Terms(CreationPolicy.ANYONE),
+        clock=lambda: NOW,
     )
     broker.start()
     await broker.handle(a_queue())
@@ -102,21 +105,21 @@ async def test_an_end_in_time_gives_nothing_up(broker):
 
 
 async def test_a_store_that_cannot_be_closed_keeps_no_process(store, monkeypatch):
-    monkeypatch.setattr(wiring, "CLOSING", 0.05)
+    monkeypatch.setattr(wired_store, "CLOSING", 0.05)
     store.is_silent = True
     with capture_logs() as said:
         async with asyncio.timeout(TIMEOUT):
-            await wiring._close(store)
+            await wired_store.close(store)
     assert [entry["event"] for entry in said] == ["store.not_closed"]
 
 
-async def test_what_a_store_meets_when_it_is_closed_is_a_line_in_the_log():
+async def test_an_error_on_closing_a_store_is_logged():
     class Broken(MemoryStore):
         async def close(self):
             raise StoreError("disk I/O error")
 
     with capture_logs() as said:
-        await wiring._close(Broken())
+        await wired_store.close(Broken())
     assert [(entry["event"], entry["why"]) for entry in said] == [
         ("store.not_closed", "disk I/O error")
     ]
@@ -129,7 +132,7 @@ async def test_a_store_that_does_not_open_is_not_waited_for_at_the_end():
         begun.set()
         await asyncio.Event().wait()
 
-    reaching = asyncio.create_task(wiring._reached(stop, opens))
+    reaching = asyncio.create_task(wired_store.reached(stop, opens))
     await begun.wait()
     stop.set()
     async with asyncio.timeout(TIMEOUT):

@@ -1,4 +1,4 @@
-"""Schedules at work: woken at their times, tried again while a node refuses, and published by one of several processes."""
+"""Running schedules: woken at their times, retried while a node refuses, and published by one of several processes."""
 
 import asyncio
 import threading
@@ -15,7 +15,8 @@ from structlog.testing import capture_logs
 from pubqueue.app import rules
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.schedules import cron_times
-from pubqueue.app.store.listings import Items
+from pubqueue.app.facts.terms import Terms
+from pubqueue.app.store.item_listings import Items
 from pubqueue.app.tasks import reaper, schedule_runner
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.config.schedules import bring_schedules
@@ -47,9 +48,8 @@ class Process:
         self.reaper = Reaper(clock=lambda: clock[0])
         self.broker = Broker(
             self.store,
+            Terms(CreationPolicy.ANYONE),
             clock=lambda: clock[0],
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
             on_moment=self.on_moment,
             service=SERVICE,
         )
@@ -83,7 +83,7 @@ class Process:
         return reply
 
     async def until(self, holds):
-        """Return when it holds, which is looked at after each batch."""
+        """Wait until the condition is true, which is checked after each batch."""
         async with asyncio.timeout(TIMEOUT):
             while not await holds():
                 await self.moments.get()
@@ -107,7 +107,7 @@ async def bring(process, *schedules):
     await bring_schedules(process.broker, schedules, SERVICE)
 
 
-async def test_what_ends_and_the_schedules_that_are_due_are_one_request(process, clock):
+async def test_expiries_and_due_schedules_are_one_request(process, clock):
     await bring(process, EACH_MINUTE)
     assert await process.broker.handle(Expire()) == Done()
     clock[0] = Millis(BEGIN + 10_000)
@@ -134,7 +134,7 @@ async def test_a_row_that_cannot_be_ended_keeps_no_schedule_from_its_turn(
     await process.until(lambda: _has(process, 1))
 
 
-async def test_it_is_woken_at_its_time(process, clock):
+async def test_the_task_wakes_at_the_time_of_a_schedule(process, clock):
     await bring(process, EACH_MINUTE)
     process.reaper.start(process.broker)
     await process.broker.settled()
@@ -152,7 +152,7 @@ async def _has(process, count):
     return len(await process.ids()) == count
 
 
-async def test_what_came_while_nobody_served_is_fired_at_the_start(process, clock):
+async def test_times_without_a_running_service_are_fired_at_the_start(process, clock):
     await bring(process, EACH_MINUTE)
     clock[0] = Millis(BEGIN + 10_000 + 7 * MINUTE)
     process.reaper.start(process.broker)
@@ -184,7 +184,7 @@ async def test_items_of_a_group_come_one_after_the_other(process, clock):
     ]
 
 
-async def test_of_very_many_missed_times_the_last_hundred_are_made_up_for(process, clock):
+async def test_only_the_last_hundred_missed_times_are_fired(process, clock):
     await bring(process, ScheduleSettings("tick", "* * * * *", JOBS, json=1, missed="all"))
     clock[0] = Millis(BEGIN + 10_000 + 150 * MINUTE)
     with capture_logs() as logs:
@@ -253,7 +253,7 @@ async def test_a_node_that_is_gone_is_waited_for(process, clock):
     assert (await process.turn()).id == "tick@2026-11-22T03:00:00Z"
 
 
-async def test_what_leaves_the_file_is_ended_and_what_comes_is_begun(process):
+async def test_schedules_follow_the_configuration_file(process):
     other = ScheduleSettings("other", "0 3 * * *", JOBS, payload="<job xmlns='urn:x'/>")
     with capture_logs() as logs:
         await bring(process, EACH_MINUTE)
@@ -267,7 +267,7 @@ async def test_what_leaves_the_file_is_ended_and_what_comes_is_begun(process):
     ]
 
 
-async def test_what_cannot_be_meant_changes_nothing(process):
+async def test_an_invalid_schedule_changes_nothing(process):
     await bring(process, EACH_MINUTE)
     with pytest.raises(ConfigError, match="schedule 'bad': cron '1' must have five fields"):
         await bring(process, ScheduleSettings("bad", "1", JOBS, json=1))
@@ -285,7 +285,7 @@ async def test_a_pause_is_the_end_of_its_times_until_it_is_resumed(process, cloc
     assert (await process.turn()).id == "tick@2026-11-22T03:05:00Z"
 
 
-async def test_it_fires_at_once_when_an_administrator_says_so(process):
+async def test_an_administrator_can_fire_a_schedule_at_once(process):
     await bring(process, EACH_MINUTE)
     reply = await process.broker.handle(FireNow(ADMIN, "tick"))
     assert reply == Fired("tick", "tick@2026-11-22T02:59:50Z")
@@ -347,7 +347,7 @@ async def test_times_worked_out_for_another_revision_are_not_used(process, clock
     assert again.revision != wanted.revision
 
 
-async def test_of_several_processes_one_fires_each_time(clock):
+async def test_one_of_several_processes_fires_each_time(clock):
     memory = Memory()
     processes = [Process(memory, clock) for _ in range(3)]
     for process in processes:

@@ -1,4 +1,4 @@
-"""Groups, in batches on a store: who is handed out when, whatever becomes of those before."""
+"""Groups, in batches on a store: when each item is delivered, whatever happens to earlier ones."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, who
@@ -32,7 +32,7 @@ def shell(tmp_path):
 
 
 def handed(shell, *requests):
-    """Do the requests in one batch; return the names of what it hands out, in order."""
+    """Run the requests in one batch; return the ids of its deliveries, in order."""
     done = shell.batch(*requests)
     assert not any(isinstance(decision.reply, Refused) for decision in done.decisions)
     return "".join(one.item.id for one in done.deliveries if isinstance(one, Deliver))
@@ -54,7 +54,7 @@ def stored(shell, name, node=JOBS):
     return shell.look(lambda tx: tx.item(node, ItemId(name)))
 
 
-def test_of_a_group_one_is_in_work_and_the_next_goes_out_with_its_end(shell):
+def test_only_one_item_of_a_group_is_locked_and_the_next_follows_its_end(shell):
     shell.batch(joins(ANN, 9))
     assert group(shell, "g", *"abc") == "a"
     assert handed(shell, publishes("x")) == "x"
@@ -97,7 +97,7 @@ def test_a_priority_says_how_far_ahead_of_others_a_turn_is_and_nothing_within_th
     assert order == ["a", "b", "x", "y", "c"]
 
 
-def test_what_is_given_back_or_fails_keeps_its_turn_and_its_group_waits(shell):
+def test_a_released_or_failed_item_keeps_its_turn_and_its_group_waits(shell):
     shell.batch(joins(ANN, 9))
     group(shell, "g", *"ab")
     assert handed(shell, fails("a")) == ""  # the lone subscriber gets it again after a pause
@@ -119,7 +119,7 @@ def test_with_a_limit_of_two_the_other_goes_on(shell):
     assert handed(shell, retracts(ANN, "b")) == "c"
 
 
-def test_of_several_turns_of_a_group_the_higher_priority_goes_out_first(shell):
+def test_the_higher_priority_of_several_turns_of_a_group_is_delivered_first(shell):
     shell.batch(limits(2))
     group(shell, "g", "a")
     group(shell, "g", "b", priority=9)
@@ -149,7 +149,7 @@ def test_the_redriven_is_first_in_line_again(shell):
     assert handed(shell, retracts(ANN, "a")) == "c"
 
 
-def test_what_its_publisher_delays_is_in_line_when_it_is_ripe_and_blocks_nobody(shell):
+def test_a_delayed_item_joins_its_group_when_it_is_due_and_blocks_no_other(shell):
     shell.batch(joins(ANN, 9))
     assert group(shell, "g", "a", delay=10) == ""
     assert group(shell, "g", "b") == "b"
@@ -213,7 +213,7 @@ def test_a_higher_limit_lets_more_turns_come_slice_by_slice(shell, monkeypatch):
     assert batches > 3
 
 
-def test_what_a_higher_limit_has_begun_goes_on_after_a_kill(shell, tmp_path):
+def test_raising_a_limit_continues_after_a_kill(shell, tmp_path):
     for name in "ghi":
         group(shell, name, *(f"{name}{n}" for n in range(3)))
     shell.batch(limits(2))  # and here it ends
@@ -238,8 +238,8 @@ def test_a_lower_limit_takes_no_turn_away_and_waits_for_those_to_end(shell):
 
 
 @pytest.mark.parametrize("most", [2000, 1])
-def test_what_is_committed_is_in_line_as_it_was_staged(shell, monkeypatch, most):
-    """Whether one batch could hold it or not."""
+def test_committed_items_keep_the_order_of_staging_in_their_group(shell, monkeypatch, most):
+    """With work that fits into one batch, and with more."""
     monkeypatch.setattr(committing, "MAX_WINNERS", most)
     shell.batch(joins(ANN, 9))
     group(shell, "g", "a")
@@ -300,7 +300,7 @@ def test_the_longest_name_is_taken(shell):
 
 
 def test_a_long_group_costs_a_batch_no_more_than_a_short_one(shell):
-    """What one turn costs is counted in steps of SQLite, before and after thousands are in line."""
+    """The cost of one turn is counted in steps of SQLite, before and after thousands of items are in the group."""
     shell.batch(joins(ANN, 1))
     group(shell, "g", *(f"a{n}" for n in range(30)))
     few = [_steps(shell, f"a{n}") for n in range(5, 10)]
@@ -311,7 +311,7 @@ def test_a_long_group_costs_a_batch_no_more_than_a_short_one(shell):
 
 
 def _steps(shell, name):
-    """Have the items before this one done; return the steps that it takes itself."""
+    """Do the items before this one; return the steps of this one."""
     while stored(shell, name).holder is None:
         ((before,), _) = shell.look(lambda tx: tx.held_by(ANN))
         shell.batch(retracts(ANN, before.id))

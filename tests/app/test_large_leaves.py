@@ -1,4 +1,4 @@
-"""Who holds very much and leaves, or is dismissed: its locks end slice by slice, and others are served in between."""
+"""A worker that holds very many items leaves, or is dismissed: its locks end slice by slice, and others are served in between."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, who
@@ -10,20 +10,24 @@ from structlog.testing import capture_logs
 from pubqueue.app.batch_size import MAX_BATCH_ITEMS, WaitingRequests
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.queue.expiring import AT_ONCE
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify import presence_retry
 from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
 from pubqueue.app.sliced_work import at_the_end
-from pubqueue.app.store.listings import HeldBy, Total
+from pubqueue.app.store.item_listings import HeldBy
+from pubqueue.app.store.listings import Total
 from pubqueue.app.store.rows import HELD
 from pubqueue.app.watch.operator_log import log_decisions
 from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import EndSubscription, GiveUp, Release
+from pubqueue.core.changes import GiveUp, Release
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.large_audience import NotifyFormer
+from pubqueue.core.nodes.subscriptions.changes import EndSubscription
 from pubqueue.core.notices import Deliver, Unlocked
-from pubqueue.core.queue.expire import WORKER_LOST, Arrive, FreeLeft, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.leave import WORKER_LOST, FreeLeft, Leave
 from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
 from pubqueue.core.reading.summaries import Freed
 from pubqueue.stores.sqlite import SqliteStore
@@ -34,7 +38,7 @@ TABLET = Jid(f"{ACCOUNT}/tablet")
 
 
 def lay(shell, holder=ANN, **settings):
-    """Have a worker hold very many items."""
+    """Let a worker hold very many items."""
     shell.do(a_queue(max_failures=9, max_queue_requests=10_000, **settings))
     names = [f"i{number}" for number in range(MANY)]
     for at in range(0, MANY, AT_ONCE):
@@ -78,7 +82,7 @@ def test_no_slice_ends_more_locks_than_a_batch_takes_and_all_of_them_end(shell):
     assert held_by(shell, ANN) == 0
 
 
-def test_of_an_account_whose_last_resource_leaves_all_that_it_holds_is_freed(shell):
+def test_all_items_of_an_account_are_freed_when_its_last_resource_leaves(shell):
     lay(shell, holder=ACCOUNT)
     for _ in steps(shell, Leave(ANN)):
         pass
@@ -103,7 +107,7 @@ def test_between_two_slices_nothing_is_handed_to_the_leaver(shell):
     assert slices > MANY // AT_ONCE
 
 
-def test_who_is_back_between_two_slices_keeps_what_it_is_given_since(shell):
+def test_a_worker_that_returns_between_two_slices_keeps_its_new_items(shell):
     lay(shell, unsubscribe_on_unavailable=False)
     rest = shell.batch(Leave(ANN)).decisions[0].then
     back = shell.batch(Arrive(ANN), publishes("new", "newer"))
@@ -159,7 +163,7 @@ def test_each_item_has_its_event_with_the_reason(shell):
     assert (EventKind.UNLOCKED.value, WORKER_LOST, MANY) in list(reported)
 
 
-def test_who_is_dismissed_is_told_of_all_and_the_answer_has_their_number(shell):
+def test_a_dismissed_worker_is_notified_of_all_items_and_the_answer_counts_them(shell):
     lay(shell)
     decisions = list(steps(shell, Dismiss(who(BOSS), JOBS, ANN)))
     assert [ends(one) for one in decisions] == [AT_ONCE, AT_ONCE, MANY - 2 * AT_ONCE]
@@ -170,7 +174,7 @@ def test_who_is_dismissed_is_told_of_all_and_the_answer_has_their_number(shell):
     assert at_the_end(decisions[0].then) == Freed(JOBS, AT_ONCE), "what is committed"
 
 
-def test_who_subscribes_again_while_it_holds_very_much_has_that_in_flight(shell):
+def test_a_worker_that_subscribes_again_has_its_held_items_in_flight(shell):
     lay(shell)
     shell.batch(Dismiss(who(BOSS), JOBS, ANN, freeing=False))
     shell.do(joins(ANN, 10_000))
@@ -179,7 +183,7 @@ def test_who_subscribes_again_while_it_holds_very_much_has_that_in_flight(shell)
 
 
 def batch_of(requests):
-    """Return how many of the requests the next batch takes of those that have had no room in one."""
+    """Return how many of the requests that had no room the next batch takes."""
     waiting = WaitingRequests()
     for one in (NotifyFormer(JOBS), *requests):
         waiting.add(one, print)
@@ -198,7 +202,7 @@ def test_a_batch_takes_as_many_leavers_as_it_has_room_for():
     assert len(words.some(MAX_BATCH_ITEMS)) * HELD == MAX_BATCH_ITEMS
 
 
-def test_what_is_left_to_free_is_kept_beside_who_comes_and_goes():
+def test_pending_releases_are_kept_while_workers_come_and_go():
     words = PresenceRetry(Acquaintances())
     rest = FreeLeft(ANN, (ANN,), 9)
     for word in (rest, Arrive(ANN), Leave(ANN), Arrive(ANN), Leave(ANN)):
@@ -217,9 +221,8 @@ async def test_a_store_that_fails_between_two_slices_leaves_nothing_locked(tmp_p
     watched = WatchedStore(store, log)
     broker = Broker(
         watched,
+        Terms(CreationPolicy.ANYONE),
         clock=lambda: NOW,
-        policy=CreationPolicy.ANYONE,
-        same_payload=bytes.__eq__,
     )
     WatchedFace(broker, log)
     broker.start()
@@ -245,9 +248,8 @@ async def test_others_are_served_between_the_slices(tmp_path):
     log = []
     broker = Broker(
         WatchedStore(store, log),
+        Terms(CreationPolicy.ANYONE),
         clock=lambda: NOW,
-        policy=CreationPolicy.ANYONE,
-        same_payload=bytes.__eq__,
     )
     face = WatchedFace(broker, log)
     broker.start()

@@ -1,4 +1,4 @@
-"""Nothing turns in a circle, and nobody's silence stops the others: the queue over simulated hours."""
+"""No endless loops, and no silent worker stops the others: the queue over simulated hours."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ TIMEOUT = 60
 
 
 class Hours:
-    """A queue, and workers who answer each delivery as the test says, while time passes by the second."""
+    """A queue, and workers that answer each delivery as the test defines, while time passes second by second."""
 
     def __init__(self, shell, answer):
         self._shell = shell

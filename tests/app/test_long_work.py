@@ -1,4 +1,4 @@
-"""Long work between two slices: what is resumed is begun once, however often somebody looks for it."""
+"""Long work between two slices: resumed work is started once, however often it is found."""
 
 import pytest
 from harness.batches.facts import JOBS
@@ -13,7 +13,7 @@ OTHER = NodeName("other")
 
 
 class SlowNews:
-    """News that have not left yet."""
+    """Notices that have not been sent yet."""
 
     def __init__(self):
         self.calls = []
@@ -22,14 +22,14 @@ class SlowNews:
         self.calls.append(call)
 
     def leave(self):
-        """Let all leave that waits by now."""
+        """Send all waiting notices."""
         calls, self.calls = self.calls, []
         for call in calls:
             call()
 
 
 class Stage:
-    """Long work whose slices are noted when they may be done."""
+    """Long work that records its slices when they may run."""
 
     def __init__(self):
         self.news, self.submitted, self.answers = SlowNews(), [], []
@@ -38,18 +38,18 @@ class Stage:
         )
 
     def begin(self, request):
-        """Have a slice of it done that has more behind it."""
+        """Run a slice that is followed by others."""
         self.work.go_on(Decision(Done(), then=request), self.answers.append)
 
     def next(self):
-        """Return what may be done by now."""
+        """Return the slices that may run."""
         self.news.leave()
         found, self.submitted = self.submitted, []
         return found
 
 
 @pytest.mark.parametrize("kind", [TrimItems, ReviewSubscribers])
-def test_what_is_looked_for_again_while_it_waits_is_not_begun_beside_itself(kind):
+def test_waiting_work_that_is_found_again_is_not_started_twice(kind):
     stage = Stage()
     for _ in range(20):
         stage.begin(kind(JOBS))

@@ -1,7 +1,7 @@
-"""Rules and store together, against a model of the queue, in every order of events.
+"""Rules and store together, compared with a model of the queue, in every order of events.
 
-Hypothesis chooses what people do. After each step the store has to hold what the model says and what is
-always true. A batch that is refused has to leave every row of every table as it was.
+Hypothesis chooses the actions. After each step the store has to match the model and the invariants. A refused batch has
+to leave every row of every table unchanged.
 """
 
 import tempfile
@@ -10,40 +10,51 @@ from functools import partial
 from pathlib import Path
 
 from harness.batches.facts import BOSS, ETL, JOBS, who
-from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
+from harness.batches.queue_requests import (
+    a_queue,
+    joins,
+    publishes,
+    retracts,
+    settles_each,
+    unlocks,
+)
 from harness.batches.shell import Shell
 from harness.stores.replay import reported, there
-from harness.stores.store_contents import ALL, misweighed, out_of_step, recount
+from harness.stores.store_contents import ALL, done, misweighed, out_of_step, recount
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import (
-    Done,
-    Published,
-    Redriven,
-    Refusal,
-    Refused,
-    Subscribed,
-)
+from pubqueue.core.decision import Done, DoneTogether, Published, Redriven, Refusal, Refused
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
+from pubqueue.core.model import ItemId, Jid, Millis, NodeName, State, mark_of
 from pubqueue.core.nodes.manage import Configure, Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Subscribed
 from pubqueue.core.nodes.subscriptions.subscribe import Options, SetOptions, Unsubscribe
-from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.publishing.keys import PublishKey
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.groups import in_line
+from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
+from pubqueue.core.queue.retention.kept import DropDone
+from pubqueue.core.queue.retention.seek import Seek
+from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.core.queue.touch import Touch
+from pubqueue.core.together import Together
 
 DEAD = NodeName("jobs-dead")
 WORKERS = ("ann@x/1", "bob@x/1", "bob@x/2", "cat@x")
 PEOPLE = (*WORKERS, "cat@x/phone", ETL, BOSS, "eve@x/1")
 NAMES = ("i1", "i2", "i3", "i4")
 DEDUP = 30
+REMEMBERED = 40
 
 workers = st.sampled_from(WORKERS).map(Jid)
 people = st.sampled_from(PEOPLE).map(Jid)
@@ -55,10 +66,12 @@ picks = st.integers(0, 9)
 
 
 def lived(change):
-    """Return what a change of an item is in its life, and what state it leads to."""
+    """Return the transition that a change of an item is, and the state that it leads to."""
     match change:
-        case c.RemoveItem():
+        case c.RemoveItem(done_at=None):
             return Transition.RETRACT, GONE
+        case c.RemoveItem():
+            return Transition.FINISH, State.DONE
         case c.Release(failed=failed, item=item):
             return (Transition.FAIL if failed > item.failed else Transition.RELEASE), State.QUEUED
         case c.GiveUp():
@@ -69,7 +82,7 @@ def lived(change):
 
 
 class Queue(RuleBasedStateMachine):
-    """A queue with its dead-letter node, workers, a publisher, an owner and somebody else."""
+    """A queue with its dead-letter node, workers, a publisher, an owner and another account."""
 
     of_two = False
 
@@ -82,9 +95,18 @@ class Queue(RuleBasedStateMachine):
         # the ids of finished work that still absorb a publish.
         self.work: dict[int, bytes] = {}
         self.finished: dict[ItemId, tuple[bytes, int]] = {}
+        # What is done and kept, and whether the queue keeps it.
+        self.kept: dict[int, bytes] = {}
+        self.keeps = False
         # How often each was handed out, and how often that ended badly, in its present life.
         self.acquired: Counter[int] = Counter()
         self.failed: Counter[int] = Counter()
+        # Who was the last to be handed it, in its present life.
+        self.last: dict[int, Jid] = {}
+        # What was settled and is to be remembered, and until when.
+        self.remembered: list[tuple[Settle, int]] = []
+        # What was published under each key: which ids, what, and until when it is remembered.
+        self.keys: dict[str, tuple[tuple[ItemId, ...], tuple[bytes, int], int]] = {}
         # How many turns of each group may be under way: those of its node's limit, or of a higher one before.
         self.most: Counter[tuple[NodeName, str]] = Counter()
         self.lines: dict[tuple[NodeName, str], set[int]] = {}
@@ -99,7 +121,7 @@ class Queue(RuleBasedStateMachine):
     # --- one batch -----------------------------------------------------------------------------------
 
     def do(self, *requests):
-        """Do the requests in one batch, hold everything about it against the rules, return replies."""
+        """Run the requests in one batch, check everything against the rules, return the replies."""
         replies = [decision.reply for decision in self.step(*requests)]
         return replies if len(replies) > 1 else replies[0]
 
@@ -125,14 +147,14 @@ class Queue(RuleBasedStateMachine):
         return outcome.decisions
 
     def any_silent(self, requests):
-        """Say whether a silent worker asks: it is heard of, even if it is refused, and may have items again."""
+        """Return whether a silent worker sends the request: even a refused request shows that it is alive, and it may get items again."""
         asking = [one for one in requests if hasattr(one, "by") and hasattr(one, "node")]
         keys = {(one.node, jid) for one in asking for jid in (one.by.jid, one.by.account)}
         rows = [self.shell.look(lambda tx, key=key: tx.subscription(*key)) for key in keys]
         return any(row is not None and row.unanswered for row in rows)
 
     def settle_groups(self, outcome):
-        """Turns come in the order of publish, and no more than may; a limit that was lowered waits for those to end."""
+        """Turns come in the order of publish, up to the limit; a lowered limit waits for existing turns to end."""
         for notice in outcome.deliveries:
             assert not notice.item.group or notice.item.turn
         turns = self.turns()
@@ -163,11 +185,11 @@ class Queue(RuleBasedStateMachine):
         return 0 if known is None else known.config.group_limit
 
     def count(self, change, event):
-        """A failure counts; a new life, after a death or in the dead-letter node, begins with none."""
+        """A failure counts; a redriven item, or one in the dead-letter node, starts without failures."""
         seq = change.item.seq
         if event is Transition.FAIL:
             self.failed[seq] += 1
-        elif event in {Transition.RETRACT, Transition.REVIVE} or (
+        elif event in {Transition.RETRACT, Transition.FINISH, Transition.REVIVE} or (
             event is Transition.GIVE_UP and change.to
         ):
             self.begins(seq)
@@ -176,22 +198,32 @@ class Queue(RuleBasedStateMachine):
             self.failed[seq] = change.failed
 
     def begins(self, seq):
-        """A sequence number may come again when its item, the newest, is gone."""
+        """A sequence number may be reused when its item, the newest, is gone."""
         self.acquired[seq] = self.failed[seq] = 0
+        self.last.pop(seq, None)
 
     def delivered(self, notice, locked):
-        """A delivery is of work that is there and that nobody else holds, under a new token."""
+        """A delivered item exists and is not locked to another worker, and its token is new."""
         item = notice.item
         assert not self.shell.look(lambda tx: tx.node(item.node)).config.paused
         self.acquired[item.seq] += 1
+        self.last[item.seq] = notice.to
         assert item.token > self.token
         self.token = item.token
         assert item.seq not in locked
         assert self.stored(item.node, item.id) == item
         assert notice.to == item.holder
+        self.ends_in_time(item)
         assert notice.payload == self.shell.look(lambda tx: tx.payload(item))
         holder = self.shell.look(lambda tx: tx.subscription(item.node, notice.to))
         assert holder.in_flight <= holder.queue_requests
+
+    def ends_in_time(self, item):
+        """A lock lasts as long as its node allows and the subscription requests."""
+        held = self.shell.look(lambda tx: tx.subscription(item.node, item.holder))
+        most = self.shell.look(lambda tx: tx.node(item.node)).config.lock_timeout
+        own = most if held.lock_timeout is None else held.lock_timeout
+        assert item.deadline == self.shell.now + min(own, most) * 1000
 
     def holders(self):
         return {item.seq: item.holder for item in self.items() if item.holder is not None}
@@ -224,7 +256,7 @@ class Queue(RuleBasedStateMachine):
     @precondition(lambda self: not self.there)
     @rule()
     def create(self):
-        self.closed = False
+        self.closed = self.keeps = False
         times = {"lock_timeout": 60, "backoff_min": 1, "backoff_max": 4, "dedup_window": DEDUP}
         self.do(a_queue(max_failures=2, dead_letter_node=DEAD, event_log=1, **times))
 
@@ -238,12 +270,22 @@ class Queue(RuleBasedStateMachine):
     )
     def publish(self, names, payload, delay, more):
         busy = self.closed or any(self.taken(name, payload) for name in names)
+        busy = busy or self.lacks_room(names, payload)
         absorbed = [name for name in names if self.absorbs(name, payload)]
         reply = self.do(publishes(*names, payload=payload, delay=delay, **more))
         assert isinstance(reply, Published) == (self.there and not busy)
         if isinstance(reply, Published):
             self.confirmed(names, payload)
             assert [name for name in absorbed if self.stored(JOBS, name)] == []
+
+    def lacks_room(self, names, payload):
+        """Return whether the queue has no room for this many more bytes; all payloads have one size."""
+        node, size = self.shell.look(lambda tx: tx.node(JOBS)), len(payload)
+        if node is None or node.config.max_bytes is None:
+            return False
+        new = sum(self.stored(JOBS, n) is None and not self.absorbs(n, payload) for n in names)
+        over = new and node.bytes + new * size > node.config.max_bytes
+        return bool(over or len(names) * size > node.config.max_bytes)
 
     def absorbs(self, name, payload):
         done, until = self.finished.get(name, (None, 0))
@@ -257,7 +299,7 @@ class Queue(RuleBasedStateMachine):
                 self.confirmed([name], payload)
 
     def taken(self, name, payload):
-        """Somebody works on another payload under this name, or it is dead."""
+        """Another payload with this id is locked, or dead."""
         item = self.stored(JOBS, name)
         stays = item is not None and (item.holder is not None or item.state is State.DEAD)
         return stays and self.work[item.seq] != payload
@@ -270,6 +312,95 @@ class Queue(RuleBasedStateMachine):
                 assert (done, until > self.shell.now) == (payload, True)
             else:
                 self.work[item.seq] = payload
+
+    @rule(
+        names=names,
+        payload=payloads,
+        by=st.sampled_from([ETL, "etl@x/other"]),
+        key=st.sampled_from("kl"),
+        strict=st.booleans(),
+    )
+    def publish_under_a_key(self, names, payload, by, key, strict):
+        """A publish is done once: while it is remembered, a repetition gets the first answer and does nothing."""
+        used = PublishKey(key, Millis(REMEMBERED * 1000), strict)
+        request = replace(publishes(*names, payload=payload, by=by), key=used)
+        ids, contents, until = self.keys.get(key, ((), (), 0))
+        before = self.shell.dump()
+        busy = self.closed or any(self.taken(name, payload) for name in names)
+        busy = busy or self.lacks_room(names, payload)
+        reply = self.do(request)
+        if until > self.shell.now:
+            if strict and contents != (payload, len(names)):
+                assert reply == Refused(Refusal.KEY_REUSED)
+            else:
+                assert (reply.ids, reply.again) == (ids, True)
+            assert self.any_silent([request]) or self.shell.dump() == before
+            return
+        assert isinstance(reply, Published) == (self.there and not busy)
+        if isinstance(reply, Published):
+            assert (reply.ids, reply.again) == (tuple(names), False)
+            self.confirmed(names, payload)
+            self.keys[key] = reply.ids, (payload, len(names)), self.shell.now + REMEMBERED * 1000
+
+    @rule(names=names, others=names, payload=payloads, order=st.permutations(range(3)))
+    def publish_and_retract_together(self, names, others, payload, order):
+        """All parts are done, or none; each part sees the results of those before it."""
+        parts = publishes(*names, payload=payload), retracts(ETL, *others), publishes(names[0])
+        parts = [parts[at] for at in order]
+        left = {name: self.stored(JOBS, name) for name in NAMES}
+        gone = []
+        may = self.there and all(self.comes_next(part, left, gone) for part in parts)
+        assert isinstance(self.do(Together(who(ETL), tuple(parts))), DoneTogether) == may
+        if may:
+            for item in gone:
+                del self.work[item.seq]
+            for name, there in left.items():
+                if isinstance(there, bytes):
+                    self.confirmed([name], there)
+
+    def comes_next(self, part, left, gone):
+        """Record the result of a part for each id: an existing item, a new payload, or None; return whether the part is allowed."""
+        if isinstance(part, Publish):
+            before = dict(left)
+            comes = not self.closed and all(self.comes(draft, left) for draft in part.drafts)
+            return comes and self.has_room(part.drafts, before, left)
+        for name in part.ids:
+            there, left[name] = left[name], None
+            if there is None or not (isinstance(there, bytes) or self.may_retract(ETL, there)):
+                return False
+            gone += [there] if not isinstance(there, bytes) else self.replaced(name)
+        return True
+
+    def has_room(self, drafts, before, after):
+        """Return whether the queue has room for the result of a part; all payloads have one size."""
+        node = self.shell.look(lambda tx: tx.node(JOBS))
+        if (most := node.config.max_bytes) is None:
+            return True
+        size = len(drafts[0].payload)
+        stored = sum(self.stored(JOBS, name) is not None for name in NAMES)
+        kept = sum(there is not None for there in before.values())
+        now = sum(there is not None for there in after.values())
+        fits = now == kept or node.bytes + (now - stored) * size <= most
+        return fits and len(drafts) * size <= most
+
+    def comes(self, draft, left):
+        there = left[draft.id]
+        if there is None or isinstance(there, bytes):
+            done, until = self.finished.get(draft.id, (None, 0))
+            absorbed = there is None and (done, until > self.shell.now) == (draft.payload, True)
+            left[draft.id] = None if absorbed else draft.payload
+            return True
+        if self.work[there.seq] == draft.payload:
+            return True
+        if there.holder is None and there.state is not State.DEAD:
+            left[draft.id] = draft.payload
+            return True
+        return False
+
+    def replaced(self, name):
+        """Return the item whose payload an earlier part has replaced, if any; it goes with the new one."""
+        item = self.stored(JOBS, name)
+        return [] if item is None else [item]
 
     @rule(names=names)
     def publish_without_the_right(self, names):
@@ -294,17 +425,80 @@ class Queue(RuleBasedStateMachine):
             self.done(item, finished=item.holder in {by, account_of(by)})
 
     def done(self, item, *, finished):
-        """Only what its holder retracts is finished; the others have withdrawn it."""
+        """Only an item that its holder retracts is done; other accounts withdraw it."""
         payload = self.work.pop(item.seq)
+        if finished and item.node == JOBS and self.keeps:
+            self.kept[item.seq] = payload
         if finished and item.node == JOBS:
             self.finished[item.id] = payload, self.shell.now + DEDUP * 1000
 
     def may_retract(self, by, item):
-        """Its holder may; nobody who has lost it; then the owner and the publisher."""
+        """Its holder may, former holders may not; then the owner and the publisher."""
         if item is None or item.holder in {by, account_of(by)}:
             return item is not None
         lost = self.shell.look(lambda tx: tx.lost_by(item, (by, account_of(by))))
         return by in {BOSS, ETL} and not lost
+
+    @precondition(lambda self: self.items())
+    @rule(by=people, pick=picks, older=st.sampled_from([0, 0, 1]), late=st.booleans())
+    def retract_under_a_lock(self, by, pick, older, late):
+        """A token names exactly one lock; a late answer counts while no other worker has had the item."""
+        items = self.items()
+        item = items[pick % len(items)]
+        jids = {by, account_of(by)}
+        lost = item.holder not in jids and self.has_lost(by, item)
+        in_time = item.holder is None and self.last.get(item.seq) in jids
+        may = self.may_retract(by, item) or (late and lost and in_time)
+        request = replace(
+            retracts(by, item.id, node=item.node), token=item.token - older, late=late
+        )
+        reply = self.do(request)
+        assert isinstance(reply, Refused) != (may and not older)
+        if not isinstance(reply, Refused):
+            self.done(item, finished=lost or item.holder in jids)
+
+    @precondition(lambda self: self.items())
+    @rule(
+        by=people,
+        node=nodes,
+        named=st.lists(
+            st.tuples(st.sampled_from(NAMES), st.sampled_from([None, 0, 1])), max_size=5
+        ),
+        outcome=st.none() | st.sampled_from(Outcome),
+    )
+    def settle_each(self, by, node, named, outcome):
+        """Each of many locks is judged separately; those that are not refused are settled, once."""
+        known = {name: self.stored(node, ItemId(name)) for name, _ in named}
+        locks = [
+            (name, None if older is None or known[name] is None else known[name].token - older)
+            for name, older in named
+        ]
+        retract = outcome is None
+        said = retracts(by, node=node) if retract else unlocks(by, node=node, outcome=outcome)
+        jids = {by, account_of(by)}
+        may = [
+            (self.may_retract(by, item) if retract else item is not None and item.holder in jids)
+            and older != 1
+            for (name, older), item in ((one, known[one[0]]) for one in named)
+        ]
+        reply = self.do(settles_each(said, *locks))
+        if isinstance(reply, Refused):
+            assert not any(may)
+            return
+        assert [not isinstance(answer, Refused) for answer in reply.answers] == may
+        done = {name for (name, _), could in zip(named, may, strict=True) if could}
+        for item in (known[name] for name in done if retract):
+            self.done(item, finished=item.holder in jids)
+
+    @precondition(lambda self: self.holders())
+    @rule(pick=picks, older=st.sampled_from([0, 1]), outcome=st.none() | st.sampled_from(Outcome))
+    def unlock_or_touch_under_a_lock(self, pick, older, outcome):
+        item = self.picked(pick)
+        token = item.token - older
+        unlock = unlocks(item.holder, item.id, node=item.node, outcome=outcome, token=token)
+        touch = Touch(who(item.holder), item.node, (item.id,), token=token)
+        reply = self.do(touch if outcome is None else unlock)
+        assert isinstance(reply, Refused) == (older == 1)
 
     @rule(by=people, node=nodes, names=names, outcome=st.none() | st.sampled_from(Outcome))
     def unlock_or_touch(self, by, node, names, outcome):
@@ -322,6 +516,40 @@ class Queue(RuleBasedStateMachine):
         self.done(item, finished=True)
 
     @precondition(lambda self: self.holders())
+    @rule(pick=picks, outcome=st.none() | st.sampled_from(Outcome))
+    def settle_to_be_remembered(self, pick, outcome):
+        item = self.picked(pick)
+        retract = outcome is None
+        said = {"token": item.token, "remember": Millis(REMEMBERED * 1000)}
+        by, node = item.holder, item.node
+        once = replace(retracts(by, item.id, node=node), **said)
+        if not retract:
+            once = unlocks(by, item.id, node=node, outcome=outcome, **said)
+        assert self.do(once) == Done()
+        if retract:
+            self.done(item, finished=True)
+        self.remembered.append((once, self.shell.now + REMEMBERED * 1000))
+
+    @precondition(lambda self: self.remembered)
+    @rule(pick=picks, by=people, other=st.booleans())
+    def repeat_what_was_settled(self, pick, by, other):
+        """A repetition gets the same answer and does nothing; another verdict or another account does not get it."""
+        once, until = self.remembered[pick % len(self.remembered)]
+        node = self.shell.look(lambda tx: tx.node(once.node))
+        before = self.shell.dump()
+        verb = once.verb if not other else next(verb for verb in Verb if verb is not once.verb)
+        reply = self.do(replace(once, verb=verb, outcome=Outcome.RELEASE))
+        if node is not None and until > self.shell.now:
+            refusal = None if isinstance(reply, Done) else reply.refusal
+            assert refusal is (Refusal.LOCK_LOST if other else None)
+            assert other or reply.again
+            assert self.any_silent([once]) or self.shell.dump() == before
+        else:
+            assert isinstance(reply, Refused)
+        if account_of(by) != account_of(once.by.jid) and by not in {BOSS, ETL}:
+            assert isinstance(self.do(replace(once, by=who(by))), Refused)
+
+    @precondition(lambda self: self.holders())
     @rule(pick=picks, outcome=st.sampled_from(Outcome), delay=st.sampled_from([None, 2000]))
     def let_go(self, pick, outcome, delay):
         item = self.picked(pick)
@@ -334,6 +562,20 @@ class Queue(RuleBasedStateMachine):
         item = self.picked(pick)
         reply = self.do(Touch(who(item.holder), item.node, (item.id,)))
         assert reply.entries[0][1] >= item.deadline
+
+    @precondition(lambda self: self.holders())
+    @rule(pick=picks, seconds=st.sampled_from([None, 0, 1, 90]))
+    def hold_exactly(self, pick, seconds):
+        """The deadline is the requested one, within the lock timeout; zero releases the item without a failure."""
+        item = self.picked(pick)
+        span = None if seconds is None else Millis(seconds * 1000)
+        reply = self.do(Touch(who(item.holder), item.node, (item.id,), span, exact=True))
+        most = self.shell.look(lambda tx: tx.node(item.node)).config.lock_timeout
+        wanted = most if seconds is None else min(seconds, most)
+        assert reply.entries == ((item.id, self.shell.now + wanted * 1000),)
+        now = self.stored(item.node, item.id)
+        assert now.failed == item.failed
+        assert now.token > item.token or (now.holder is None) == (seconds == 0)
 
     @precondition(lambda self: self.holders())
     @rule(pick=picks, late=st.integers(0, 1), gone=st.booleans(), ours=st.booleans())
@@ -353,7 +595,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule(worker=workers, pick=picks)
     def come_too_late(self, worker, pick):
-        """Who has lost an item and asks for it: never, whatever else is true of them."""
+        """A worker that has lost an item may never settle it, whatever else it is."""
         lost = [i for i in self.items() if self.has_lost(worker, i)]
         if lost:
             item = lost[pick % len(lost)]
@@ -368,12 +610,19 @@ class Queue(RuleBasedStateMachine):
         locked = [item for item in self.items() if item.holder is not None]
         return locked[pick % len(locked)]
 
-    @rule(worker=workers, node=nodes, requests=windows, how=st.sampled_from(["go", "shut", *"123"]))
+    @rule(
+        worker=workers,
+        node=nodes,
+        requests=windows,
+        how=st.sampled_from(["go", "shut", "own", "none", *"123"]),
+    )
     def come_or_go(self, worker, node, requests, how):
         request = {
             "go": Unsubscribe(who(worker), node, worker),
             "shut": Leave(worker),
             "1": Arrive(worker),
+            "own": SetOptions(who(worker), node, worker, None, Options(lock_timeout=requests * 9)),
+            "none": SetOptions(who(worker), node, worker, None, Options(lock_timeout="")),
         }
         self.do(request.get(how, SetOptions(who(worker), node, worker, None, Options(requests))))
 
@@ -411,6 +660,10 @@ class Queue(RuleBasedStateMachine):
     def bound_the_windows(self, node, most):
         self.do(Configure(who(BOSS), node, Settings({"max_queue_requests": most})))
 
+    @rule(node=nodes, most=st.sampled_from([None, 6, 17, 18]))
+    def bound_the_bytes(self, node, most):
+        self.do(Configure(who(BOSS), node, Settings({"max_bytes": most})))
+
     @rule(node=nodes, limit=st.integers(1, 3))
     def bound_the_groups(self, node, limit):
         before = self.turns()
@@ -429,8 +682,65 @@ class Queue(RuleBasedStateMachine):
         if may:
             for seq in gone:
                 self.begins(seq)
+            self.kept = {}
             self.work = {seq: payload for seq, payload in self.work.items() if seq not in gone}
             self.finished = self.finished if kind is Purge else {}
+
+    @rule(keeps=st.booleans())
+    def keep_what_is_done_or_not(self, keeps):
+        if isinstance(self.do(Configure(who(BOSS), JOBS, Settings({"keep_done": keeps}))), Done):
+            self.keeps = keeps
+
+    @rule(by=people, ago=st.sampled_from([-1, 0, 0.5, 1, 5, 70]))
+    def seek(self, by, ago):
+        """Older items are done; items that were done since then are back, the first of each id, while they live."""
+        since = self.shell.now - round(ago * 1000)
+        here = [item for item in self.items() if item.node == JOBS]
+        kept = self.shell.look_within(lambda tx: done(tx, JOBS))
+        may, step = by == BOSS and self.there, Seek(who(by), JOBS, since)
+        while step is not None:
+            (decision,) = self.step(step)
+            step = decision.then
+        assert isinstance(decision.reply, Refused) != may
+        if may:
+            purged = not self.keeps and ago <= 0
+            for item in here:
+                if item.published < since or purged:
+                    self.end_for_a_seek(item)
+            self.bring_back([item for item in kept if item.published >= since])
+
+    def end_for_a_seek(self, item):
+        payload = self.work.pop(item.seq)
+        self.begins(item.seq)
+        if self.keeps:
+            self.kept[item.seq] = payload
+
+    def bring_back(self, kept):
+        for item in kept if self.keeps else ():
+            lives = item.expires is None or item.expires > self.shell.now
+            there = self.stored(JOBS, item.id)
+            if lives and there is not None and there.seq == item.seq:
+                self.work[item.seq] = self.kept.pop(item.seq)
+            else:
+                assert not lives or there is not None
+
+    @rule()
+    def drop_what_is_not_kept(self):
+        step, before = DropDone(), dict(self.kept)
+        while step is not None:
+            (decision,) = self.step(step)
+            step = decision.then
+        node = self.shell.look(lambda tx: tx.node(JOBS))
+        left = self.shell.look_within(lambda tx: done(tx, JOBS))
+        self.kept = {item.seq: before[item.seq] for item in left}
+        if node is not None and self.keeps and before:
+            most = node.config.max_bytes or sum(map(len, before.values()))
+            size = sum(map(len, self.kept.values()))
+            first = next((before[seq] for seq in before if seq not in self.kept), b"")
+            assert size <= most
+            assert not first or size + len(first) > most, "more than had to go"
+        else:
+            assert self.kept == {}
 
     # --- what is always true -------------------------------------------------------------------------
 
@@ -441,6 +751,13 @@ class Queue(RuleBasedStateMachine):
 
     def seen(self, tx):
         return [tx.item(n.name, i) for n in tx.nodes() for i in tx.item_ids(n.name, ALL)]
+
+    @invariant()
+    def what_is_done_and_kept_is_whole_and_beside_its_queue(self):
+        found = self.shell.look_within(lambda tx: done(tx, JOBS))
+        payloads = self.shell.look(lambda tx: {item.seq: tx.payload(item) for item in found})
+        assert payloads == self.kept
+        assert {item.state for item in found} <= {State.DONE}
 
     @invariant()
     def the_event_log_tells_what_is_there(self):

@@ -1,6 +1,5 @@
-"""The state machines with two instances on one store: whoever's turn it is does the next batch, from what it remembers.
-
-And on two stores at once, of which each has to decide, hand out and keep what the other does.
+"""The state machines with two instances on one store, which run batches in turns from their own caches. And on two
+stores at once, which both have to decide, deliver and store the same.
 """
 
 import pytest
@@ -18,7 +17,7 @@ MACHINES = [Queue, Transactions, InSlices]
 
 
 def of_two(machine, make):
-    """Return the machine, whose batches are done by two."""
+    """Return the machine, whose batches two instances run."""
 
     class OfTwo(machine):
         of_two = True

@@ -1,4 +1,4 @@
-"""The table of operations: each row can be asked, answered, carried as text, and logged."""
+"""The table of operations: each row can be requested, answered, written as text, and logged."""
 
 import pytest
 from harness.batches.facts import NIGHTLY, NOW, who
@@ -91,7 +91,7 @@ def test_an_operation_asks_what_the_core_knows(operation):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
-def test_what_an_operation_lacks_is_said(operation):
+def test_a_missing_parameter_is_named(operation):
     for one in operation.parameters:
         if one.required and not one.usual:
             lacking = Given({**filled(operation), one.name: ()})
@@ -107,7 +107,7 @@ def test_pages_go_on_by_a_column(operation):
     assert pages is (operation.place in names)
 
 
-def test_what_cannot_be_undone_changes_something():
+def test_irreversible_operations_change_something():
     assert {one.name for one in OPERATIONS.values() if one.sure} == {"purge", "delete", "discard"}
     assert all(one.changes for one in OPERATIONS.values() if one.sure)
 
@@ -131,12 +131,12 @@ def test_what_cannot_be_undone_changes_something():
         (END_SUBSCRIPTION, {"node": ("jobs",), "worker": ("b@x",), "release": ("no",)}, "release"),
     ],
 )
-def test_what_cannot_be_meant_is_said(operation, words, sentence):
+def test_an_invalid_parameter_is_named(operation, words, sentence):
     with pytest.raises(UnfitError, match=f"^{sentence}"):
         fit(operation, Given(words), SAME)
 
 
-def test_what_is_usual_is_meant_where_nothing_is_given():
+def test_defaults_apply_to_missing_parameters():
     words = fit(AFFILIATE, Given(node=("jobs",), jid=("bot@x",)), SAME)
     assert words.one("affiliation") == "member"
     assert fit(ITEMS, Given(node=("jobs",), state=("",)), SAME).one("state") == "all"
@@ -175,7 +175,7 @@ def test_requests_are_what_was_given():
         RELEASE.ask(BOSS, Given(node=("jobs",)))
 
 
-def test_what_was_taken_out_is_counted_and_what_was_not_there_is_named():
+def test_removed_items_are_counted_and_missing_ones_are_named():
     reply = Cancelled("jobs", 2, 1, ("c", "d"))
     answer = CANCEL.answer(reply, Given())
     assert (answer.rows, answer.warns) == (((2, 1, ("c", "d")),), True)
@@ -227,7 +227,7 @@ def test_a_schedule_is_what_was_given_and_what_is_usual():
             ADD.ask(BOSS, fit(ADD, Given(WHOLE | odd), SAME))
 
 
-def test_what_is_told_of_a_schedule_can_be_given_again():
+def test_a_described_schedule_can_be_used_as_input():
     what = fit(
         ADD, Given({**WHOLE, "ttl": ("1.5",), "headers": ("kind: a",), "group": ("g",)}), SAME
     )
@@ -246,7 +246,7 @@ def test_a_cell_survives_as_text(drawn):
 
 
 @pytest.mark.parametrize("cell", Cell)
-def test_nothing_is_nothing(cell):
+def test_empty_input_is_none(cell):
     assert texts(cell, None) == ()
     assert value_of(cell, ()) == (() if cell is Cell.NAMES else None)
     assert cell_text(cell, None, 0) == ""
@@ -263,7 +263,7 @@ def test_people_read_words():
     assert said == ["1 min 5 s", "1970-01-01T00:00:01.001Z", "1.2", "yes", "a, b"]
 
 
-def test_who_changed_what_is_logged_and_who_looks_is_not():
+def test_changes_are_logged_with_their_account_and_reads_are_not():
     given = Given(node=("jobs",), item=("a", "b"), to=("other",), settings=("title=secret",))
     with capture_logs() as logs:
         audit.performed(REDRIVE, BOSS, given)

@@ -1,4 +1,4 @@
-"""What an operator hears: who comes and goes, and which items died of what; never what is in them."""
+"""The operator log: workers that come and go, and why items died, never their payload."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, who
@@ -11,7 +11,10 @@ from pubqueue.core.model import Jid, mark_of
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
-from pubqueue.core.queue.expire import Arrive, Bounce, Expire, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.settle import Outcome
 
 SECRET = b"<job>the payload</job>"
@@ -26,7 +29,7 @@ def shell(tmp_path):
 
 
 def reported(shell, *requests):
-    """Do the requests in one batch and return what is logged of it, without the level."""
+    """Run the requests in one batch and return its log entries, without the level."""
     with capture_logs() as logged:
         log_decisions(requests, shell.batch(*requests).decisions)
     assert {line.pop("log_level") for line in logged} <= {"info"}
@@ -34,7 +37,7 @@ def reported(shell, *requests):
     return logged
 
 
-def test_who_comes_subscribes_unsubscribes_and_goes_is_told(shell):
+def test_workers_that_come_subscribe_unsubscribe_and_go_are_logged(shell):
     assert reported(shell, Arrive(ANN), joins(ANN, 2)) == [
         {"event": "worker.subscribed", "node": JOBS, "jid": ANN, "requests": 2},
         {"event": "worker.arrived", "jid": ANN},
@@ -64,7 +67,7 @@ def test_who_comes_subscribes_unsubscribes_and_goes_is_told(shell):
     ]
 
 
-def test_who_is_shut_out_or_cannot_be_reached_is_told_with_the_reason(shell):
+def test_excluded_and_unreachable_workers_are_logged_with_the_reason(shell):
     shell.do(joins(ANN))
     closed = Configure(who(BOSS), JOBS, Settings({"access_model": "whitelist"}))
     assert [line["why"] for line in reported(shell, closed)] == ["the node was closed to it"]
@@ -73,7 +76,21 @@ def test_who_is_shut_out_or_cannot_be_reached_is_told_with_the_reason(shell):
     item = shell.look(lambda tx: tx.item(JOBS, "a"))
     mark = mark_of(f"{JOBS}-{ANN}")
     back = Bounce(ANN, item.seq, item.token, gone=True, bounced=True, mark=mark)
-    assert [line["why"] for line in reported(shell, back)] == ["deliveries come back"]
+    assert reported(shell, back) == [
+        {"event": "delivery.bounced", "to": ANN, "gone": True},
+        {"event": "worker.unsubscribed", "node": JOBS, "jid": ANN, "why": "deliveries come back"},
+    ]
+
+
+def test_errors_about_deliveries_that_were_not_made_are_not_told(shell):
+    """Strangers can send as many as they like."""
+    shell.batch(joins(ANN), publishes("a"))
+    for back in (
+        Bounce(Jid("eve@elsewhere/x"), 1, 1, gone=True, bounced=True),
+        Bounce(ANN, 1, 999, gone=False, bounced=True),
+        Bounce(ANN, 999, 1, gone=True, bounced=True),
+    ):
+        assert reported(shell, back) == []
 
 
 def test_a_worker_s_own_reason_is_told_and_doing_work_is_not(shell):
@@ -85,7 +102,7 @@ def test_a_worker_s_own_reason_is_told_and_doing_work_is_not(shell):
     ] == [("item.dead", "b", "departed")]
 
 
-def test_of_many_deaths_the_sum_is_told(shell):
+def test_many_deaths_are_logged_as_a_sum(shell):
     few, many = (tuple(f"{kind}{n}" for n in range(5 + kind)) for kind in (0, 1))
     assert (len(few), len(many)) == (ONE_BY_ONE, ONE_BY_ONE + 1)
     for names in (few, many):

@@ -1,11 +1,10 @@
-"""Two processes on one store: what one leaves undone, the other does."""
+"""Two processes on one store: each takes over the unfinished work of the other."""
 
 import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS
-from harness.batches.inside import store_of
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT, until
@@ -13,6 +12,7 @@ from simulate import virtual_time
 from structlog.testing import capture_logs
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.ports import StoreError
 from pubqueue.app.tasks import other_processes
 from pubqueue.app.tasks.other_processes import OtherProcesses
@@ -20,14 +20,15 @@ from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver, Unlocked
-from pubqueue.core.queue.expire import Arrive, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.leave import Leave
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
-from pubqueue.wiring import now
+from pubqueue.wiring.queue import now
 
 
 class Heard(asyncio.Queue):
-    """What a process says, in order."""
+    """The notices of a process, in order."""
 
     def extend(self, notices):
         for notice in notices:
@@ -40,7 +41,7 @@ class Heard(asyncio.Queue):
 
 @pytest.fixture
 def process(tmp_path, monkeypatch):
-    """Return how to start a process: its broker, and what it says."""
+    """Return a function that starts a process: its broker, and its notices."""
     monkeypatch.setattr(other_processes, "PERIOD", 0.01)
 
     @asynccontextmanager
@@ -50,9 +51,8 @@ def process(tmp_path, monkeypatch):
         reaper, watch = Reaper(clock=now), OtherProcesses(store)
         broker = Broker(
             store,
+            Terms(CreationPolicy.ANYONE),
             clock=now,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
             on_moment=reaper.on_moment,
             instance=await store.instances.enter(),
         )
@@ -74,7 +74,7 @@ def process(tmp_path, monkeypatch):
     return start
 
 
-async def test_what_a_process_without_a_stream_makes_ready_is_handed_out_by_the_other(process):
+async def test_items_of_a_process_without_stream_are_delivered_by_the_other(process):
     async with process(connected=False) as (cut_off, _), process() as (_, heard):
         for request in (a_queue(), joins(ANN), publishes("a")):
             await cut_off.handle(request)
@@ -92,7 +92,7 @@ async def test_a_lock_of_a_process_that_is_gone_is_ended_by_the_other(process):
         assert await heard.next() == Unlocked(ANN, JOBS, (ItemId("a"),))
 
 
-async def test_what_a_process_that_died_has_not_said_another_says_once(process):
+async def test_unsent_deliveries_of_a_dead_process_are_sent_once_by_another(process):
     async with process() as (_, heard):
         async with process() as (gone, _):
             for request in (a_queue(), joins(ANN), publishes("a")):
@@ -106,7 +106,7 @@ async def test_what_a_process_that_died_has_not_said_another_says_once(process):
         assert heard.empty()
 
 
-async def test_who_has_left_in_order_has_nothing_to_say(process):
+async def test_a_process_that_stopped_cleanly_leaves_nothing_to_send(process):
     async with process() as (one, heard):
         async with process() as (other, heard_too):
             for request in (a_queue(), joins(ANN), publishes("a")):
@@ -144,8 +144,8 @@ async def test_a_store_that_cannot_say_is_looked_at(process, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["changes", "instances.hear", "instances.abandoned"])
-async def test_what_it_meets_does_not_end_it(process, monkeypatch, place):
-    """Not only what the store refuses: whatever it is, others' items are handed out."""
+async def test_errors_do_not_end_the_task(process, monkeypatch, place):
+    """Items of others are delivered after any error, not only after an error of the store."""
     faults = [ZeroDivisionError(), RuntimeError("a fault of the test's")]
     *path, name = place.split(".")
 
@@ -162,7 +162,7 @@ async def test_what_it_meets_does_not_end_it(process, monkeypatch, place):
     monkeypatch.setattr(other_processes, "PERIOD", 0.01)
     with capture_logs() as said:
         async with process(connected=False) as (cut_off, _), process() as (broker, heard):
-            owner = store_of(broker).instances if path else store_of(broker)
+            owner = broker.committer.store.instances if path else broker.committer.store
             monkeypatch.setattr(owner, name, failing(owner))
             for request in (a_queue(), joins(ANN, 2), publishes("a")):
                 await cut_off.handle(request)
@@ -175,7 +175,7 @@ async def test_what_it_meets_does_not_end_it(process, monkeypatch, place):
 
 async def test_starting_and_stopping_twice_do_no_harm(process):
     async with process() as (broker, _):
-        watch = OtherProcesses(store_of(broker))
+        watch = OtherProcesses(broker.committer.store)
         watch.start(broker)
         watch.start(broker)
         await watch.stop()
@@ -183,8 +183,8 @@ async def test_starting_and_stopping_twice_do_no_harm(process):
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 0.9, 1.15])
-def test_what_a_process_that_dies_leaves_undone_is_taken_up_within_five_seconds(moment):
-    """On virtual time, whenever it dies: its deliveries are said again."""
+def test_work_of_a_dead_process_is_continued_within_five_seconds(moment):
+    """In virtual time, whenever it dies, its deliveries are sent again."""
 
     async def main():
         memory, loop = Memory(), asyncio.get_running_loop()
@@ -193,7 +193,7 @@ def test_what_a_process_that_dies_leaves_undone_is_taken_up_within_five_seconds(
             for request in (a_queue(lock_timeout=3600), joins(ANN), publishes("a")):
                 await other.handle(request)
             began = loop.time()
-            await store_of(other).close()  # as the system does when a process is gone
+            await other.committer.store.close()  # as the system does when a process is gone
             delivery = await heard.get()
             assert (delivery.to, delivery.item.id) == (ANN, "a")
             return loop.time() - began
@@ -203,15 +203,14 @@ def test_what_a_process_that_dies_leaves_undone_is_taken_up_within_five_seconds(
 
 @asynccontextmanager
 async def in_memory(memory):
-    """A process on a memory that others have too."""
+    """A process on a shared memory store."""
     store, heard = MemoryStore(memory), Heard()
     await store.open()
     watch = OtherProcesses(store)
     broker = Broker(
         store,
+        Terms(CreationPolicy.ANYONE),
         clock=now,
-        policy=CreationPolicy.ANYONE,
-        same_payload=bytes.__eq__,
         instance=await store.instances.enter(),
     )
     face = WatchedFace(broker, heard)

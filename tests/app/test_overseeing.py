@@ -1,4 +1,4 @@
-"""What those who run queues are shown is what is there, bounded; and how much was done of late."""
+"""Owners and administrators see the limited contents of queues, and the recent completion rate."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, who
@@ -44,7 +44,7 @@ def test_workers_are_shown_with_what_they_hold_of_the_node(shell):
     assert {item for each in held.values() for item in each} == set(ids("a", "b", "c"))
 
 
-def test_they_come_in_pages_and_of_very_many_items_only_the_number(shell, monkeypatch):
+def test_workers_come_in_pages_with_only_the_number_of_very_many_items(shell, monkeypatch):
     monkeypatch.setattr(inspecting, "MAX_WORKERS", 1)
     monkeypatch.setattr(inspecting, "LOOKED_UP", 1)
     shell.do(a_queue())
@@ -96,7 +96,7 @@ def test_a_lock_that_an_owner_ends_goes_to_somebody_else(shell):
     assert [notice.to for notice in done.deliveries] == [BOB]
 
 
-def test_who_is_dismissed_gets_nothing_more_and_its_items_go_to_others(shell):
+def test_a_dismissed_worker_gets_no_more_and_its_items_go_to_others(shell):
     shell.do(a_queue())
     shell.batch(joins(ANN, 2), publishes("a", "b"))
     done = shell.batch(joins(BOB, 2), Dismiss(OWNER, JOBS, ANN))
@@ -111,7 +111,7 @@ def test_who_is_dismissed_gets_nothing_more_and_its_items_go_to_others(shell):
 
 
 def finished(shell, counted, *names):
-    """Have the items done and counted."""
+    """Do the items, and count them."""
     shell.batch(publishes(*names))
     request = retracts(ANN, *names)
     counted.note(shell.now, [request], shell.batch(request).decisions)
@@ -132,7 +132,7 @@ def test_the_rate_is_of_the_last_minutes(shell):
     assert counted.per_minute(JOBS, after(3_600)) == 0.0
 
 
-def test_what_others_take_back_is_not_done(shell):
+def test_an_item_that_another_account_retracts_does_not_count_as_done(shell):
     counted = Rates()
     shell.do(a_queue())
     shell.batch(publishes("a"))

@@ -1,4 +1,4 @@
-"""Items whose life is over, and for which the reaper has not come yet, are passed over: so many in a batch, and each once."""
+"""Expired items that the reaper has not removed yet are skipped: a limited number in a batch, and each once."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS
@@ -8,7 +8,7 @@ from harness.batches.shell import Shell
 from pubqueue.app.dispatch import dispatcher
 from pubqueue.core.model import ItemId
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Leave
+from pubqueue.core.presence.leave import Leave
 
 SMALL, LARGE = 300, 3_000
 A_BIT = 600
@@ -33,13 +33,13 @@ def other(tmp_path, shell):
 
 @pytest.fixture
 def few(monkeypatch):
-    """Let no more than two items be passed over in a batch."""
+    """Let a batch skip no more than two items."""
     monkeypatch.setattr(dispatcher, "PASSED_OVER", 2)
     monkeypatch.setattr(dispatcher, "FEWEST", 2)
 
 
 def lay(shell, count, *behind):
-    """Publish items whose life is over by now, and others behind them."""
+    """Publish items that are already expired, and others after them."""
     shell.batch(a_queue())
     shell.batch(publishes(*(f"old{number}" for number in range(count)), ttl=1))
     if behind:
@@ -48,7 +48,7 @@ def lay(shell, count, *behind):
 
 
 def handed(shell, *requests):
-    """Do the requests, then batches as long as there is a rest; return what each of them has handed out."""
+    """Run the requests, then batches until nothing is left; return the deliveries of each."""
     done = shell.batch(*requests)
     said = [names(done)]
     while done.rest:
@@ -65,22 +65,20 @@ def names(done):
     return [one.item.id for one in done.deliveries if isinstance(one, Deliver)]
 
 
-def test_what_is_behind_is_handed_out_in_one_of_the_next_batches(shell, few):
+def test_items_behind_skipped_ones_are_delivered_in_one_of_the_next_batches(shell, few):
     lay(shell, 9, "a", "b")
     said = handed(shell, joins(ANN, 1))
     assert said[-1] == ["a"]
     assert said[:-1] == [[]] * 3  # three places at a time: two, and the one that there is room for
 
 
-def test_what_was_passed_over_is_not_looked_at_again(shell, few):
+def test_skipped_items_are_not_examined_again(shell, few):
     lay(shell, 9, "a", "b")
     handed(shell, joins(ANN, 1))
     assert handed(shell, retracts(ANN, "a")) == [["b"]]
 
 
-def test_what_was_passed_over_in_front_of_something_living_is_not_looked_at_again(
-    shell, few, monkeypatch
-):
+def test_items_skipped_in_front_of_a_live_one_are_not_examined_again(shell, few, monkeypatch):
     lay(shell, 10, "a", "b", "c")
     handed(shell, joins(ANN, 1))
     handed(shell, retracts(ANN, "a"))
@@ -89,7 +87,7 @@ def test_what_was_passed_over_in_front_of_something_living_is_not_looked_at_agai
     assert handed(shell, retracts(ANN, "b")) == [["c"]]
 
 
-def test_what_is_free_again_in_front_is_found(shell, few):
+def test_an_item_that_becomes_free_in_front_is_found(shell, few):
     shell.batch(a_queue(), joins(ANN, 1), publishes("first"))
     lay(shell, 9, "a")
     handed(shell, joins(BOB, 1))
@@ -98,7 +96,7 @@ def test_what_is_free_again_in_front_is_found(shell, few):
     assert flat(said) == ["first"]
 
 
-def test_what_is_more_urgent_is_found_in_front_later(shell, few):
+def test_a_later_more_urgent_item_is_found_in_front(shell, few):
     lay(shell, 9, "a")
     handed(shell, joins(ANN, 1))
     shell.batch(publishes("urgent", priority=5), publishes("b"))
@@ -132,7 +130,7 @@ def test_the_looking_comes_to_its_end_although_somebody_else_writes(shell, other
     assert said == ["a"]
 
 
-def test_what_somebody_else_frees_in_front_meanwhile_is_found_by_the_next_look(shell, other, few):
+def test_an_item_that_another_process_frees_in_front_is_found_by_the_next_look(shell, other, few):
     shell.batch(a_queue(), joins(ANN, 1), publishes("first"))
     lay(shell, 9)
     done = shell.batch(joins(BOB, 1))

@@ -1,4 +1,4 @@
-"""No batch does more than a bounded amount of work, however much there is to do: rows and steps are counted, not time."""
+"""No batch does more than a limited amount of work, however much is pending; rows and steps are counted, not time."""
 
 from pathlib import Path
 
@@ -17,7 +17,12 @@ SIZES = {
     "pipelined-reads": 300,
     "large-publishes": 12,
     "strangers": 6_000,
+    "publishes-together": 3_000,
+    "settles-together": 3_000,
     "items-for-some": 300,
+    "feed-many": 60,
+    "feed-large": 120,
+    "feed-in-slices": 60,
     "items-for-many": 1_200,
 }
 """Of loads that take long to lay, or are many stanzas."""

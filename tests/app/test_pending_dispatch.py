@@ -1,4 +1,4 @@
-"""What a batch leaves to the next ones: nodes to deliver from, and a look around."""
+"""Work that a batch leaves to the next ones: nodes to deliver from, and a survey."""
 
 import pytest
 

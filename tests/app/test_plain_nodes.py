@@ -1,4 +1,4 @@
-"""Plain nodes through the shell: whose turn it is to be told, nodes that have moved, nodes made by a publish."""
+"""Plain nodes through the shell: who is notified, nodes that have moved, nodes created by a publish."""
 
 import pytest
 from harness.batches.facts import BOSS, ETL, JOBS, who
@@ -8,26 +8,27 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
-from pubqueue.app.store.listings import ItemIds
-from pubqueue.core.decision import Done, Published, Refusal, SubscriberPage
+from pubqueue.app.store.item_listings import ItemIds
+from pubqueue.core.decision import Done, Published, Refusal
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.declare import Declare
+from pubqueue.core.nodes.discovery import Describe, ListItems
 from pubqueue.core.nodes.large_audience import NextSubscribers
 from pubqueue.core.nodes.manage import (
     Configure,
     Create,
     Delete,
-    Describe,
     GetAffiliations,
-    ListItems,
     Purge,
     SetAffiliations,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import SubscriberPage
 from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
 from pubqueue.core.notices import ToAll
-from pubqueue.core.queue.expire import Arrive, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.leave import Departure, Leave
 from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.core.reading.listing import Page
 from pubqueue.core.reading.read import ReadEvents, ReadItems
@@ -62,7 +63,7 @@ class TestByPresence:
         (news,) = shell.batch(publishes("a")).decisions[0].notices
         return news.to
 
-    def test_who_came_is_told_and_an_account_with_any_of_its_resources(self, shell):
+    def test_available_resources_and_accounts_with_any_resource_are_notified(self, shell):
         shell.do(declares(presence_based_delivery=True))
         account = Jid("reader1@x")
         shell.batch(*map(subscribes, (CROWD[0], account, CROWD[2])))
@@ -74,7 +75,15 @@ class TestByPresence:
         shell.batch(Leave(CROWD[0]))
         assert self.audience(shell) == (account,)
 
-    def test_of_a_crowd_each_page_is_looked_through_when_it_is_told(self, shell, monkeypatch):
+    def test_a_connection_of_the_service_is_here_as_long_as_it_subscribes(self, shell):
+        line, elsewhere = Jid("bee@pubqueue/line.0.1"), Jid("bee@other/line.0.1")
+        shell.do(declares(presence_based_delivery=True))
+        shell.batch(*map(subscribes, (line, elsewhere)))
+        assert self.audience(shell) == (line,)
+        shell.batch(Leave(line, how=Departure.LOST))
+        assert shell.batch(publishes("b")).decisions[0].notices == ()
+
+    def test_each_page_of_a_crowd_is_examined_when_it_is_notified(self, shell, monkeypatch):
         monkeypatch.setattr(publishing, "CROWD", 4)
         for place in (pages, large_audience):
             monkeypatch.setattr(place, "PAGE", 3)
@@ -128,7 +137,7 @@ def test_in_one_batch_too_and_no_more_when_there_is_a_node_of_the_name(shell):
     assert last.refusal is Refusal.NODE_NOT_FOUND
 
 
-def test_of_a_full_node_in_one_batch_each_publish_drops_what_is_the_oldest_by_then(shell):
+def test_each_publish_of_a_batch_drops_the_then_oldest_item_of_a_full_node(shell):
     shell.do(declares(max_items=2))
     done = shell.batch(*map(publishes, "abcde"))
     assert all(isinstance(one.reply, Published) for one in done.decisions)
@@ -158,7 +167,7 @@ def test_an_empty_publish_is_no_item_in_a_transaction_either(shell):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_what_overwrites_an_item_stands_where_it_was_created(shell, at_once):
+def test_an_overwritten_item_keeps_the_position_of_its_creation(shell, at_once):
     """XEP-0413, its example: A, B, C, D; then C is overwritten, and A."""
     shell.do(declares())
     asked = [publishes(name) for name in "ABCDCACA"]

@@ -1,22 +1,24 @@
-"""Presence and bounces that meet a store which cannot write: kept, merged, and tried until it takes them."""
+"""Presence and bounces while the store cannot write: they are kept, merged, and retried until they are stored."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW
-from harness.batches.inside import kept_presence
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import until
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify import presence_retry
 from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, PresenceRetry
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, Jid, Millis, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
 from pubqueue.core.queue.clock_recovery import Recover
-from pubqueue.core.queue.expire import Arrive, Bounce, Leave
 from pubqueue.stores.sqlite import SqliteStore
 
 
@@ -52,11 +54,11 @@ COME, GO = Arrive(ANN), Leave(ANN)
         ((BACK, GO, BACK, MORE), [BACK, GO, MORE]),
     ],
 )
-def test_of_an_address_the_last_coming_and_going_are_kept_and_each_bounce_once(said, left):
+def test_the_last_presence_of_an_address_is_kept_and_each_bounce_once(said, left):
     assert kept(*said) == left
 
 
-def test_what_is_kept_goes_in_front_of_what_its_address_asks_for():
+def test_kept_presence_goes_before_later_requests_of_its_address():
     retry = knowing(ANN)
     retry.keep(GO)
     retry.keep(Leave(BOB))
@@ -92,7 +94,7 @@ def test_the_room_is_measured_in_bytes():
     assert len(short) > 3 * len(long) > 0
 
 
-def test_who_was_a_stranger_and_is_none_any_more_loses_nothing():
+def test_a_stranger_that_becomes_known_loses_no_presence():
     acquaintances = Acquaintances()
     retry = PresenceRetry(acquaintances)
     retry.keep(COME)
@@ -102,7 +104,7 @@ def test_who_was_a_stranger_and_is_none_any_more_loses_nothing():
     assert not retry
 
 
-def test_so_many_accounts_are_remembered_as_there_is_room_for(monkeypatch):
+def test_the_number_of_remembered_accounts_is_limited(monkeypatch):
     monkeypatch.setattr("pubqueue.app.notify.presence_retry.REMEMBERED", 3)
     acquaintances = Acquaintances()
     for name in "abcad":
@@ -112,16 +114,15 @@ def test_so_many_accounts_are_remembered_as_there_is_room_for(monkeypatch):
 
 
 class Stage:
-    """A broker on a store that fails when it is told to."""
+    """A broker on a store that fails on demand."""
 
     def __init__(self, store, now=NOW):
         self.log = []
         self.store = WatchedStore(store, self.log)
         self.broker = Broker(
             self.store,
+            Terms(CreationPolicy.ANYONE),
             clock=lambda: now,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
         )
         self.face = WatchedFace(self.broker, self.log)
 
@@ -131,11 +132,11 @@ class Stage:
         await self.broker.settled()
 
     async def is_taken(self):
-        """Wait until nothing is kept any more."""
-        await until(lambda: not kept_presence(self.broker) and self.broker._quiet.is_set())
+        """Wait until no presence is kept."""
+        await until(lambda: not self.broker.presence_retry and self.broker.rounds is None)
 
     async def seen(self, name="a"):
-        """Return the state of the item, and who subscribes."""
+        """Return the state of the item, and the subscribers."""
 
         def look(tx):
             reader = StoreReader(tx)
@@ -185,7 +186,7 @@ async def test_a_later_session_that_another_instance_serves_outlives_what_is_kep
     await store.close()
 
 
-async def test_who_leaves_comes_and_subscribes_again_meanwhile_subscribes(stage):
+async def test_a_worker_that_leaves_returns_and_subscribes_meanwhile_is_subscribed(stage):
     stage.store.failures = 2
     await stage.do(Leave(ANN))
     await stage.do(Arrive(ANN), joins(ANN))
@@ -213,10 +214,10 @@ async def test_while_words_are_kept_others_are_served(stage, monkeypatch):
     stage.log.clear()
     await stage.do(publishes("b"))
     assert "commit" in stage.log
-    assert len(kept_presence(stage.broker)) == 1
+    assert len(stage.broker.presence_retry) == 1
 
 
-async def test_who_left_is_tried_once_more_when_the_service_ends(stage, monkeypatch):
+async def test_a_leave_is_retried_once_when_the_service_ends(stage, monkeypatch):
     monkeypatch.setattr(presence_retry, "RETRY", 3600)
     stage.store.failures = 1
     await stage.do(Leave(ANN))
@@ -229,15 +230,15 @@ async def test_in_an_outage_no_stranger_takes_the_place_of_who_holds_something(s
     stage.store.failures = 1 << 30
     await stage.do(Leave(ANN), *strangers(20_000))
     stage.store.failures = 0
-    kept_presence(stage.broker).retry_now()
+    stage.broker.presence_retry.retry_now()
     await stage.is_taken()
     assert await stage.seen() == (State.QUEUED, [])
 
 
-async def test_who_held_something_before_the_start_is_remembered_too(stage, monkeypatch):
+async def test_a_holder_of_items_from_before_the_start_is_remembered(stage, monkeypatch):
     other = Stage(stage.store)
     monkeypatch.setattr(presence_retry, "RETRY", 3600)
     other.broker.start()
     await other.do(Recover())
-    assert other.broker._acquaintances.knows(ANN)
+    assert other.broker.acquaintances.knows(ANN)
     await other.broker.stop()

@@ -1,4 +1,4 @@
-"""JSON on several lines, word for word."""
+"""JSON on several lines, with unchanged tokens."""
 
 import json
 
@@ -22,7 +22,7 @@ def carried(text):
     return f"<json xmlns='urn:xmpp:json:0'>{escaped}</json>".encode()
 
 
-def test_what_was_published_is_kept_word_for_word():
+def test_the_published_content_is_unchanged():
     text = r'{"a":[1,{"b":null,"b":1.50}],"n":12345678901234567890.0,"e":{},"l":[ ],"t":"ä\u00e4: [{,\"<&"}'
     assert (
         readable(carried(text))
@@ -43,7 +43,7 @@ def test_what_was_published_is_kept_word_for_word():
 
 
 @given(VALUES)
-def test_it_means_the_same(value):
+def test_the_pretty_form_means_the_same(value):
     shown = readable(carried(json.dumps(value)))
     assert shown is not None
     assert json.loads(shown) == value
@@ -62,7 +62,7 @@ def test_it_means_the_same(value):
         carried(f'"{"a" * MAX_BYTES}"'),
     ],
 )
-def test_what_is_no_json_or_too_much_is_left_as_it_is(payload):
+def test_invalid_or_large_json_is_left_unchanged(payload):
     assert readable(payload) is None
 
 
@@ -72,7 +72,7 @@ def seen(body, type_, most=4_000):
     return shown(stored.xml, headers, most)
 
 
-def test_what_a_payload_carries_is_shown():
+def test_the_content_of_a_payload_is_shown():
     assert seen(b'{"a":1}', "application/json") == Shown(
         '{\n  "a": 1\n}', cut=False, words="7 bytes of application/json", json=True
     )
@@ -99,7 +99,7 @@ def test_bytes_are_shown_in_hexadecimal_and_no_control_character_is():
     assert seen(b"\x1b[2J", "text/plain").words.endswith("in hexadecimal")
 
 
-def test_of_what_is_large_the_beginning_is_shown():
+def test_the_beginning_of_a_large_payload_is_shown():
     assert seen(b"a" * 5_000, "text/plain", 100) == Shown(
         "a" * 100, cut=True, words="5000 bytes of text/plain"
     )

@@ -1,4 +1,4 @@
-"""Who is an administrator and who is local, by the service's own settings."""
+"""Which accounts are administrators or local, by the service's settings."""
 
 import pytest
 

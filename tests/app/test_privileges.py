@@ -1,4 +1,4 @@
-"""Who may do what to a node: every cell of XEP-0060's table 1, asked of rules and store together."""
+"""Privileges at a node: every cell of XEP-0060's table 1, with rules and store together."""
 
 import pytest
 from harness.batches.facts import BOSS, ETL, JOBS, who

@@ -1,4 +1,4 @@
-"""An account keeps no more here than it may: who pays for what, what is refused, and that nothing is lost by it."""
+"""Quotas of accounts: who pays, what is refused, and that nothing is lost."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, ETL, EVE, JOBS, draft, who
@@ -8,13 +8,14 @@ from harness.batches.transactions import commits, in_slices, stages
 from harness.stores.store_contents import misweighed, out_of_step, recount
 
 from pubqueue.app.store.rows import HOLDINGS
-from pubqueue.core.decision import Created, Done, Emptied, Published, Redriven, Refusal, Refused
+from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused
 from pubqueue.core.limits.quotas import Quota, Quotas
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import AutoCreation
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Create, Delete, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Created, Emptied
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Outcome
@@ -37,7 +38,7 @@ def shell(tmp_path):
 
 
 def bound(shell, nodes=0, items=0, byte_count=0):
-    """Let this be the quota of eve, and nobody else have one."""
+    """Let eve have this quota, and no other account any."""
     shell.quotas = Quotas(Quota(0, 0, 0), {ACCOUNT: Quota(nodes, items, byte_count)})
 
 
@@ -58,7 +59,7 @@ def refusals(done):
 # --- nodes ---------------------------------------------------------------------------------------
 
 
-def test_nobody_makes_more_nodes_than_they_may_and_others_still_do(shell):
+def test_accounts_are_limited_in_nodes_separately(shell):
     bound(shell, nodes=2)
     done = shell.batch(
         makes(NodeName("a")), makes(NodeName("b")), makes(NodeName("c")), makes(JOBS, ANN)
@@ -87,7 +88,7 @@ def test_the_operators_nodes_and_the_declared_ones_have_no_bound(shell):
 # --- items and bytes ------------------------------------------------------------------------------
 
 
-def test_whoever_publishes_it_is_who_made_the_node_that_pays(shell):
+def test_the_creator_of_the_node_pays_whoever_publishes(shell):
     shell.batch(makes(), makes(MORE), a_queue())
     bound(shell, items=3)
     done = shell.batch(
@@ -149,7 +150,7 @@ def test_a_plain_node_is_paid_for_as_well_and_what_goes_makes_room(shell, full):
     assert isinstance(shell.do(publishes("i2", node=MINE)), Published)  # it is there already
 
 
-def test_what_is_done_purged_or_deleted_makes_room(shell):
+def test_done_purged_and_deleted_items_make_room(shell):
     shell.batch(makes(), makes(MORE), joins(ANN, 9, node=MINE))
     bound(shell, items=2)
     shell.batch(publishes("i1", "i2", node=MINE))
@@ -162,8 +163,20 @@ def test_what_is_done_purged_or_deleted_makes_room(shell):
     assert shell.do(publishes("i8", node=MORE)).refusal is Refusal.TOO_MUCH_KEPT
 
 
-def test_what_leaves_a_node_that_nobody_has_asked_about_makes_room(shell):
-    """Its row is not in mind when the item goes: who pays is found when the batch is written."""
+def test_kept_done_items_count_as_bytes_and_not_as_items(shell):
+    shell.batch(makes(keep_done=1), joins(ANN, 9, node=MINE))
+    bound(shell, items=1, byte_count=2 * len(b"<job/>"))
+    for name in ("i1", "i2"):
+        assert isinstance(shell.do(publishes(name, node=MINE)), Published)
+        assert shell.do(retracts(ANN, name, node=MINE)) == Done()
+    assert has(shell) == (1, 0, 12)
+    assert shell.do(publishes("i3", node=MINE)).refusal is Refusal.TOO_MUCH_KEPT
+    assert shell.do(Purge(who(EVE), MINE)) == Emptied(MINE, 0)
+    assert isinstance(shell.do(publishes("i4", node=MINE)), Published)
+
+
+def test_items_that_leave_an_unloaded_node_make_room(shell):
+    """Its row is not loaded when the item goes; the payer is found when the batch is written."""
     shell.batch(makes(), makes(MORE), joins(ANN, 9, node=MINE), publishes("i1", node=MINE))
     bound(shell, items=1)
     del shell.rows.cache.nodes[MINE]
@@ -171,7 +184,7 @@ def test_what_leaves_a_node_that_nobody_has_asked_about_makes_room(shell):
     assert isinstance(shell.do(publishes("i2", node=MORE)), Published)
 
 
-def test_who_takes_a_node_over_pays_for_it_from_then_on(shell):
+def test_a_new_owner_pays_for_the_node_from_then_on(shell):
     shell.batch(makes(), publishes("i1", node=MINE), makes(MORE))
     bound(shell, items=1)
     assert shell.do(publishes("i2", node=MORE)).refusal is Refusal.TOO_MUCH_KEPT

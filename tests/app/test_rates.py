@@ -1,4 +1,4 @@
-"""Rates: a queue hands out so much in a second and no more, whoever asks, and goes on by itself when it may."""
+"""Rates: a queue delivers up to its rate to all workers, and continues by itself when it may."""
 
 import asyncio
 from time import monotonic
@@ -14,6 +14,7 @@ from harness.patience import TIMEOUT
 
 from pubqueue.app.batch import run
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
@@ -39,7 +40,7 @@ def handed(shell, *requests, **how):
     return "".join(one.item.id for one in done.deliveries)
 
 
-def test_so_many_go_in_a_second_and_the_next_when_they_may(shell):
+def test_the_rate_limits_deliveries_per_second(shell):
     shell.batch(publishes(*NAMES))
     done = shell.batch(joins(ANN, 99))
     assert [one.item.id for one in done.deliveries] == ["a", "b"]
@@ -53,7 +54,7 @@ def test_so_many_go_in_a_second_and_the_next_when_they_may(shell):
     assert handed(shell, Expire()) == "fg"
 
 
-def test_nobody_is_woken_where_nothing_waits_or_nobody_takes_it(shell):
+def test_no_wakeup_happens_without_items_or_workers(shell):
     shell.batch(publishes(*"ab"), joins(ANN, 2))
     shell.wait(0.5)
     done = shell.batch(Expire())
@@ -75,7 +76,7 @@ def test_a_rate_that_is_set_holds_from_then_on(shell):
     assert handed(shell, publishes(*"de", node=other)) == "d"
 
 
-def test_what_is_given_back_goes_out_anew_at_the_rate_too(shell):
+def test_released_items_are_delivered_again_at_the_rate(shell):
     shell.batch(publishes("a"), joins(ANN, 9))
     assert handed(shell, retracts(ANN, "a"), publishes("b")) == "b"
     assert handed(shell, retracts(ANN, "b"), publishes("c")) == ""
@@ -101,7 +102,7 @@ def processes(request, tmp_path):
         one.close()
 
 
-def test_it_holds_after_a_kill_and_for_all_processes(processes):
+def test_the_rate_holds_after_a_kill_and_for_all_processes(processes):
     shell, other = processes
     shell.batch(a_queue(rate=2))
     shell.batch(publishes(*NAMES))
@@ -162,9 +163,8 @@ async def test_the_reaper_wakes_when_the_next_may_go(tmp_path):
     reaper = Reaper(clock=clock)
     broker = Broker(
         store,
+        Terms(CreationPolicy.ANYONE),
         clock=clock,
-        policy=CreationPolicy.ANYONE,
-        same_payload=bytes.__eq__,
         on_moment=reaper.on_moment,
     )
     face = WatchedFace(broker, log)

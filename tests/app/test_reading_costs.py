@@ -1,7 +1,7 @@
 """Who only looks costs no more because there is more: SQLite's instructions and the rows that are made are counted.
 
-Each question is asked of a small store and of one many times as large. What is served beside the batches is counted on
-the connection that reads, and the writer's has nothing to do meanwhile.
+Each request is sent to a small store and to one many times as large. Reads beside the batches are counted on the
+reading connection, and the writer's is idle meanwhile.
 """
 
 import asyncio
@@ -14,39 +14,41 @@ from bench.pause_loads_reading import (
     lay_many_nodes,
 )
 from harness.batches.facts import ANN, BOSS, EVE, NOW, who
-from harness.batches.inside import connection_of, reader_of
 from harness.batches.queue_requests import joins
 from harness.batches.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.dispatch import dispatcher
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.rules import READS
-from pubqueue.core.decision import Refused
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.deliveries.again import AskUnanswered
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
+from pubqueue.core.nodes.discovery import Describe, ListItems, ListNodes, Types
+from pubqueue.core.nodes.labels import PUSHED
 from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers
-from pubqueue.core.nodes.manage import (
-    Create,
-    Describe,
-    GetAffiliations,
-    ListItems,
-    ListNodes,
-    SetAffiliations,
-    Types,
-)
+from pubqueue.core.nodes.manage import Configure, Create, GetAffiliations, SetAffiliations
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscriptions.pending import ReadPending
 from pubqueue.core.nodes.subscriptions.subscribe import GetDefaultOptions
 from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions
 from pubqueue.core.notices import Deliver
+from pubqueue.core.pushing.pushed import ListPushed
+from pubqueue.core.pushing.registering import ListRegistrations
+from pubqueue.core.qos.reading import ListMessages, ReadMessage
+from pubqueue.core.queue.settling.held import ReadHeld
+from pubqueue.core.reading.connections import ReadConnections
 from pubqueue.core.reading.deaths import ReadReasons
 from pubqueue.core.reading.inspect import AskPowers, AskService, Peek, ReadWorkers
 from pubqueue.core.reading.listing import Page
+from pubqueue.core.reading.newer import AskNewest, ReadNewer
 from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.core.reading.samples import ReadSamples
 from pubqueue.core.reading.survey import ReadSurvey
+from pubqueue.core.reading.used_key import ReadUsedKey
 from pubqueue.core.schedules.admin import ListSchedules
 from pubqueue.core.transactions.staging import ListTransactions
 from pubqueue.stores.sql import columns
@@ -79,8 +81,8 @@ class CountedService:
         await self.do(
             ListNodes(STRANGER, FEW)
         )  # the connection that reads is opened when it is needed
-        self._count(connection_of(self.store).raw, "batches")
-        self._count(reader_of(self.store).raw, "reads")
+        self._count(self.store.connection.raw, "batches")
+        self._count(self.store.reader.raw, "reads")
 
     def _count(self, connection, kind):
         def step():
@@ -90,7 +92,7 @@ class CountedService:
         connection.set_progress_handler(step, 1)
 
     async def cost(self, request):
-        """Return what a request takes, in the batches and beside them."""
+        """Return the cost of a request, in the batches and beside them."""
         self.steps.update(batches=0, reads=0)
         reply = await self.do(request)
         await self.broker.settled()
@@ -99,7 +101,7 @@ class CountedService:
 
 @pytest.fixture
 async def laid(tmp_path):
-    """Return what opens a service on a store that somebody has laid out."""
+    """Return a function that opens a service on a prepared store."""
     running = []
 
     async def start(lay, size):
@@ -107,8 +109,7 @@ async def laid(tmp_path):
         await store.open()
         await lay(store, size, NOW)
         anyone = CreationPolicy.ANYONE
-        clock = {"clock": lambda: NOW, "same_payload": bytes.__eq__}
-        broker = Broker(store, policy=anyone, **clock)
+        broker = Broker(store, Terms(anyone), clock=lambda: NOW)
         said = []
         service = CountedService(store, broker, said)
         running.append(service)
@@ -255,6 +256,36 @@ async def test_a_page_of_nodes_ends_before_there_is_too_much_to_count(laid, monk
     assert (names, pages) == ([f"n{number:06}" for number in range(10)], 4)
 
 
+async def test_nodes_that_are_pushed_cost_no_more_because_of_all_others(laid):
+    costs = []
+    for size in (SMALL, LARGE):
+        service = await laid(lay_many_nodes, size)
+        refused = await service.do(ListPushed(OWNER))
+        assert refused.refusal is Refusal.FORBIDDEN
+        for name in ("n000001", "n000003", "n000005"):
+            settings = Settings({"labels": f"{PUSHED}=there"})
+            await service.do(Configure(ADMIN, NodeName(name), settings))
+        found, cost = await service.cost(ListPushed(ADMIN, most=2))
+        assert ([node.name for node in found.nodes], found.more) == (["n000001", "n000003"], True)
+        found = await service.do(ListPushed(ADMIN, NodeName("n000003"), 2))
+        assert ([node.name for node in found.nodes], found.more) == (["n000005"], False)
+        assert cost["batches"] == 0
+        costs.append(cost["reads"])
+    assert costs[1] <= costs[0] + A_BIT
+
+
+@pytest.mark.parametrize("by", [OWNER, STRANGER, ADMIN])
+async def test_nodes_of_a_prefix_cost_no_more_because_of_all_others(laid, by):
+    costs = []
+    for size in (SMALL, LARGE):
+        service = await laid(lay_many_nodes, size)
+        found, cost = await service.cost(ListNodes(by, Page(None, 100), prefix="n00000"))
+        assert [name for name, _ in found.entries] == [f"n00000{number}" for number in range(10)]
+        assert cost["batches"] == 0
+        costs.append(cost["reads"])
+    assert costs[1] <= costs[0] + A_BIT
+
+
 OF_ALL_NODES = {
     "a stranger": ListNodes(STRANGER, FEW),
     "a stranger, backward": ListNodes(STRANGER, Page(None, 10, "")),
@@ -270,7 +301,7 @@ OF_ALL_NODES = {
 
 
 @pytest.mark.parametrize("name", OF_ALL_NODES)
-async def test_of_many_nodes_no_more_are_made_than_are_shown(laid, made, name):
+async def test_no_more_nodes_are_loaded_than_are_shown(laid, made, name):
     service = await laid(lay_many_nodes, LARGE)
     made[0] = 0
     reply, cost = await service.cost(OF_ALL_NODES[name])
@@ -279,7 +310,7 @@ async def test_of_many_nodes_no_more_are_made_than_are_shown(laid, made, name):
     assert made[0] <= 24
 
 
-async def test_who_asks_for_all_nodes_gets_a_part_and_goes_on_to_the_end(laid):
+async def test_a_list_of_all_nodes_comes_in_parts_to_the_end(laid):
     service = await laid(lay_many_nodes, 2_500)
     first = await service.do(ListNodes(STRANGER))
     assert len(first.entries) == 1000
@@ -292,8 +323,8 @@ async def test_who_asks_for_all_nodes_gets_a_part_and_goes_on_to_the_end(laid):
     assert (await service.do(ListNodes(STRANGER, Page(names[-1], None)))).entries == ()
 
 
-async def test_who_may_see_none_of_many_still_sees_the_ones_behind(laid):
-    """A page of nodes that shut the asker out is no empty page."""
+async def test_nodes_after_many_hidden_ones_are_still_listed(laid):
+    """Nodes that exclude the requester do not make an empty page."""
     service = await laid(lay_many_nodes, 25)
     outcast = ((Jid("eve@x"), Affiliation.OUTCAST),)
     for number in range(20):
@@ -352,7 +383,7 @@ def counting_batches(batch, batches):
 
 
 async def test_rights_are_judged_before_anything_is_loaded(laid, monkeypatch):
-    """Of 500 people around a node nobody is loaded for a stranger, and two for whoever changes one of them."""
+    """Of 500 accounts of a node none is loaded for a stranger, and two for a change of one of them."""
     loaded = []
     row = node_pages.AffiliationRow
     monkeypatch.setattr(
@@ -386,11 +417,12 @@ def test_all_that_changes_nothing_is_read_beside_the_batches():
     assert {
         *(Describe, GetAffiliations, ListNodes, ListItems, ListMyAffiliations),
         *(ListMySubscriptions, Retrieve, ReadEvents, ReadItems, ReadNodes, ListTransactions),
-        *(ReadReasons, ReadSurvey),
+        *(ReadReasons, ReadSurvey, ReadNewer, AskNewest),
         *(NextSubscribers, ListUnnotified),
-        *(AskPowers, ReadWorkers, Peek, AskService),
+        *(AskPowers, ReadWorkers, Peek, AskService, ReadConnections),
         *(GetDefaultOptions, GetSubscriptions, ReadPending),
-        *(ListSchedules, ReadSamples),
+        *(ListSchedules, ReadSamples, ReadUsedKey, ListRegistrations, ListPushed, ReadHeld),
+        *(ReadMessage, ListMessages, AskUnanswered),
     } == READS
 
 

@@ -1,13 +1,13 @@
-"""The reaper: what is due is done, at the time that the clock says."""
+"""The reaper does due work at the clock's time."""
 
 import asyncio
 import sqlite3
+import time
 from dataclasses import dataclass
 from itertools import count
 
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, after
-from harness.batches.inside import cache_of, connection_of
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import TIMEOUT, turns, until
@@ -18,11 +18,13 @@ from structlog.testing import capture_logs
 from pubqueue.app import rules
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.queue import expiring
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.rows import FINISHED
 from pubqueue.app.tasks import reaper as reaper_module
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.app.working_set.item_changes import ItemChanges
+from pubqueue.core.changes import Release
 from pubqueue.core.model import ItemId, Millis, NodeName, seconds
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Unlocked
@@ -41,9 +43,17 @@ class Time:
     """A clock that a test sets."""
 
     now: Millis = NOW
+    since: float | None = None
+    """When it began to run, if it does."""
 
     def __call__(self):
-        return self.now
+        if self.since is None:
+            return self.now
+        return Millis(self.now + round((time.monotonic() - self.since) * 1000))
+
+    def run(self):
+        """Advance the clock."""
+        self.since = time.monotonic()
 
 
 class Notes(list):
@@ -81,7 +91,7 @@ class Stage:
             await self.broker.handle(request)
 
     async def log_ends(self, oldest):
-        """Return the ends of the event log, once it begins there."""
+        """Return the ends of the event log, once it starts there."""
         async with asyncio.timeout(TIMEOUT):
             while True:
                 self.log.grown.clear()
@@ -91,7 +101,7 @@ class Stage:
                 await self.log.grown.wait()
 
     def watch_finished(self, node, names):
-        """Return a list of how many of these ids are remembered as finished, noted whenever a batch has changed it."""
+        """Return a list of how many of these ids are remembered as done, extended after each batch that changes it."""
         keys = {(node, ItemId(name)) for name in names}
         batch, counts, last = self.store.batch, [], [len(keys)]
 
@@ -121,9 +131,8 @@ async def stage(tmp_path):
     reaper = Reaper(clock=clock)
     broker = Broker(
         watched,
+        Terms(CreationPolicy.ANYONE),
         clock=clock,
-        policy=CreationPolicy.ANYONE,
-        same_payload=bytes.__eq__,
         on_moment=reaper.on_moment,
     )
     face = WatchedFace(broker, log)
@@ -141,7 +150,7 @@ def unlocked(name):
     return Unlocked(ANN, JOBS, (ItemId(name),))
 
 
-async def test_what_ran_out_while_nobody_watched_is_ended_at_the_start(stage):
+async def test_expiries_while_the_service_was_down_are_processed_at_the_start(stage):
     await stage.do(publishes("a"))
     stage.clock.now = LATE
     stage.reaper.start(stage.broker)
@@ -158,21 +167,17 @@ async def test_a_moment_that_has_come_is_not_waited_for(stage):
 
 
 async def test_a_pause_ends_by_itself(stage):
-    loop = asyncio.get_running_loop()
-    start = loop.time()
-    stage.reaper._clock = stage.broker._clock = lambda: Millis(
-        NOW + round((loop.time() - start) * 1000)
-    )
+    stage.clock.run()
     stage.reaper.start(stage.broker)
     await stage.do(publishes("a", delay=0.02))
     async with asyncio.timeout(TIMEOUT):
         while (await stage.item("a")).holder is None:
             stage.log.grown.clear()
             await stage.log.grown.wait()
-    assert loop.time() - start >= 0.02
+    assert stage.clock() - NOW >= 20
 
 
-async def test_nothing_is_ended_before_its_time(stage):
+async def test_no_lock_ends_early(stage):
     stage.reaper.start(stage.broker)
     await stage.do(publishes("a"))
     stage.clock.now = after(59.999)
@@ -216,7 +221,7 @@ async def test_a_store_that_fails_is_tried_again(stage, monkeypatch):
     assert stage.log.count("failure") == 3
 
 
-async def test_what_fails_in_it_ends_no_lock_expiry(stage, monkeypatch):
+async def test_an_error_does_not_stop_lock_expiry(stage, monkeypatch):
     monkeypatch.setattr(reaper_module, "RETRY", 0.001)
     handle, faults = stage.broker.handle, [ZeroDivisionError(), KeyError()]
 
@@ -261,7 +266,7 @@ def odd_in_deciding(monkeypatch):
 
 
 def odd_in_changing(monkeypatch):
-    make = ItemChanges._item
+    make = ChangeApplier.MAKE[Release]
 
     def item(self, asked, change):
         if change.item.id == ODD and isinstance(asked, expire.Expire):
@@ -269,7 +274,7 @@ def odd_in_changing(monkeypatch):
         make(self, asked, change)
 
     monkeypatch.setattr(ItemChanges, "_item", item)
-    makers = ChangeApplier._MAKE
+    makers = ChangeApplier.MAKE
     for kind, call in makers.items():
         if call is make:
             monkeypatch.setitem(makers, kind, item)
@@ -328,11 +333,11 @@ async def test_a_row_that_cannot_be_read_keeps_no_other_lock_from_ending(
     names = ["a", "b", ODD, "d"]
     monkeypatch.setattr(expiring, "AT_ONCE", 1)  # it is the first of its slice again and again
     await stage.do(*map(publishes, names))
-    connection = connection_of(stage.store.inner).raw
+    connection = stage.store.inner.connection.raw
     connection.execute("PRAGMA ignore_check_constraints = ON")
     connection.execute(damage.replace("x'ff00'", "CAST(x'ff00' AS TEXT)"))
     connection.execute("UPDATE item SET deadline = deadline - 1 WHERE id = 'odd'")
-    cache_of(stage.broker).forget()
+    stage.broker.committer.rows.cache.forget()
     stage.clock.now = LATE
     monkeypatch.setattr(reaper_module, "RETRY", 0.001)
     with capture_logs() as said:
@@ -375,7 +380,7 @@ async def test_old_ids_are_forgotten_whatever_news_there_is(stage):
     await stage.do(publishes("a", node=OTHER), retracts(ANN, "a", node=OTHER))
     counts = stage.watch_finished(OTHER, ["a"])
     stage.reaper.start(stage.broker)
-    await until(lambda: stage.reaper._expired == NOW)
+    await until(lambda: stage.reaper.expired == NOW)
     await stage.broker.settled()
     assert counts == []
     stage.clock.now = after(61)
@@ -391,7 +396,7 @@ async def test_starting_and_stopping_twice_do_no_harm(stage):
     await stage.reaper.stop()
 
 
-async def test_it_stops_while_the_store_is_held_up(stage):
+async def test_the_reaper_stops_while_the_store_is_blocked(stage):
     stage.store.hold()
     stage.reaper.start(stage.broker)
     await stage.store.asked.wait()
@@ -400,7 +405,7 @@ async def test_it_stops_while_the_store_is_held_up(stage):
 
 
 @pytest.mark.parametrize("passed", range(4))
-async def test_it_stops_although_it_hears_news_at_that_moment(stage, passed):
+async def test_the_reaper_stops_even_if_it_is_woken_at_that_moment(stage, passed):
     stage.reaper.start(stage.broker)
     await stage.broker.settled()
     await turns(9)  # until it waits for news
@@ -412,7 +417,7 @@ async def test_it_stops_although_it_hears_news_at_that_moment(stage, passed):
 
 
 async def test_the_event_log_is_trimmed_at_the_start_and_while_time_passes(stage):
-    stage.reaper._trim = Trim(kept_for=seconds(60), kept=2)
+    stage.reaper.adopt(Trim(kept_for=seconds(60), kept=2))
     await stage.do(a_queue(OTHER, event_log=1), publishes("a", "b", "c", node=OTHER))
     stage.clock.now = after(30)
     await stage.do(publishes("d", node=OTHER))

@@ -1,4 +1,4 @@
-"""After a crash: what was locked and may never have been told is sent again, to whom it is locked."""
+"""After a crash, deliveries that may not have been sent are sent again, to their holders."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, NOW
@@ -6,33 +6,33 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify.redelivery import LAG
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Arrive
+from pubqueue.core.presence.arrive import Arrive
 from pubqueue.stores.sqlite import SqliteStore
 
 
 class Lives:
-    """A store, and one process after the other on it; each ends without a word."""
+    """A store, and one process after another on it; each ends like a crash."""
 
     def __init__(self, path):
         self.path, self.now = path, NOW
         self._open = []
 
     async def begin(self, *, up=True, beside=False):
-        """Begin another life, `beside` the ones before or after their end; return what its face says."""
+        """Start another process, `beside` the earlier ones or after their end; return the notices of its face."""
         if not beside:
             await self.kill()
         store = SqliteStore(self.path)
         await store.open()
         self.broker = Broker(
             store,
+            Terms(CreationPolicy.ANYONE),
             instance=await store.instances.enter(),
             clock=lambda: self.now,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
         )
         self._open.append((self.broker, store))
         said = []
@@ -49,13 +49,13 @@ class Lives:
         await self.broker.settled()
 
     async def let_pass(self):
-        """Let deliveries leave, and a batch come that notes it."""
+        """Send deliveries, and run a batch that records this."""
         for _ in range(2):
             self.now = Millis(self.now + LAG)
             await self.do(Arrive(BOB))
 
     async def kill(self):
-        """End all processes without a word."""
+        """End all processes like a crash."""
         for broker, store in self._open:
             await broker.stop()
             await store.close()
@@ -79,7 +79,7 @@ def sent(said):
     ]
 
 
-async def test_what_was_not_noted_as_told_comes_again_to_its_holder_under_its_token(lives):
+async def test_an_unconfirmed_delivery_is_repeated_to_its_holder_under_its_token(lives):
     await lives.do(publishes("a", "b"), retracts(ANN, "b"))
     said = await lives.begin()
     (again,) = sent(said)
@@ -88,14 +88,14 @@ async def test_what_was_not_noted_as_told_comes_again_to_its_holder_under_its_to
     assert sent(await lives.begin()) == [again]
 
 
-async def test_what_has_left_for_sure_does_not_come_again(lives):
+async def test_a_delivery_that_was_certainly_sent_is_not_repeated(lives):
     await lives.do(publishes("a"))
     await lives.let_pass()
     await lives.do(publishes("b"))
     assert [item for _, item, *_ in sent(await lives.begin())] == ["b"]
 
 
-async def test_of_two_processes_each_notes_its_own(lives):
+async def test_each_of_two_processes_records_its_own_deliveries(lives):
     await lives.do(publishes("a"))
     first = lives.broker
     await lives.begin(beside=True)
@@ -107,7 +107,7 @@ async def test_of_two_processes_each_notes_its_own(lives):
     assert {item for _, item, *_ in sent(said)} == {"b"}
 
 
-async def test_who_takes_a_number_that_another_has_left_has_nothing_to_send_again(lives):
+async def test_a_process_with_a_released_number_has_nothing_to_send_again(lives):
     await lives.begin(beside=True)
     await lives.broker.undelivered.note_all_delivered()
     await lives.do(publishes("a"))
@@ -124,7 +124,7 @@ async def test_after_an_end_in_order_nothing_comes_again(lives):
 
 
 async def test_an_end_in_order_keeps_what_could_not_be_sent_again(lives):
-    """As when the service is started and ended while its server is away."""
+    """As if the service were started and stopped while its server is away."""
     await lives.do(publishes("a"))
     await lives.begin(up=False)
     await lives.broker.undelivered.note_all_delivered()
@@ -146,7 +146,7 @@ async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
     assert [item for _, item, *_ in sent(said)] == [name for name in names if name != "i3"]
 
 
-async def test_what_cannot_be_sent_again_stays_with_its_holder_and_is_tried_once_more(lives):
+async def test_a_repetition_that_fails_stays_with_its_holder_and_is_retried_once(lives):
     await lives.do(publishes("a"))
     said = await lives.begin(up=False)
     lives.face.silent = True
@@ -161,7 +161,7 @@ async def test_what_cannot_be_sent_again_stays_with_its_holder_and_is_tried_once
     assert [(to, item) for to, item, *_ in sent(said)] == [(ANN, "a")]
 
 
-async def test_what_a_broken_stream_may_have_taken_along_comes_again(lives):
+async def test_deliveries_on_a_broken_stream_are_repeated(lives):
     said = await lives.begin()
     await lives.do(publishes("a"))
     await lives.let_pass()
@@ -213,7 +213,7 @@ async def test_a_stream_that_breaks_long_after_the_last_delivery_has_taken_none_
     assert len(sent(said)) == 1
 
 
-async def test_nothing_is_noted_as_told_while_something_is_to_be_sent_again(lives):
+async def test_no_delivery_is_recorded_as_sent_while_repetitions_are_pending(lives):
     await lives.do(publishes("a"))
     await lives.begin()
     await lives.do(publishes("b"))

@@ -6,12 +6,13 @@ from harness.batches.queue_requests import a_queue, joins, publishes, unlocks
 from harness.batches.shell import Shell
 from harness.stores.store_contents import recount
 
-from pubqueue.core.decision import Created, Declared, Done, Redriven, Refusal, Refused
+from pubqueue.core.decision import Done, Redriven, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, Principal, State
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, Create, Delete, SetAffiliations
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Created, Declared
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
@@ -46,7 +47,7 @@ def configures(jid, node, **settings):
 
 
 def dies(shell, name="i1", *, node=JOBS, by=ETL, **draft):
-    """Let an item of the queue be published, handed out and rejected; return it as it is then, wherever it is."""
+    """Publish, deliver and reject an item of the queue; return its final row, in any node."""
     shell.batch(joins(ANN, 9, node=node), publishes(name, by=by, node=node, **draft))
     assert shell.do(unlocks(ANN, name, node=node, outcome=Outcome.REJECT, reason="no")) == Done()
     return item(shell, name, node) or item(shell, name, DEAD)
@@ -56,7 +57,7 @@ def dies(shell, name="i1", *, node=JOBS, by=ETL, **draft):
 
 
 def naming(shell, by, name=DEAD):
-    """Return the answers to each request by which somebody can let a node of theirs name another."""
+    """Return the answers to all requests with which an account can let its node name another."""
     shell.do(makes(by, NodeName(f"{by}-own")))
     wanted = Settings({"queueing": True, "dead_letter_node": name})
     drafts = publishes("x").drafts
@@ -67,7 +68,7 @@ def naming(shell, by, name=DEAD):
     ]
 
 
-def test_nobody_names_a_node_to_which_they_may_not_publish(shell):
+def test_an_account_may_not_name_a_node_without_the_right_to_publish(shell):
     shell.creation = AutoCreation.WITH_OPTIONS
     shell.batch(a_queue(DEAD))
     made, configured, published = naming(shell, EVE)
@@ -80,7 +81,7 @@ def test_nobody_names_a_node_to_which_they_may_not_publish(shell):
 @pytest.mark.parametrize(
     "role", [Affiliation.OWNER, Affiliation.PUBLISHER, Affiliation.PUBLISH_ONLY]
 )
-def test_who_may_publish_there_may_name_it(shell, role):
+def test_an_account_may_name_a_node_with_the_right_to_publish(shell, role):
     shell.creation = AutoCreation.WITH_OPTIONS
     shell.batch(a_queue(DEAD))
     shell.do(SetAffiliations(who(BOSS), DEAD, ((Jid("eve@x"), role),)))
@@ -136,7 +137,7 @@ def test_a_death_puts_nothing_where_an_owner_of_the_queue_may_not_publish_any_mo
         ({"max_items": 1}, {}, "it is full"),
     ],
 )
-def test_what_a_publish_would_be_refused_for_keeps_a_dead_item_at_home(shell, settings, draft, why):
+def test_a_dead_item_stays_if_its_publish_would_be_refused(shell, settings, draft, why):
     settings = {"publish_model": "open"} | settings
     shell.batch(a_queue(DEAD, **settings), a_queue(dead_letter_node=DEAD))
     if "max_items" in settings:
@@ -146,7 +147,7 @@ def test_what_a_publish_would_be_refused_for_keeps_a_dead_item_at_home(shell, se
     assert dead.error.startswith(f"no; not moved to {DEAD}: {why}")
 
 
-def test_what_a_publish_would_be_taken_for_goes(shell):
+def test_a_dead_item_moves_if_its_publish_would_be_accepted(shell):
     fits = {"type": KEPT, "max_payload_size": 10, "publish_model": "open"}
     shell.batch(a_queue(DEAD, **fits), a_queue(dead_letter_node=DEAD))
     assert dies(shell, payload=b"urn:kept|x").node == DEAD
@@ -180,7 +181,7 @@ def test_nor_is_one_that_was_deleted_and_made_anew_by_another(shell):
     assert dies(shell).node == JOBS
 
 
-def test_who_names_the_node_of_another_means_that_one(shell):
+def test_a_queue_uses_the_named_node_of_another_account(shell):
     shell.do(makes(EVE, DEAD, publish_model="open"))
     shell.batch(a_queue(dead_letter_node=DEAD))
     assert dies(shell).node == DEAD
@@ -205,7 +206,7 @@ def test_a_missing_dead_letter_node_that_an_owner_or_the_operator_makes_takes_th
     assert dies(shell).node == DEAD
 
 
-def test_of_a_queue_that_nobody_owns_the_operator_publishes(shell):
+def test_the_operator_publishes_for_a_queue_without_owner(shell):
     wanted = {"queueing": True, "access_model": "open", "publish_model": "open"}
     operator = who("root@x", admin=True)
     asked = Declare(operator, JOBS, Settings(wanted | {"dead_letter_node": DEAD}))
@@ -266,7 +267,7 @@ REPLIES = NodeName("replies/etl@x")
 
 
 def test_a_node_for_replies_is_its_accounts_whoever_made_it_before(shell):
-    """As it was while anybody could make it: what the squatter owns is nothing, and the account manages it."""
+    """As when any account could create it: the squatter's ownership does not count, and the account manages the node."""
     squatter = Principal(EVE, admin=True)  # the only way by now
     shell.do(Create(squatter, REPLIES, Settings({"access_model": "whitelist"})))
     for mine in (

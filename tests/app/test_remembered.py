@@ -1,4 +1,4 @@
-"""What is remembered between batches has a bound in bytes, for names and addresses are as long as strangers like."""
+"""Caches between batches are limited in bytes, because strangers choose the length of names and addresses."""
 
 import pytest
 from harness.batches.facts import EVE, who
@@ -20,7 +20,7 @@ def shell(tmp_path):
 
 
 def remembered(cache):
-    """Return the bytes of names of nodes, and of accounts beside them."""
+    """Return the bytes of names of nodes, and of accounts."""
     nodes = sum(map(len, cache.nodes))
     return nodes + sum(len(node) + len(account) for node, account in cache.of[AFFILIATIONS])
 

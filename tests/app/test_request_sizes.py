@@ -1,10 +1,17 @@
-"""What names too much is refused before anything of it is loaded, whoever asks, and nothing of it is done."""
+"""A request that names too much is refused before anything is loaded, for any account, and nothing of it is done."""
 
 from typing import get_args
 
 import pytest
-from harness.batches.facts import ANN, BOSS, JOBS, who
-from harness.batches.queue_requests import a_queue, publishes, retracts, touches, unlocks
+from harness.batches.facts import ANN, BOSS, ETL, JOBS, who
+from harness.batches.queue_requests import (
+    a_queue,
+    publishes,
+    retracts,
+    settles_each,
+    touches,
+    unlocks,
+)
 from harness.batches.shell import Shell
 
 from pubqueue.app import rules
@@ -14,6 +21,7 @@ from pubqueue.core.limits.request_sizes import (
     MAX_ENTRIES,
     MAX_NAMED,
     MAX_PUBLISHED,
+    MAX_TOGETHER,
     SIZES,
     size_of,
     too_many,
@@ -24,6 +32,7 @@ from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions, Wish
 from pubqueue.core.queue.cancel import Cancel
 from pubqueue.core.queue.force_unlock import FreeLocks
 from pubqueue.core.queue.redrive import Redrive
+from pubqueue.core.together import Together
 from pubqueue.core.transactions.model import Mark
 from pubqueue.core.transactions.staging import StagePublish
 
@@ -36,6 +45,10 @@ def names(count):
 
 def stages(count):
     return StagePublish(publishes(*names(count)), Mark("app", 1))
+
+
+def done_together(count):
+    return Together(who(ETL), tuple(publishes(name) for name in names(count)))
 
 
 def affiliates(count):
@@ -53,9 +66,11 @@ def subscribes(count):
 MAKES = {
     "publish":       (MAX_PUBLISHED, lambda count: publishes(*names(count))),
     "staged":        (MAX_PUBLISHED, stages),
+    "together":      (MAX_TOGETHER,  done_together),
     "retract":       (MAX_NAMED,     lambda count: retracts(ANN, *names(count))),
     "unlock":        (MAX_NAMED,     lambda count: unlocks(ANN, *names(count))),
     "touch":         (MAX_NAMED,     lambda count: touches(ANN, *names(count))),
+    "each":          (MAX_NAMED,     lambda count: settles_each(retracts(ANN), *zip(names(count), strict=True))),
     "cancel":        (MAX_NAMED,     lambda count: Cancel(BY, JOBS, names(count))),
     "release":       (MAX_NAMED,     lambda count: FreeLocks(BY, JOBS, names(count))),
     "redrive":       (MAX_NAMED,     lambda count: Redrive(BY, JOBS, names(count))),
@@ -69,6 +84,14 @@ BOUNDED_ELSEWHERE = {
     "DeclareSchedules",
     "Retrieve",  # a page, whatever is named
     "ReadNodes",
+    "AskNewest",  # the service asks of itself
+    "Forward",  # likewise, a page
+    "LookAtFed",  # what is left of a publish
+    "MarkPublish",
+    "SeekItems",  # goes on in slices
+    "GiveUpUnanswered",  # what a window has in flight
+    "TrimItems",  # goes on in slices, one node after the other
+    "EndForward",
     "ReadSamples",
     "KeepSamples",  # by the service itself
     "ReadReasons",
@@ -85,7 +108,9 @@ BOUNDED_ELSEWHERE = {
 
 
 @pytest.mark.parametrize(("most", "make"), MAKES.values(), ids=MAKES)
-def test_so_many_are_taken_and_of_more_nothing_is_loaded(most, make, tmp_path, monkeypatch):
+def test_requests_up_to_a_size_are_accepted_and_larger_ones_load_nothing(
+    most, make, tmp_path, monkeypatch
+):
     shell = Shell(tmp_path / "queue.db")
     shell.do(a_queue())
     assert too_many(make(most)) is None

@@ -1,4 +1,4 @@
-"""Faces of one process: one that waits for its place holds up no other, and neither does one that loses it."""
+"""Faces of one process: a face that waits for its place, or loses it, does not delay the others."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from pubqueue.app.tasks.running_faces import RunningFaces
 
 
 class Place:
-    """A face with a place that the test gives and takes; `done` is what it has done."""
+    """A face whose place the test controls; `done` records its actions."""
 
     def __init__(self):
         self.free, self.taken = asyncio.Event(), asyncio.Event()
@@ -104,7 +104,7 @@ async def test_an_end_while_it_waits_leaves_nothing_behind(waiting):
     assert [task for task in asyncio.all_tasks() if task.get_name() == "entering"] == []
 
 
-async def test_what_entering_meets_is_raised(waiting):
+async def test_errors_on_entering_are_raised(waiting):
     class Refused(Place):
         async def enter(self, _on_waiting):
             raise ValueError("not with this secret")

@@ -1,4 +1,4 @@
-"""Several subscriptions of one JID, as batches make and tell them: what it is told is what its subscriptions ask for."""
+"""Several subscriptions of one JID in batches: it gets the notices that its subscriptions request."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, who
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
-from pubqueue.core.decision import Refusal, Subscribed, SubscriberPage, Unsubscribed
+from pubqueue.core.decision import Refusal
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.multi_subscription import MAX_OF_JID
 from pubqueue.core.multi_subscription import name_of as name_in_node
@@ -20,11 +20,13 @@ from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.large_audience import NextSubscribers
 from pubqueue.core.nodes.manage import Configure, Delete
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Subscribed, SubscriberPage, Unsubscribed
 from pubqueue.core.nodes.subscriptions.options import Lease, Options
 from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, Subscribe, Unsubscribe
 from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions, SetSubscriptions, Wish
 from pubqueue.core.notices import ToAll, singly
-from pubqueue.core.queue.expire import Expire, Leave
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.reading.listing import Page
 
 BY = who(BOSS, admin=True)
@@ -50,7 +52,7 @@ def joins(jid, subid, **options):
 
 
 def reported(shell, request):
-    """Return whom the request has told, each with the ids of its subscriptions that it is for."""
+    """Return the notified JIDs, each with the ids of its subscriptions."""
     notices = shell.batch(request).decisions[0].notices
     return {one.to: one.subids for one in singly(notices)}
 
@@ -73,7 +75,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """Subscriptions as a list of each JID: id, whether it is told anything, when it ends."""
+    """The subscriptions of each JID: id, whether it gets notices, when it ends."""
 
     def __init__(self, shell):
         self.shell, self.mine, self.count = shell, {jid: {} for jid in JIDS}, 0
@@ -120,7 +122,7 @@ class Model:
         self.shell.changes.forget()  # what is known is read from the store again
 
     def expected(self):
-        """Return whom an item is told: once if any subscription asks for it, and for which where there are several."""
+        """Return the JIDs that an item is sent to: once if any subscription requests it, with the ids of several."""
         heard = {
             jid: [s for s, (deliver, _) in mine.items() if deliver]
             for jid, mine in self.mine.items()
@@ -202,7 +204,8 @@ def test_an_account_has_so_many_of_them_whichever_jids_it_uses(shell):
 
 def test_the_quota_of_an_account_counts_each_of_them(shell, monkeypatch):
     made = shell.context
-    monkeypatch.setattr(shell, "context", lambda: replace(made(), max_subscriptions=4))
+    terms = replace(made().terms, max_subscriptions=4)
+    monkeypatch.setattr(shell, "context", lambda: replace(made(), terms=terms))
     for subid in ("one", "two", "three"):
         assert isinstance(shell.do(joins(ANN, subid)), Subscribed)
     assert isinstance(shell.do(joins(Jid("ann@x"), "four")), Subscribed)
@@ -233,7 +236,7 @@ def test_retracts_name_them_and_the_end_of_the_node_does_not(shell):
 # --- crowds ----------------------------------------------------------------------------------------
 
 
-def test_of_a_crowd_each_page_comes_with_the_ids_of_those_who_have_several(shell, monkeypatch):
+def test_each_page_of_a_crowd_has_the_ids_of_multiple_subscriptions(shell, monkeypatch):
     monkeypatch.setattr(publishing, "CROWD", 1)
     for place in (pages, large_audience):
         monkeypatch.setattr(place, "PAGE", 2)

@@ -1,17 +1,17 @@
-"""Nobody waits behind work that does not end: a store may hold a batch, or a look, for as long as it likes."""
+"""No request waits behind work that does not end: a store may block a batch, or a read, for any time."""
 
 import asyncio
 
 import pytest
 from harness.batches.facts import BOSS, NOW, who
-from harness.batches.inside import kept_presence
 from harness.batches.queue_requests import a_queue, publishes
 
 from pubqueue.app import stall_guard
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.queue.expire import Leave
+from pubqueue.core.presence.leave import Leave
 from pubqueue.core.reading.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
@@ -19,7 +19,7 @@ FAILED = Refused(Refusal.STORE_FAILED)
 
 
 class Held:
-    """A store that lets nobody in until it is told to; `asked` counts who has come."""
+    """A store that blocks until it is released; `asked` counts its callers."""
 
     def __init__(self, store):
         self._store = store
@@ -50,7 +50,9 @@ async def held(monkeypatch):
 @pytest.fixture
 async def broker(held):
     broker = Broker(
-        held, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+        held,
+        Terms(CreationPolicy.ANYONE),
+        clock=lambda: NOW,
     )
     broker.start()
     held.free.set()
@@ -62,7 +64,7 @@ async def broker(held):
     await broker.stop()
 
 
-async def test_whoever_waits_behind_a_batch_that_does_not_end_is_refused(broker, held):
+async def test_requests_behind_a_stalled_batch_are_refused(broker, held):
     first = asyncio.create_task(broker.handle(publishes("a")))
     await held.asked.acquire()
     assert await broker.handle(publishes("b")) == FAILED
@@ -73,7 +75,7 @@ async def test_whoever_waits_behind_a_batch_that_does_not_end_is_refused(broker,
     assert await broker.handle(publishes("b")) != FAILED
 
 
-async def test_whoever_waits_behind_a_look_that_does_not_end_is_refused(broker, held):
+async def test_requests_behind_a_stalled_read_are_refused(broker, held):
     look = ReadNodes(who(BOSS))
     first = asyncio.create_task(broker.handle(look))
     await held.asked.acquire()
@@ -84,10 +86,10 @@ async def test_whoever_waits_behind_a_look_that_does_not_end_is_refused(broker, 
     assert await broker.handle(look) != FAILED
 
 
-async def test_who_leaves_meanwhile_is_kept(broker, held):
+async def test_a_leave_during_a_stall_is_kept(broker, held):
     first = asyncio.create_task(broker.handle(publishes("a")))
     await held.asked.acquire()
     assert await broker.handle(Leave("bee@x/1")) == FAILED
-    assert kept_presence(broker)
+    assert broker.presence_retry
     held.free.set()
     await first

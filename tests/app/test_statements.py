@@ -1,6 +1,6 @@
-"""What the usual life of items costs in statements, and how wide the seam is: both are pinned, so that they do not grow.
+"""Pins the cost of an item's usual life in statements, and the width of the seam, so that they do not grow.
 
-A life is a publish to idle workers, which hands the item out, and the retract by its holder: two batches. One call of
+A life is a publish to idle workers, which delivers the item, and the retract by its holder: two batches. One call of
 the database is one statement, however many rows it writes; every read is one. `rows` counts a call that writes as often
 as it has rows.
 """
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 from harness.batches.facts import NOW
-from harness.batches.inside import connection_of
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.transactions import stages
 from harness.batches.witness import WatchedFace
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.ports import Store, Transaction
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid
@@ -33,7 +33,7 @@ HEAD = re.compile(r"[^'\d]*")
 
 
 class Cost(NamedTuple):
-    """What a batch took."""
+    """The cost of a batch."""
 
     statements: int
     rows: int
@@ -41,7 +41,7 @@ class Cost(NamedTuple):
 
 @dataclass
 class Service:
-    """A broker on a store, with a face that reaches everybody."""
+    """A broker on a store, with a face that reaches all addresses."""
 
     store: SqliteStore
     broker: Broker
@@ -49,7 +49,7 @@ class Service:
     run: list = field(default_factory=list)
 
     async def do(self, *requests):
-        """Have the requests done in one batch, with what it hands out; return what was said."""
+        """Run the requests and deliveries in one batch; return the notices."""
         self.said.clear()
         for request in requests:
             self.broker.submit(request, self.said.append)
@@ -58,9 +58,9 @@ class Service:
         return list(self.said)
 
     async def cost(self, *requests):
-        """Have them done, and return what that cost and what it delivered."""
+        """Run the requests, and return the cost and the deliveries."""
         run = []
-        raw = connection_of(self.store).raw
+        raw = self.store.connection.raw
         raw.set_trace_callback(run.append)
         said = await self.do(*requests)
         raw.set_trace_callback(None)
@@ -69,7 +69,7 @@ class Service:
         return counted(self.run), [each for each in said if isinstance(each, Deliver)]
 
     async def live(self, *names):
-        """Take items through their life; return the costs of both batches."""
+        """Run the life of items; return the costs of both batches."""
         publishing, delivered = await self.cost(*map(publishes, names))
         assert len(delivered) == len(names)
         retracting, more = await self.cost(*map(retract, delivered))
@@ -82,14 +82,14 @@ class Service:
 
 
 def own(run):
-    """Leave out what triggers run, and a DELETE that is told again because of what hangs on its row."""
+    """Leave out statements of triggers, and a DELETE that is repeated because of dependent rows."""
     pairs = zip(run, [*run[1:], ""], strict=True)
     again = {at for at, (a, b) in enumerate(pairs, 1) if a == b and a.startswith("DELETE")}
     return [line for at, line in enumerate(run) if at not in again and not line.startswith("--")]
 
 
 def counted(run):
-    """Count what was run. Neighbours of one form are one call when they write."""
+    """Count the statements. Consecutive writes of one form are one call."""
     rows = [HEAD.match(line)[0] for line in run]
     runs = [(head, len(list(same))) for head, same in groupby(rows)]
     statements = sum(1 if head.startswith(WRITES) else count for head, count in runs)
@@ -106,7 +106,7 @@ def names(start, count):
 
 @pytest.fixture
 async def started(tmp_path):
-    """Return what opens the service anew, as after a restart."""
+    """Return a function that opens the service again, as after a restart."""
     running = []
 
     async def start():
@@ -116,9 +116,8 @@ async def started(tmp_path):
         await store.open()
         broker = Broker(
             store,
+            Terms(CreationPolicy.ANYONE),
             clock=lambda: NOW,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
         )
         running.append(service := Service(store, broker))
         face = WatchedFace(broker, service.said)

@@ -1,21 +1,23 @@
-"""Presence of those who are nobody here: nothing is kept of it, and workers are known to be here all the same."""
+"""Presence of strangers: nothing of it is stored, and workers are still known to be available."""
 
 from itertools import islice
 
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW
-from harness.batches.inside import cache_of
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace, WatchedStore
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify.newcomers import BESIDE, MAX_BYTES, MAX_RESOURCES, Newcomers
 from pubqueue.app.store.rows import PEOPLE, Needs
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 ACCOUNT = account_of(ANN)
@@ -32,20 +34,19 @@ class Service:
         self.store = WatchedStore(self.inner, self.log)
         self.broker = Broker(
             self.store,
+            Terms(CreationPolicy.ANYONE),
             clock=lambda: NOW,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
         )
         self.face = WatchedFace(self.broker, self.log)
 
     async def do(self, *requests):
-        """Have them done, in as few batches as may be."""
+        """Run the requests, in as few batches as possible."""
         for request in requests:
             self.broker.submit(request, lambda _reply: None)
         await self.broker.settled()
 
     async def here(self, account=ACCOUNT):
-        """Return who of the account is known to be here."""
+        """Return the resources of the account that are known to be available."""
         rows = await self.store.batch(lambda tx: tx.load(Needs(resources={account})))
         return rows.resources
 
@@ -70,17 +71,17 @@ def flood(kind=Arrive, tail=""):
     return (kind(Jid(f"bot{number}@evil.example/{tail}")) for number in range(MANY))
 
 
-async def test_of_a_hundred_thousand_strangers_nothing_is_kept_and_a_worker_s_leaving_is_seen(
+async def test_a_hundred_thousand_strangers_leave_no_rows_and_a_leaving_worker_is_noticed(
     service,
 ):
     await service.do(Arrive(ANN), joins(ACCOUNT), Arrive(TABLET), publishes("a"))
     assert await service.here() == [ANN, TABLET]
     await service.do(*flood())
     assert await service.here(Jid("bot7@evil.example")) == []
-    cache = cache_of(service.broker)
+    cache = service.broker.committer.rows.cache
     for table in (cache.of_jid, cache.resources, cache.held, cache.everywhere, cache.of[PEOPLE]):
         assert len(table) < 100
-    assert service.broker._newcomers.byte_count <= MAX_BYTES
+    assert service.broker.newcomers.byte_count <= MAX_BYTES
     await service.do(*flood(Leave))
     assert await service.item() is State.LOCKED
     await service.do(Leave(TABLET))
@@ -94,7 +95,7 @@ async def test_bounces_of_strangers_leave_nothing_behind(service):
     await service.do(joins(BOB), publishes("a"))
     back = (Bounce(one.jid, 1, 1, gone=True, bounced=True) for one in flood())
     await service.do(*islice(back, 2_000))
-    cache = cache_of(service.broker)
+    cache = service.broker.committer.rows.cache
     assert len(cache.of_account) < 100
     assert await service.item() is State.LOCKED
 
@@ -123,7 +124,7 @@ async def test_the_other_resources_of_an_account_that_subscribes_are_known_too(s
     assert await service.item() is State.LOCKED
 
 
-async def test_who_left_before_it_was_anybody_is_not_here(service):
+async def test_an_address_that_left_before_it_was_known_is_not_available(service):
     await service.do(Arrive(TABLET), Arrive(ANN))
     await service.do(Leave(TABLET))
     await service.do(by_resource(joins(ACCOUNT)))
@@ -145,7 +146,7 @@ def test_newcomers_are_remembered_in_so_many_bytes():
     assert MAX_BYTES > 100 * (2 * 40 + BESIDE)
 
 
-def test_of_one_account_the_last_resources_are_remembered():
+def test_only_the_last_resources_of_an_account_are_remembered():
     newcomers = Newcomers()
     for number in range(MAX_RESOURCES + 5):
         newcomers.came(Jid(f"bot@evil.example/{number}"))

@@ -1,4 +1,4 @@
-"""Subscriptions that wait, and leases, as a batch does them: what is handed out, and how much is done at once."""
+"""Pending subscriptions, and leases, in batches: deliveries, and how much is done at once."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, ETL, JOBS, after, who
@@ -12,7 +12,6 @@ from pubqueue.app.facts.queue import publishing
 from pubqueue.app.facts.queue.expiring import AT_ONCE
 from pubqueue.app.store.listings import Reviews, SubscriptionsOf
 from pubqueue.app.watch.operator_log import log_decisions
-from pubqueue.core.changes import Approve, EndSubscription
 from pubqueue.core.decision import Done, Refusal, Retrieved
 from pubqueue.core.model import Jid, SubscriptionState
 from pubqueue.core.nodes import large_audience
@@ -20,6 +19,7 @@ from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscriptions import review
+from pubqueue.core.nodes.subscriptions.changes import Approve, EndSubscription
 from pubqueue.core.nodes.subscriptions.options import Lease, Options
 from pubqueue.core.nodes.subscriptions.pending import Answer
 from pubqueue.core.nodes.subscriptions.review import ResumeReviews
@@ -64,7 +64,7 @@ def test_a_worker_is_handed_nothing_before_it_is_approved_and_at_once_then(shell
     assert [type(one) for one in approved.deliveries] == [Deliver, Deliver]
 
 
-def test_who_waits_is_no_subscriber_to_the_other_rules(shell):
+def test_a_pending_subscriber_is_not_a_subscriber_for_other_rules(shell):
     shell.do(declares(publish_model="subscribers"))
     shell.do(listens(ANN))
     assert shell.do(publishes("a", by=ANN)).refusal is Refusal.FORBIDDEN
@@ -78,7 +78,7 @@ def test_who_waits_is_no_subscriber_to_the_other_rules(shell):
 
 
 @pytest.mark.parametrize("slices", range(3))
-def test_of_a_crowd_that_waits_all_are_let_in_when_the_node_is_opened_also_after_a_kill(
+def test_opening_a_node_grants_all_pending_subscriptions_even_after_a_kill(
     tmp_path, shell, monkeypatch, slices
 ):
     monkeypatch.setattr(publishing, "CROWD", 4)

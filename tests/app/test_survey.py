@@ -1,4 +1,4 @@
-"""All queues at once: what is wrong with which, what there is in all, and pages in any order, however many there are."""
+"""All queues at once: problems of each, totals, and pages in any order, for any number of queues."""
 
 import math
 
@@ -41,9 +41,10 @@ def shell(tmp_path, monkeypatch, request):
 
 def entry(subscriptions=1, *, oldest=None, rate=0.0, failing=0.0, **facts):
     counts = {name: facts.pop(name, 0) for name in ("queued", "locked", "delayed", "dead")}
-    free = facts.pop("window_free", 0)
+    free, too_large = facts.pop("window_free", 0), facts.pop("too_large", 0)
     node = replace(queue(**facts), subscriptions=subscriptions)
-    return NodeEntry(node, **counts, window_free=free, oldest=oldest, rate=rate, failing=failing)
+    counts |= {"window_free": free, "oldest": oldest, "rate": rate, "failing": failing}
+    return NodeEntry(node, **counts, too_large=too_large)
 
 
 OLD_ENOUGH = Millis(NOW - OLD - 1)
@@ -62,22 +63,32 @@ OLD_ENOUGH = Millis(NOW - OLD - 1)
         (entry(oldest=OLD_ENOUGH), (Problem.OLD,)),
         (entry(oldest=Millis(NOW - OLD)), ()),
         (entry(oldest=OLD_ENOUGH, paused=True), (Problem.PAUSED,)),
+        (entry(too_large=1), (Problem.TOO_LARGE,)),
+        (entry(too_large=1, paused=True), (Problem.PAUSED,)),
         (entry(dead=1), (Problem.DEAD,)),
         (entry(rate=1.0, failing=1.0), ()),
         (entry(rate=1.0, failing=1.1), (Problem.FAILING,)),
         (entry(publish_paused=True), (Problem.CLOSED,)),
         (
-            entry(0, queued=1, oldest=OLD_ENOUGH, dead=1, failing=1.0, publish_paused=True),
+            entry(
+                *(0,),
+                queued=1,
+                oldest=OLD_ENOUGH,
+                dead=1,
+                failing=1.0,
+                too_large=1,
+                publish_paused=True,
+            ),
             tuple(one for one in PROBLEMS if one is not Problem.PAUSED),
         ),
     ],
 )
-def test_what_is_wrong_with_a_queue(known, problems):
+def test_the_problems_of_a_queue(known, problems):
     assert problems_of(known, NOW) == problems
 
 
 def furnish(shell):
-    """Let there be a queue without workers, one with a dead item, a paused one, one that is well, and a plain node."""
+    """Make a queue without workers, one with a dead item, a paused one, a healthy one, and a plain node."""
     for name in ("alone", "dead", "idle", "paused", "well"):
         shell.do(a_queue(NodeName(name), paused=name == "paused"))
     shell.do(a_queue(NodeName("plain"), queueing=False))
@@ -140,7 +151,7 @@ def test_plain_nodes_stand_apart_and_names_are_searched(shell):
     assert (names(found), found.totals.queues) == (["dead"], 1)
 
 
-def test_of_very_many_nodes_the_first_are_looked_at(shell, monkeypatch):
+def test_only_the_first_of_very_many_nodes_are_surveyed(shell, monkeypatch):
     monkeypatch.setattr(survey, "MAX_NODES", 2)
     monkeypatch.setattr(reading, "MAX_NODES", 1)
     furnish(shell)
@@ -172,7 +183,7 @@ def test_a_place_that_means_none_is_refused():
             OVERVIEW.ask(OWNER, Given(after=(odd,)))
 
 
-def test_what_fails_of_late_is_counted(tmp_path):
+def test_recent_failures_are_counted(tmp_path):
     shell, counted = Shell(tmp_path / "queue.db"), Rates()
     shell.do(a_queue())
     shell.batch(joins(ANN, 9), publishes("a", "b", "c"))

@@ -1,4 +1,4 @@
-"""A task in the background: how it is started, stopped and begun again."""
+"""A background task: how it is started, stopped and restarted."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ SOON = 10
 
 
 class Work:
-    """Meets the faults that it is given, one each time, and then works until it is stopped."""
+    """Raises the given faults, one each time, and then works until it is stopped."""
 
     def __init__(self, *faults):
         self._faults = list(faults)
@@ -36,7 +36,7 @@ class Work:
         self.at_work.clear()
 
 
-async def test_it_works_from_start_to_stop_and_each_may_be_said_twice():
+async def test_a_task_runs_from_start_to_stop_and_both_may_be_repeated():
     work = Work()
     task = Task("work", work.run)
     await task.stop()
@@ -52,7 +52,7 @@ async def test_it_works_from_start_to_stop_and_each_may_be_said_twice():
     await task.stop()
 
 
-async def test_what_was_stopped_can_be_started_anew():
+async def test_a_stopped_task_can_be_started_again():
     work = Work()
     task = Task("work", work.run)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The times that a cron line names: local time, changes of the clocks, and both directions alike."""
+"""The times of a cron line: local time, clock changes, and both directions."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -82,7 +82,7 @@ def test_the_last_times_are_found_however_long_ago_the_first_was():
         ("0 3 31 2 *", "UTC", "cron '0 3 31 2 *': bad day-of-month"),
     ],
 )
-def test_what_names_no_times_is_said_in_a_sentence(line, zone, sentence):
+def test_an_expression_without_times_is_refused_in_one_sentence(line, zone, sentence):
     assert cron_times.unfit(line, zone).startswith(sentence)
     assert cron_times.unfit("0 3 * * *", BERLIN) == ""
 

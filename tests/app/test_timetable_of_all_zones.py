@@ -1,4 +1,4 @@
-"""All changes of the clocks of ten years, in all zones, against a walk that goes from minute to minute in UTC."""
+"""All clock changes of ten years, in all zones, compared with a walk from minute to minute in UTC."""
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -44,7 +44,7 @@ def changes_of(zone):
 
 @cache
 def fields(line):
-    """Return a line as a test of local times; its days are read by cronsim, from which the walk differs in all else."""
+    """Return a line as a test of local times; only its days are read by cronsim, like in the walk."""
     read = CronSim(line, BEGIN)
     return lambda local: (
         local.minute in read.minutes and local.hour in read.hours and read.match_day(local.date())
@@ -52,7 +52,7 @@ def fields(line):
 
 
 def minutes_of(zone, begin, end):
-    """Yield each minute behind `begin`, up to `end`: the moment, what the clocks show then, and what they have skipped."""
+    """Yield each minute after `begin`, up to `end`: the moment, the local time, and the skipped local times."""
     local, moment = begin.astimezone(zone).replace(tzinfo=None), begin
     while moment < end:
         moment += MINUTE
@@ -74,13 +74,13 @@ def plainly(line, minutes):
 
 
 def signature(zone, change):
-    """Return what tells one change from another: the same moment, with the same offsets on both sides."""
+    """Return the identity of a change: its moment, and the offsets on both sides."""
     offsets = (moment.astimezone(zone).utcoffset() for moment in (change - MINUTE, change))
     return (change, *offsets)
 
 
 def rules_of(name):
-    """Return what is the same for all names of one zone: the file, where there is one."""
+    """Return the identity of a zone for all of its names: the file, if there is one."""
     files = (Path(folder, name) for folder in TZPATH)
     return next((file.read_bytes() for file in files if file.is_file()), name)
 

@@ -1,7 +1,7 @@
-"""Transactions against a model of ten lines, in every order of events.
+"""Transactions compared with a model of ten lines, in every order of events.
 
-Tasks stage what they like, as often as they like; drivers commit, abort, repeat themselves. A plain
-publisher and a worker are there too. What is visible is the winners, each once, and no row stays behind.
+Tasks stage anything, any number of times; drivers commit, abort and repeat. A plain publisher and a worker take part
+too. The visible items are the winners, each once, and no row stays behind.
 """
 
 import tempfile
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
+from pubqueue.app.facts.transactions.staging import usage
 from pubqueue.core.decision import (
     Done,
     Published,
@@ -88,7 +89,7 @@ class Transactions(RuleBasedStateMachine):
         choice=choices,
     )
     def commit(self, app, version, winners, short, choice):
-        """Commit; now and then with a count that is wrong by one. Each is at a moment of its own."""
+        """Commit, sometimes with a count that is wrong by one. Each commit has its own time."""
         self.shell.wait(0.001)
         staged = self.staged.get((app, version), {})
         won = {part: staged.get((part, attempt), {}) for part, attempt in winners.items()}
@@ -153,7 +154,7 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(node=nodes)
     def work(self, node):
-        """Take everything there is, finish half of it, hold the rest."""
+        """Take all items, finish half of them, hold the rest."""
         self.shell.do(joins(ANN, 99, node=node))
         self.locked |= {place for place in self.seen if place[0] == node}
         for place in sorted(self.locked & {p for p in self.seen if p[0] == node})[::2]:
@@ -190,15 +191,15 @@ class Transactions(RuleBasedStateMachine):
 
     @invariant()
     def what_is_staged_is_counted_and_what_is_not_leaves_no_row(self):
-        usage = self.shell.look(lambda tx: tx.usage("etl@x"))
+        waiting = self.shell.look(lambda tx: usage(tx, "etl@x"))
         rows = [
             row
             for attempts in self.staged.values()
             for tries in attempts.values()
             for row in tries.values()
         ]
-        assert (usage.account_items, usage.account_bytes) == (len(rows), sum(map(len, rows)))
-        assert (usage.items, usage.bytes) == (len(rows), sum(map(len, rows)))
+        assert (waiting.account_items, waiting.account_bytes) == (len(rows), sum(map(len, rows)))
+        assert (waiting.items, waiting.bytes) == (len(rows), sum(map(len, rows)))
 
     @invariant()
     def a_sweep_leaves_only_what_is_open(self):

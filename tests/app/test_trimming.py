@@ -5,7 +5,8 @@ from harness.batches.facts import ANN, BOSS, JOBS, NOW, after, who
 from harness.batches.queue_requests import publishes
 from harness.batches.shell import Shell
 
-from pubqueue.app.store.listings import ItemIds, Trims
+from pubqueue.app.store.item_listings import ItemIds
+from pubqueue.app.store.listings import Trims
 from pubqueue.core.decision import Done
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes import trimming
@@ -56,7 +57,7 @@ def listed(shell, listing):
 
 
 def kept(shell):
-    """Return the items that are there, having seen that they are counted rightly."""
+    """Return the items, after a check that they are counted correctly."""
     (node,) = shell.look(lambda tx: tx.nodes())
     found = listed(shell, ItemIds(JOBS))
     assert node.items == len(found)
@@ -64,7 +65,7 @@ def kept(shell):
 
 
 @pytest.mark.parametrize("way", NARROW)
-def test_what_is_too_much_goes_and_the_newest_stays(shell, way):
+def test_excess_items_are_removed_and_the_newest_stay(shell, way):
     settings, left = NARROW[way]
     assert shell.do(narrow(settings)) == Done()
     assert kept(shell) == left
@@ -98,7 +99,7 @@ def test_each_slice_is_told_where_retracts_are(shell):
     assert reported == [("a0", "a1", "a2"), ("a3", "a4", "a5")]
 
 
-def test_what_is_published_meanwhile_counts(shell):
+def test_items_that_are_published_meanwhile_count(shell):
     request = shell.batch(narrow(NARROW["fewer"][0])).decisions[0].then
     request = shell.batch(publishes("b"), request).decisions[1].then
     shell.do(request)

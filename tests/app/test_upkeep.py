@@ -1,4 +1,4 @@
-"""The tasks beside the broker say when they came round; one that does not for long is noticed, by a clock of the test's own."""
+"""The tasks beside the broker record their rounds; a task that stalls is noticed, by the test's clock."""
 
 import asyncio
 from functools import partial
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from prometheus_client import generate_latest
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.management.service import SERVICE
 from pubqueue.app.tasks import other_processes, reaper
 from pubqueue.app.tasks.other_processes import OtherProcesses
@@ -40,7 +41,7 @@ class Seconds:
 
 
 class Held(WatchedStore):
-    """A store that answers nothing for a while; `asked` are the calls that wait for it."""
+    """A store that does not answer for a while; `asked` are the waiting calls."""
 
     def __init__(self, store):
         super().__init__(store, [])
@@ -72,7 +73,7 @@ class Held(WatchedStore):
         await turns()
 
     async def falls_silent(self):
-        """Return when all who come round wait for it."""
+        """Wait until all tasks wait for it."""
         self.answers.clear()
         await until(lambda: self.asked == {"batch", "changes", "renew"})
 
@@ -89,7 +90,9 @@ async def service(monkeypatch):
     clock = Seconds()
     monkeypatch.setattr("pubqueue.app.broker.Upkeep", partial(Upkeep, clock))
     broker = Broker(
-        store, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+        store,
+        Terms(CreationPolicy.ANYONE),
+        clock=lambda: NOW,
     )
     WatchedFace(broker, []).up()
     broker.start()
@@ -133,7 +136,7 @@ async def test_a_task_that_has_not_come_round_for_long_is_late_until_it_does(ser
     assert health.readiness(None).why_not == ()
 
 
-async def test_whoever_asks_about_the_service_sees_which_task_stands_still(service):
+async def test_a_stalled_task_is_named_in_the_status_of_the_service(service):
     broker, store, clock = service
     reply = await broker.handle(AskService(replace(who(BOSS), admin=True)))
     assert not any(one.late for one in reply.rounds)
@@ -153,7 +156,7 @@ async def test_whoever_asks_about_the_service_sees_which_task_stands_still(servi
 async def test_a_doctor_names_what_stands_still(late, level):
     row = {"version": "1", "uptime": None, "nodes": 1, "store": "memory:"} | late
     row |= {"clock_ahead": None, "limits": (), **dict.fromkeys(KEPT, 0), "nearest": ()}
-    link = mock.Mock(perform=mock.AsyncMock(return_value=mock.Mock(rows=(row,), now=None)))
-    found, *_ = [one async for one in remote_checks._service(link)]
+    link = mock.Mock(perform=mock.AsyncMock(return_value=mock.Mock(rows=(row,), now=None, note="")))
+    found, *_ = [one async for one in remote_checks.service(link)]
     assert found.level.name.lower() == level
     assert ("reaper, lease made no progress in time" in found.says) == (level == "bad")

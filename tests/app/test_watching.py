@@ -1,4 +1,4 @@
-"""Who watches the service cannot harm it."""
+"""Observers cannot harm the service."""
 
 from harness.batches.facts import ANN, BOSS, NOW, who
 from harness.batches.queue_requests import a_queue, joins, publishes
@@ -6,6 +6,7 @@ from harness.batches.witness import WatchedFace
 from structlog.testing import capture_logs
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.watch.watching import Phase
 from pubqueue.core.decision import Published
 from pubqueue.core.nodes.access import CreationPolicy
@@ -17,7 +18,7 @@ from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 
 class Broken(ProcessObserver):
-    """An observer that fails at whatever it is told."""
+    """An observer that fails at every event."""
 
     def ready(self):
         raise RuntimeError("a label too many")
@@ -36,7 +37,7 @@ class Broken(ProcessObserver):
 
 
 class Noting(ProcessObserver):
-    """An observer that notes what it is told."""
+    """An observer that records events."""
 
     def __init__(self):
         self.reported = []
@@ -87,9 +88,9 @@ async def test_an_observer_that_fails_costs_a_line_in_the_log_and_nobody_his_wor
     await store.open()
     broker = Broker(
         store,
+        Terms(CreationPolicy.ANYONE),
         clock=lambda: NOW,
-        policy=CreationPolicy.ANYONE,
-        same_payload=lambda one, other: one == other,
+        payloads=Payloads(lambda one, other: one == other),
         observers=(Broken(), noting),
     )
     said = []

@@ -1,4 +1,4 @@
-"""Free windows: those who can be reached, the least loaded first; what an address has room for is counted once."""
+"""Free windows: reachable subscribers, least loaded first; the room of an address is counted once."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, window
@@ -45,7 +45,7 @@ def first(windows):
     return {one.jid for one in windows.first(9)}
 
 
-def test_who_cannot_be_reached_has_no_room(windows, here):
+def test_an_unreachable_subscriber_has_no_room(windows, here):
     counted, _ = windows
     assert counted.room == 5
     here.discard(ANN)
@@ -77,7 +77,7 @@ def test_room_is_that_of_now_after_a_delivery(windows, here):
     assert counted.room == 3
 
 
-def test_of_an_address_that_does_not_subscribe_nothing_is_counted(windows):
+def test_an_address_without_subscription_is_not_counted(windows):
     counted, _ = windows
     counted.recount("eve@x/1")
     assert counted.room == 5

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from harness.databases.postgres import Postgres
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
+from harness.servers.tls import certify, expire
 
 from pubqueue.cli import main
 from pubqueue.stores.sqlite.schema import migrations
@@ -39,7 +40,7 @@ async def test_it_makes_no_store(tmp_path):
     assert (code, err) == (0, "")
     store = tmp_path / "pubqueue.db"
     assert out.splitlines() == [
-        "configuration: good, 1 declared nodes",
+        "configuration: good, 1 declared node",
         f"store: {store} does not exist yet; the service creates it when it starts",
         f"server: {server.host}:{server.port} accepts {server.domain}",
     ]
@@ -93,10 +94,29 @@ async def test_offline_touches_neither_store_nor_port(tmp_path):
     config = write_config(tmp_path, server, NODE, store=Path("/none/there/store.db"))
     code, out, err = await checked(config, "--offline")
     assert (code, err) == (0, "")
-    assert out == "configuration: good, 1 declared nodes\n"
+    assert out == "configuration: good, 1 declared node\n"
     code, _, err = await checked(config)
     assert code == 1
     assert "/none/there/store.db" in err
+
+
+async def test_it_says_whose_certificate_http_has_and_whether_it_has_expired(tmp_path):
+    key, certificate = await certify(tmp_path, "queue", days=30)
+    server = StubServer()
+    server.port = 1
+    more = f'http = "0"\nhttp_certificate = "{certificate}"\nhttp_key = "{key}"\n'
+    config = write_config(tmp_path, server, more)
+    code, out, err = await checked(config, "--offline")
+    assert (code, err) == (0, "")
+    assert "\nhttp: certificate CN=queue, valid until " in out
+    await expire(key, certificate)
+    code, out, _ = await checked(config, "--offline")
+    assert code == 0
+    assert "\nhttp: certificate CN=queue, expired on " in out
+    key.write_text("rubbish")
+    code, _, err = await checked(config, "--offline")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "http_certificate " in err
 
 
 def test_offline_finds_what_the_start_would_refuse(tmp_path):

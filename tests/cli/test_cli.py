@@ -204,6 +204,16 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
     assert not any(SECRET in line for line in reported)
 
 
+async def test_a_service_without_xmpp_is_ready_on_no_server(tmp_path):
+    (port,) = free_ports(1)
+    config = tmp_path / "pubqueue.toml"
+    words = ("jid = 'queue.localhost'", "server = ''", f"store = 'sqlite:///{tmp_path}/store.db'")
+    config.write_text("\n".join((*words, "[stomp]", f"listen = '127.0.0.1:{port}'")))
+    async with pubqueue("serve", "--config", str(config)) as process:
+        first = await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
+        assert first.decode() == f"ready: queue.localhost, items in sqlite:///{tmp_path}/store.db\n"
+
+
 async def lines_until(process, event):
     """Return the lines of the log up to this event."""
     reported = []

@@ -17,7 +17,10 @@ def written(tmp_path_factory):
 
 def test_every_command_has_a_page(written):
     names = {file.name for file in written}
-    groups = {name: main.get_command(click.Context(main), name) for name in ("node", "schedule")}
+    groups = {
+        name: main.get_command(click.Context(main), name)
+        for name in ("messages", "node", "registration", "schedule", "user")
+    }
     within = [f"{group}-{name}" for group, one in groups.items() for name in one.commands]
     commands = [*COMMANDS, *within]
     assert names == {"pubqueue.1", *(f"pubqueue-{name}.1" for name in commands)}
@@ -49,4 +52,4 @@ def test_a_page_says_what_help_says():
     [("a-b", "a\\-b"), ("a\\b", "a\\eb"), (".x", "\\&.x"), ("'x'", "\\&'x'"), ('"', "\\(dq")],
 )
 def test_nothing_is_an_instruction(text, written):
-    assert manpages._text(text) == written
+    assert manpages.escaped(text) == written

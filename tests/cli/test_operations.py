@@ -26,7 +26,10 @@ LISTS = (
         "workers",
         "events",
         "service",
+        "connections",
         "members",
+        "registrations",
+        "kept-messages",
     ),
     *("schedules", "schedule-show"),
 )

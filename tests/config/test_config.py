@@ -18,7 +18,10 @@ from psycopg.conninfo import conninfo_to_dict
 from rich.pretty import pretty_repr
 
 from pubqueue import cli
+from pubqueue.app.accounts import Role
 from pubqueue.config.loading import ENVIRONMENT, load, store_address
+from pubqueue.config.qos.settings import QosSettings
+from pubqueue.config.rest.settings import RestSettings
 from pubqueue.config.settings import (
     AccountLimits,
     ConfigError,
@@ -28,9 +31,12 @@ from pubqueue.config.settings import (
     Settings,
     TransactionSettings,
 )
+from pubqueue.config.user_settings import UserSettings
 from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
 from pubqueue.core.model import seconds
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
+from pubqueue.core.qos.model import DEFAULTS as MESSAGES
+from pubqueue.core.qos.model import AssuredFrom
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
@@ -57,7 +63,7 @@ def docstrings(kind):
 
 KINDS = [
     *(Settings, NodeSettings, ScheduleSettings, TransactionSettings, LimitSettings),
-    AccountLimits,
+    *(AccountLimits, UserSettings, QosSettings),
 ]
 
 
@@ -77,8 +83,11 @@ def test_the_example_has_every_key():
     usual = {key: value for key, value in reported["limits"].items() if key != "accounts"}
     assert convert(usual, LimitSettings) == LimitSettings()
     assert set(reported["limits"]) == set(LimitSettings.__struct_fields__)
+    in_files = {"password_file"}  # instead of what the example has
+    assert set(reported["user"][0]) == set(UserSettings.__struct_fields__) - in_files
     assert set(reported["node"][0]) == set(NodeSettings.__struct_fields__)
     assert convert(reported["transactions"], TransactionSettings) == TransactionSettings()
+    assert convert(reported["qos"], QosSettings).limits() == MESSAGES
     assert set(reported["transactions"]) == set(TransactionSettings.__struct_fields__)
 
 
@@ -91,12 +100,35 @@ def test_the_example_is_good(tmp_path):
     assert settings.node[0].options["x-queueing#lock_timeout"] == 60
 
 
+ALL_FOR_TLS = {f"PUBQUEUE_STOMP_{key}" for key in ("LISTEN_TLS", "TLS_CERTIFICATE", "TLS_KEY")} | {
+    f"PUBQUEUE_REST_{key}" for key in ("TLS_CERTIFICATE", "TLS_KEY")
+}
+OF_REST = {
+    "LISTEN": ("8600", "8600"),
+    "REST_STAR": ("/messages", "/messages"),
+    "HORNETQ": ("/jms", "/jms"),
+    "DUPS_OK": ("false", False),
+    "BASE_URL": ("https://q.example/x", "https://q.example/x"),
+    "PLAIN_HTTP": ("true", True),
+    "PROXIES": ("192.0.2.7, 10.0.0.0/24", ("192.0.2.7", "10.0.0.0/24")),
+    "CORS_ORIGINS": ("https://a.example", ("https://a.example",)),
+    "NOTHING": ("204", 204),
+    "PUSH_TO": ("https://hooks.example/", ("https://hooks.example/",)),
+    "PUSH_NETWORKS": ("10.0.0.0/8", ("10.0.0.0/8",)),
+}
+"""Keys of `[rest]` that are no counts."""
+
+GRPC_TLS = {f"PUBQUEUE_GRPC_{key}" for key in ("TLS_CERTIFICATE", "TLS_KEY", "CLIENT_CA")}
+
 VARIABLES = {
     "PUBQUEUE_JID": ("env.example", "env.example"),
     "PUBQUEUE_SECRET": ("environment", "environment"),
     "PUBQUEUE_SECRET_FILE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_SERVER": ("env:2", "env:2"),
     "PUBQUEUE_HTTP": ("9254", "9254"),
+    "PUBQUEUE_HTTP_PROXIES": ("192.0.2.7, 10.0.0.0/24", ("192.0.2.7", "10.0.0.0/24")),
+    "PUBQUEUE_HTTP_CERTIFICATE": ("/dev/null", "/dev/null"),
+    "PUBQUEUE_HTTP_KEY": ("/dev/null", "/dev/null"),
     "PUBQUEUE_HTTP_TOKEN_FILE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_HTTP_ADMIN_TOKEN_FILE": ("/dev/null", "/dev/null"),
     "PUBQUEUE_STORE": ("sqlite:/env", "sqlite:/env"),
@@ -104,6 +136,7 @@ VARIABLES = {
     "PUBQUEUE_NODE_CREATION": ("admins", CreationPolicy.ADMINS),
     "PUBQUEUE_ANONYMOUS_DOMAINS": ("guest.x, anon.x", ("guest.x", "anon.x")),
     "PUBQUEUE_SETTLE_BY_GET": ("false", False),
+    "PUBQUEUE_PING_AFTER": ("7.5", 7.5),
     "PUBQUEUE_AUTO_CREATION": ("never", AutoCreation.NEVER),
     "PUBQUEUE_SUBSCRIPTIONS_PER_ACCOUNT": ("9", 9),
     "PUBQUEUE_LOG_LEVEL": ("debug", "debug"),
@@ -118,6 +151,10 @@ VARIABLES = {
             ),
         ),
     ),
+    "PUBQUEUE_USER": (
+        '[{"name": "etl", "roles": ["viewer"]}]',
+        (UserSettings("etl", roles=(Role.VIEWER,)),),
+    ),
     "PUBQUEUE_SCHEDULE": (
         '[{"name": "nightly", "cron": "0 3 * * *", "node": "jobs", "json": {"a": [1]}}]',
         (ScheduleSettings("nightly", "0 3 * * *", "jobs", json={"a": [1]}),),
@@ -127,6 +164,36 @@ VARIABLES = {
         for key in TransactionSettings.__struct_fields__
     },
     **{f"PUBQUEUE_LIMITS_{key}": ("7", 7) for key in ("NODES", "ITEMS", "BYTES")},
+    **{
+        f"PUBQUEUE_STOMP_{key}": ("7", 7)
+        for key in (
+            *("HEART_BEAT", "LOGIN_TIMEOUT", "CONNECTIONS"),
+            *("CONNECTIONS_PER_LOGIN", "SUBSCRIPTIONS_PER_CONNECTION"),
+        )
+    },
+    **{f"PUBQUEUE_REST_{key.upper()}": ("7", 7) for key in RestSettings.__struct_fields__},
+    **{f"PUBQUEUE_REST_{key}": values for key, values in OF_REST.items()},
+    "PUBQUEUE_STOMP_LISTEN": ("61613", "61613"),
+    "PUBQUEUE_STOMP_WEB_SOCKET": ("/stomp", "/stomp"),
+    "PUBQUEUE_STOMP_ORIGINS": ("https://a.example", ("https://a.example",)),
+    "PUBQUEUE_STOMP_LATE_ACK": ("error", "error"),
+    "PUBQUEUE_STOMP_HOSTS": ("a, b", ("a", "b")),
+    "PUBQUEUE_STOMP_VERSIONS": ('["1.2"]', ("1.2",)),
+    **dict.fromkeys(ALL_FOR_TLS, ("61614", "61614")),
+    **{f"PUBQUEUE_QOS_{key.upper()}": ("7", 7) for key in QosSettings.__struct_fields__},
+    "PUBQUEUE_QOS_ENABLED": ("false", False),
+    "PUBQUEUE_QOS_ASSURED_FROM": ("anyone", AssuredFrom.ANYONE),
+    "PUBQUEUE_QOS_EVENTS_TO": ("boss@x, eve@x", ("boss@x", "eve@x")),
+    "PUBQUEUE_GRPC_LISTEN": ("8085", "8085"),
+    "PUBQUEUE_GRPC_JSON": ("8086", "8086"),
+    "PUBQUEUE_GRPC_TLS_CERTIFICATE": ("/dev/null", "/dev/null"),
+    "PUBQUEUE_GRPC_TLS_KEY": ("/dev/null", "/dev/null"),
+    "PUBQUEUE_GRPC_CLIENT_CA": ("/dev/null", "/dev/null"),
+    "PUBQUEUE_GRPC_ANONYMOUS": ("dev", "dev"),
+    "PUBQUEUE_GRPC_BRIDGE": ("false", False),
+    "PUBQUEUE_GRPC_PUSH_TO": ("*:443, 127.0.0.1:*", ("*:443", "127.0.0.1:*")),
+    "PUBQUEUE_GRPC_STREAMS": ("7", 7),
+    "PUBQUEUE_GRPC_STREAMS_PER_ACCOUNT": ("7", 7),
     "PUBQUEUE_LIMITS_ACCOUNTS": (
         '{"a@b": {"items": 7}}',
         {"a@b": AccountLimits(items=7)},
@@ -141,7 +208,23 @@ def test_every_key_can_be_an_environment_variable(name):
         with pytest.raises(ConfigError, match="secret_file /dev/null has no secret"):
             load(None, {"jid": "q.example"}, {name: text})
         return
-    if name.startswith("PUBQUEUE_HTTP_"):
+    if name in {"PUBQUEUE_HTTP_CERTIFICATE", "PUBQUEUE_HTTP_KEY"}:
+        with pytest.raises(ConfigError, match="http_certificate and http_key belong together"):
+            load(None, GOOD, {"PUBQUEUE_HTTP": "9254", name: text})
+        return
+    if name in GRPC_TLS:
+        with pytest.raises(ConfigError, match=r"grpc.* tls_key"):
+            load(None, GOOD, {name: text})
+        return
+    if name in ALL_FOR_TLS:
+        with pytest.raises(ConfigError, match="tls_certificate and tls_key belong together"):
+            load(None, GOOD, {name: text})
+        return
+    if name == "PUBQUEUE_STOMP_WEB_SOCKET":
+        with pytest.raises(ConfigError, match=r"stomp\.web_socket needs http"):
+            load(None, GOOD, {name: text})
+        return
+    if name.endswith("TOKEN_FILE"):
         key = name.removeprefix("PUBQUEUE_").lower()
         with pytest.raises(
             ConfigError, match=f"{key} /dev/null needs a token of at least 20 characters"

@@ -4,7 +4,6 @@ import pytest
 from harness.batches.queue_requests import publishes
 from structlog.testing import capture_logs
 
-from pubqueue import wiring
 from pubqueue.app.committer import Committer
 from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.config.nodes import Comparison, bring_nodes
@@ -14,6 +13,7 @@ from pubqueue.core.nodes.declare import OPEN_TO_ALL
 from pubqueue.core.nodes.manage import Configure, Create
 from pubqueue.core.nodes.nodeconfig import Settings as Wanted
 from pubqueue.stores import store_at
+from pubqueue.wiring.queue import queue
 
 JOBS = NodeName("jobs")
 SERVICE = Principal(Jid("queue.example.org"), admin=True)
@@ -41,7 +41,7 @@ async def look(asked, job):
 async def started(asked, *requests):
     """Start and stop with these settings; return what was logged of nodes, and the nodes by name."""
     with capture_logs() as logged:
-        async with wiring.queue(asked) as broker:
+        async with queue(asked) as broker:
             for request in requests:
                 await broker.handle(request)
     nodes = await look(asked, lambda tx: tx.page(Nodes(), None, 100))
@@ -57,7 +57,7 @@ async def test_a_fault_while_they_are_brought_ends_the_start(tmp_path, monkeypat
     def breaks(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Committer, "_work_in", breaks)
+    monkeypatch.setattr(Committer, "work_in", breaks)
     with pytest.raises(ConfigError, match="internal_fault"):
         await started(settings(tmp_path, jobs()))
     monkeypatch.undo()
@@ -140,7 +140,7 @@ async def test_a_plain_node_in_use_that_is_declared_a_queue_is_an_error_of_check
     with pytest.raises(ConfigError, match=why):
         await started(after)
     store = after.make_store()
-    async with wiring.queue(plain) as broker:
+    async with queue(plain) as broker:
         await store.open()
         with pytest.raises(ConfigError, match=why):  # as a reload has it, which tells the error
             await bring_nodes(broker, store, after.node, SERVICE)
@@ -206,3 +206,22 @@ async def test_what_does_not_fit_is_one_sentence_of_check_and_serve(tmp_path):
         await compared(wrong)
     with pytest.raises(ConfigError, match=sentence):
         await started(wrong)
+
+
+async def test_a_queue_is_fed_by_a_plain_node_that_stands_above_it(tmp_path):
+    news = NodeSettings("news", queueing=False)
+    fed = jobs(set={"source": "news"})
+    with pytest.raises(
+        ConfigError, match="node 'jobs': x-queueing#source: there is no node 'news'"
+    ):
+        await compared(settings(tmp_path, fed, news))
+    both = settings(tmp_path, news, fed)
+    assert await compared(both) == ["node 'news': will be created", "node 'jobs': will be created"]
+    _, nodes = await started(both)
+    assert nodes["jobs"].source == "news"
+    assert [feed.queue for feed in nodes["news"].feeds] == ["jobs"]
+    assert await compared(both) == []
+    assert (await started(both))[0] == []
+    assert await compared(settings(tmp_path, news, jobs(set={"source": ""}))) == [
+        "node 'jobs': x-queueing#source is news, will be empty"
+    ]

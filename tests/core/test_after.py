@@ -1,4 +1,4 @@
-"""What a change makes of an item, field by field; and that none can meet a state that the table forbids."""
+"""The effect of a change on an item, field by field; and that no change can meet a state that the table forbids."""
 
 from typing import get_args
 
@@ -11,6 +11,7 @@ from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
 from pubqueue.core.lifecycle import GONE, NEXT, Transition
 from pubqueue.core.model import DeadLetter, Item, Jid, NodeName, State
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.transactions import model as t
 
 ELSEWHERE = NodeName("elsewhere")
@@ -34,6 +35,7 @@ AS_NEW = {
     "taken": None,
     "failure": None,
 }
+DONE = replace(LOCKED, **AS_NEW | {"state": State.DONE, "taken": after(3)})
 
 CHANGES = {
     "an item is added": (
@@ -224,6 +226,11 @@ CHANGES = {
         replace(DEAD, **AS_NEW | {"node": ELSEWHERE, "dead_letter": None}),
     ),
     "it is removed": (c.RemoveItem(LOCKED), None),
+    "it is done, and kept": (c.RemoveItem(LOCKED, done_at=after(3)), DONE),
+    "what was done waits again": (
+        c.Revive(DONE, JOBS, after(60)),
+        replace(DONE, state=State.QUEUED, taken=None, expires=after(60)),
+    ),
 }
 
 
@@ -251,12 +258,14 @@ EVENTS = {
     Transition.POSTPONE: lambda item: c.Postpone(item, after(5)),
     Transition.RIPEN: c.Ripen,
     Transition.REVIVE: lambda item: c.Revive(item, item.node),
+    Transition.FINISH: lambda item: c.RemoveItem(item, done_at=NOW),
 }
 IN_STATE = {
     State.QUEUED: FREE,
     State.LOCKED: LOCKED,
     State.DELAYED: replace(FREE, state=State.DELAYED, due=NOW),
     State.DEAD: DEAD,
+    State.DONE: DONE,
 }
 
 
@@ -272,7 +281,7 @@ def test_the_state_after_it_is_that_of_the_table(state, event):
         assert (GONE if now is None else now.state) == expected
 
 
-def test_who_loses_a_lock_is_remembered_while_the_item_stays_in_its_node():
+def test_former_holders_are_remembered_while_the_item_stays_in_its_node():
     released = a.after(CHANGES["it is released"][0])
     moved = a.after(CHANGES["it dies and moves"][0])
     assert [a.lost_by(LOCKED, now) for now in (released, moved, None, LOCKED)] == [
@@ -281,13 +290,13 @@ def test_who_loses_a_lock_is_remembered_while_the_item_stays_in_its_node():
     assert [a.begins_anew(LOCKED, now) for now in (released, moved, None)] == [False, True, False]
 
 
-def test_what_is_ready_can_be_handed_out_to_somebody():
+def test_ready_items_can_be_delivered():
     aside = replace(FREE, state=State.DELAYED, due=NOW, aside=True)
-    ready = [FREE, aside, IN_STATE[State.DELAYED], LOCKED, DEAD, None]
-    assert [a.is_ready(item) for item in ready] == [True, True, False, False, False, False]
+    ready = [FREE, aside, IN_STATE[State.DELAYED], LOCKED, DEAD, DONE, None]
+    assert [a.is_ready(item) for item in ready] == [True, True, *[False] * 5]
 
 
-def test_of_a_group_only_that_is_ready_whose_turn_it_is():
+def test_only_the_item_of_a_group_whose_turn_it_is_is_ready():
     assert not a.is_ready(replace(FREE, group="g"))
     assert a.is_ready(replace(FREE, group="g", turn=40))
     assert not a.is_ready(replace(LOCKED, group="g", turn=40))
@@ -319,7 +328,7 @@ def test_more_that_is_staged_is_added():
     assert counts == [(2, 32)] * 4
 
 
-def test_what_was_known_before_is_counted_once():
+def test_known_items_are_counted_once():
     again, fresh = (replace(row, known=True) for row in reversed(ROWS))
     change = replace(STAGE, rows=(fresh, again))
     _, _, attempt, _, _ = a.staged(change, None, None, None, None, None)
@@ -329,16 +338,16 @@ def test_what_was_known_before_is_counted_once():
 def test_a_subscription_is_set_and_ended():
     before = window(ANN, 1, available=False)
     changes = (
-        (c.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
-        (c.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
-        (c.NoteUnanswered(JOBS, ANN, 2), replace(before, unanswered=2)),
+        (s.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
+        (s.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
+        (s.NoteUnanswered(JOBS, ANN, 2), replace(before, unanswered=2)),
         (
-            c.NoteUnanswered(JOBS, ANN, 4, silenced=True),
+            s.NoteUnanswered(JOBS, ANN, 4, silenced=True),
             replace(before, unanswered=4, available=False),
         ),
-        (c.EndSubscription(JOBS, ANN), None),
+        (s.EndSubscription(JOBS, ANN), None),
     )
     assert [a.subscription_after(change, before) for change, _ in changes] == [
         expected for _, expected in changes
     ]
-    assert a.subscription_after(c.AddSubscription(before), None) == before
+    assert a.subscription_after(s.AddSubscription(before), None) == before

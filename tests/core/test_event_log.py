@@ -1,4 +1,4 @@
-"""What the event log tells: of every change, and of who asked for it."""
+"""The event log: every change, and its requester."""
 
 from typing import get_args
 
@@ -9,7 +9,6 @@ from harness.batches.facts import (
     BOSS,
     ETL,
     JOBS,
-    NIGHTLY,
     NOW,
     after,
     draft,
@@ -24,10 +23,13 @@ from msgspec.structs import replace
 from pubqueue.core import changes as c
 from pubqueue.core.event_log import CAME_BACK, EVENTS, REPLACED
 from pubqueue.core.events import Event, EventKind, PublishedByCommit
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State, Terms
-from pubqueue.core.queue.expire import WORKER_LOST, Bounce, Expire, Leave
+from pubqueue.core.model import Affiliation, ItemId, Jid, Level, NodeName, State, Terms
+from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import WORKER_LOST, Leave
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, Verb
-from pubqueue.core.schedules import model as s
+from pubqueue.core.queue.settling.memory import Settled
 from pubqueue.core.transactions import model as t
 
 DEAD_LETTERS, ETL_ACCOUNT = NodeName("dead-letters"), Jid("etl@x")
@@ -70,19 +72,21 @@ TABLE = [
     (c.ConfigureNode(JOBS, queue().config), []),
     (c.DeleteNode(JOBS), []),
     (c.DropFormer(JOBS, None), []),
-    (c.BeginReview(JOBS), []),
-    (c.EndReview(JOBS), []),
-    (c.EndSubscriptions(JOBS, (ANN,)), []),
+    (s.BeginReview(JOBS), []),
+    (s.EndReview(JOBS), []),
+    (s.EndSubscriptions(JOBS, (ANN,)), []),
     (c.PurgeNode(JOBS, 7), [Event(EventKind.PURGED, JOBS, detail="7")]),
     (c.SetAffiliation(JOBS, BOSS, Affiliation.OWNER), []),
-    (c.AddSubscription(window()), []),
-    (c.AddAnother(JOBS, ANN, Terms("two")), []),
-    (c.SetWindow(JOBS, ANN, 3), []),
-    (c.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
-    (c.Approve(JOBS, ANN), []),
-    (c.SetAvailable(JOBS, ANN, available=False), []),
-    (c.EndSubscription(JOBS, ANN), []),
-    (c.NoteUnanswered(JOBS, ANN, 1), []),
+    (s.AddSubscription(window()), []),
+    (s.AddAnother(JOBS, ANN, Terms("two")), []),
+    (s.SetWindow(JOBS, ANN, 3), []),
+    (s.SetLockTimeout(JOBS, ANN, 9), []),
+    (s.SetLevel(JOBS, ANN, Level.ASSURED), []),
+    (s.SetTerms(JOBS, ANN, deliver=False, expire=None, remind=None, temporary=True), []),
+    (s.Approve(JOBS, ANN), []),
+    (s.SetAvailable(JOBS, ANN, available=False), []),
+    (s.EndSubscription(JOBS, ANN), []),
+    (s.NoteUnanswered(JOBS, ANN, 1), []),
     (c.NoteResource(ANN), []),
     (c.HearOf(ANN), []),
     (c.ForgetResource(ANN), []),
@@ -112,9 +116,13 @@ TABLE = [
     (c.Ripen(waiting(state=State.DELAYED, due=NOW)), []),
     (c.TakeTurn(replace(FREE, group="g"), 9), []),
     (c.CallGroups(JOBS, ("g",)), []),
-    (c.Recount(JOBS, ANN), []),
+    (s.Recount(JOBS, ANN), []),
+    (c.OpenWindow(JOBS, 1, who(ANN), 1, 0), []),
     (c.SpendRate(JOBS, 9), []),
     (c.Forget(NOW, 9), []),
+    (c.DropRow(Settled, 9), []),
+    (c.PutRow(Settled(9, b"whose", "retract", NOW)), []),
+    (c.NoteAble(ANN, able=True), []),
     (c.ForgetEvents(7), []),
     (c.NoteSamples((), NOW, 9), []),
     (c.GiveUp(FREE, LATER, "too old", 0), [reported(EventKind.DEAD, detail="too old")]),
@@ -131,6 +139,8 @@ TABLE = [
     ),
     (c.RemoveItem(FREE), [reported(EventKind.RETRACTED)]),
     (c.RemoveItem(LOCKED), [of_lock(EventKind.RETRACTED)]),
+    (c.RemoveItem(LOCKED, done_at=LATER), [of_lock(EventKind.RETRACTED)]),
+    (c.RemoveItem(waiting(state=State.DONE, taken=NOW)), []),
     (STAGED, []),
     (
         COMMITTED,
@@ -139,8 +149,6 @@ TABLE = [
             PublishedByCommit(DEAD_LETTERS, queueing=False, publisher=ETL_ACCOUNT),
         ],
     ),
-    (s.PutSchedule(NIGHTLY), []),
-    (s.DropSchedule("nightly"), []),
     (t.Moved("app", 1, ((0, 0, 9),)), []),
     (t.Abort("app", 1), []),
     (t.SetAside(None, NOW), []),
@@ -171,7 +179,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("asked", "kind", "detail"), ENDS)
-def test_who_asked_knows_how_a_lock_ended(asked, kind, detail):
+def test_the_requester_knows_how_a_lock_ended(asked, kind, detail):
     assert events_of(asked, [FREED], LATER) == [of_lock(kind, detail=detail)]
     dead = c.GiveUp(LOCKED, LATER, "worn out", 1)
     ends = [of_lock(kind, detail=detail), of_lock(EventKind.DEAD, detail="worn out")]
@@ -191,6 +199,14 @@ def test_who_asked_knows_how_a_lock_ended(asked, kind, detail):
 def test_only_its_holder_completes_an_item(item, by, kind):
     (event,) = events_of(settle(Verb.RETRACT, by), [c.RemoveItem(item)], LATER)
     assert event.kind is kind
+
+
+def test_a_late_worker_completes_an_item_as_its_last_holder():
+    free = replace(LOCKED, state=State.QUEUED, holder=None, deadline=None, avoid=ANN)
+    asked = settle(Verb.RETRACT, ANN, token=free.token, late=True)
+    assert events_of(asked, [c.RemoveItem(free)], LATER) == events_of(
+        settle(Verb.RETRACT, ANN), [c.RemoveItem(LOCKED)], LATER
+    )
 
 
 def test_a_clock_set_back_makes_no_negative_spans():

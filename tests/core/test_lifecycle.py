@@ -5,13 +5,14 @@ from pubqueue.core import lifecycle
 from pubqueue.core.lifecycle import NEXT, Transition, backoff, exhausted
 from pubqueue.core.model import Millis, State, seconds
 
-# The life of an item: queued -> locked -> gone, with delayed and dead beside (XEP-0254 2, 4).
+# The life of an item: queued -> locked -> gone, with delayed, dead and done beside (XEP-0254 2, 4).
 LIFE = """
-            lock    retract  release  fail    give-up  postpone  ripen   revive
-queued      locked  gone     -        -       dead     delayed   -       queued
-locked      -       gone     queued   queued  dead     -         -       -
-delayed     locked  gone     -        -       dead     -         queued  queued
-dead        -       gone     -        -       -        -         -       queued
+            lock    retract  release  fail    give-up  postpone  ripen   revive  finish
+queued      locked  gone     -        -       dead     delayed   -       queued  done
+locked      -       gone     queued   queued  dead     -         -       -       done
+delayed     locked  gone     -        -       dead     -         queued  queued  done
+dead        -       gone     -        -       -        -         -       queued  done
+done        -       gone     -        -       -        -         -       queued  -
 """
 
 

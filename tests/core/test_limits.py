@@ -1,4 +1,4 @@
-"""The table of limits: every bound of every budget is in it, and what else an account is held to."""
+"""The table of limits: every bound of every budget, and the other limits of an account."""
 
 from msgspec import structs
 
@@ -15,7 +15,7 @@ def mosts(whose):
     return {limit.what: limit.most for limit in by_whose(limits(STAGED, 9, QUOTA))[whose]}
 
 
-def test_what_an_account_is_held_to():
+def test_the_limits_of_an_account():
     assert mosts(Whose.ACCOUNT) == {
         "requests in progress": 2048,
         "bytes in progress": 3 << 20,
@@ -37,13 +37,13 @@ def test_a_quota_of_0_holds_nobody_to_anything():
     assert not {"nodes that it has created", "bytes in these"} & found
 
 
-def test_what_all_are_held_to_together():
+def test_the_limits_of_all_accounts_together():
     assert mosts(Whose.EVERYBODY)["items that wait for a commit"] == 70
     assert "processor time of refused requests" not in mosts(Whose.EVERYBODY), "of nobody"
 
 
 def test_no_bound_of_a_budget_is_left_out():
-    """`recovered` is how fast the time of refused requests is forgiven, and no bound."""
+    """`recovered` is how fast the time of refused requests is forgiven, and not a bound."""
     for whose, budget in BUDGETS:
         reported = list(mosts(whose).values())
         bounds = structs.asdict(budget)

@@ -1,4 +1,4 @@
-"""What an account may keep: the rule, cell by cell, and what each change counts for."""
+"""The quota of an account: the rule, cell by cell, and the weight of each change."""
 
 import pytest
 from harness.batches.facts import JOBS, NOW, draft, queue
@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from pubqueue.core.after import after
 from pubqueue.core.changes import AddItem, Lock, RemoveItem, ReplacePayload
 from pubqueue.core.decision import Refusal
-from pubqueue.core.limits.allowance import Allowance, overdrawn, overdrawn_together
+from pubqueue.core.limits.allowance import Allowance, overdrawn_together
 from pubqueue.core.limits.quotas import Holding, Quota, Quotas, weight
 from pubqueue.core.model import Jid, State
+from pubqueue.core.nodes.room import growth
 from pubqueue.core.queue.give_back import room_for
 
 EVE, BOSS = Jid("eve@x"), Jid("boss@x")
@@ -56,7 +57,7 @@ def test_one_more_node(has, limit, refused):
         (-1, -5, None),
     ],
 )
-def test_what_is_more_is_refused_and_what_is_not_never(items, size, what):
+def test_only_growth_beyond_the_quota_is_refused(items, size, what):
     mine = Allowance(Holding(EVE, 1, 2, 20), Quota(9, 3, 30))
     no = mine.refuses(items, size)
     assert (no is None) is (what is None)
@@ -66,7 +67,7 @@ def test_what_is_more_is_refused_and_what_is_not_never(items, size, what):
         assert "eve" not in no.reason  # whoever publishes need not know whose it is
 
 
-def test_who_is_over_already_may_take_out_and_repeat_and_nothing_else():
+def test_an_account_over_its_quota_may_only_remove_and_repeat():
     over = Allowance(Holding(EVE, 1, 9, 90), Quota(1, 3, 30))
     assert over.refuses(0, 0) is None
     assert over.refuses(-1, -1) is None
@@ -96,14 +97,18 @@ def test_the_quota_that_names_the_account_then_that_of_its_domain_then_the_usual
 def test_the_changes_of_a_publish_are_weighed_together():
     there = replace(after(adds(b"1234567890")), seq=7)
     changes = [adds(b"12345"), adds(b"123"), RemoveItem(there), ReplacePayload(there, b"1", EVE)]
+
+    def overdrawn(allowance, made):
+        more = growth(made)
+        return allowance.refuses(more.items, more.bytes)
+
     # 2 - 1 items; 8 - 10 - 9 bytes
     assert overdrawn(Allowance(Holding(EVE, 1, 1, 11), Quota(1, 2, 11)), changes) is None
     assert overdrawn(Allowance(Holding(EVE, 1, 2, 11), Quota(1, 2, 11)), changes) is not None
     assert overdrawn(Allowance(Holding(EVE, 1, 0, 11), Quota(1, 2, 11)), changes[:1]) is not None
-    assert overdrawn(None, changes) is None
 
 
-def test_what_comes_into_several_nodes_is_added_up_by_who_pays():
+def test_items_in_several_nodes_are_added_up_by_payer():
     eve, boss = (Allowance(Holding(who, 2, 0, 0), Quota(2, 5, 100)) for who in (EVE, BOSS))
     assert overdrawn_together([(eve, 3), (eve, 2), (boss, 5), (None, 99)], 100) is None
     assert overdrawn_together([(eve, 3), (eve, 3)], 0) is not None

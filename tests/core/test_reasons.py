@@ -1,4 +1,4 @@
-"""Reasons of deaths: what varies in them is left out, and what is left means the items that it was made of."""
+"""Reasons of deaths: variable parts are left out, and the rest matches the original items."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ from pubqueue.core.reading.reasons import MAX_SHAPE_LENGTH, matches, shape
         ("**", "*"),
     ],
 )
-def test_what_varies_is_left_out(reason, shown):
+def test_variable_parts_are_left_out(reason, shown):
     assert shape(reason) == shown
 
 

@@ -1,4 +1,4 @@
-"""Several subscriptions of one JID to one node: what they are together, and how each is found (XEP-0060 6.1.6)."""
+"""Several subscriptions of one JID to one node: their combination, and how each is found (XEP-0060 6.1.6)."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS, after, window
@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.core import changes as c
 from pubqueue.core.after import subscription_after
 from pubqueue.core.decision import Refusal
 from pubqueue.core.model import SubscriptionState, Terms
@@ -22,6 +21,7 @@ from pubqueue.core.multi_subscription import (
     terms_of,
     together,
 )
+from pubqueue.core.nodes.subscriptions import changes as s
 
 ONE = window(ANN)
 FIRST = terms_of(ONE)[0]
@@ -73,7 +73,7 @@ def test_each_by_itself_has_its_own_options_and_knows_that_there_are_others():
 
 
 @given(st.lists(SOME, min_size=1, max_size=5))
-def test_what_is_put_together_comes_apart(some):
+def test_combined_subscriptions_can_be_separated(some):
     each = tuple(replace(terms, subid=str(number)) for number, terms in enumerate(some))
     row = together(ONE, each)
     assert terms_of(row) == each
@@ -83,7 +83,7 @@ def test_what_is_put_together_comes_apart(some):
     assert row.ends_next == min(moments, default=None)
 
 
-def test_those_are_named_who_want_to_be_told():
+def test_only_subscriptions_with_deliver_are_named():
     row, other = several(FIRST, DEAF, SHORT), window(BOB)
     assert subids_of([row, other]) == {ANN: (FIRST.subid, "short")}
     assert subids_of([several(DEAF, replace(DEAF, subid="other"))]) == {}
@@ -102,13 +102,13 @@ def test_the_name_of_an_entry_says_where_it_stands_in_a_list():
 
 class TestChanges:
     def test_one_more_is_added_behind(self):
-        row = subscription_after(c.AddAnother(JOBS, ANN, SHORT), ONE)
+        row = subscription_after(s.AddAnother(JOBS, ANN, SHORT), ONE)
         assert row == several(FIRST, SHORT)
-        assert subscription_after(c.AddAnother(JOBS, ANN, SHORT), None) is None
+        assert subscription_after(s.AddAnother(JOBS, ANN, SHORT), None) is None
 
     def test_options_are_of_the_one_that_is_named(self):
         terms = False, after(30), None, True
-        row = subscription_after(c.SetTerms(JOBS, ANN, *terms, "short"), several(FIRST, SHORT))
+        row = subscription_after(s.SetTerms(JOBS, ANN, *terms, "short"), several(FIRST, SHORT))
         assert terms_of(row) == (FIRST, Terms("short", *terms))
 
     @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ class TestChanges:
     )
     def test_the_one_that_is_named_ends(self, subid, left):
         row = several(FIRST, DEAF, SHORT)
-        assert subscription_after(c.EndSubscription(JOBS, ANN, subid), row) == several(*left)
+        assert subscription_after(s.EndSubscription(JOBS, ANN, subid), row) == several(*left)
 
     def test_the_last_leaves_nothing_and_all_end_where_none_is_named(self):
-        assert subscription_after(c.EndSubscription(JOBS, ANN, FIRST.subid), ONE) is None
-        assert subscription_after(c.EndSubscription(JOBS, ANN), several(FIRST, DEAF)) is None
+        assert subscription_after(s.EndSubscription(JOBS, ANN, FIRST.subid), ONE) is None
+        assert subscription_after(s.EndSubscription(JOBS, ANN), several(FIRST, DEAF)) is None
 
-    def test_what_is_left_alone_is_the_row_again(self):
-        row = subscription_after(c.EndSubscription(JOBS, ANN, FIRST.subid), several(FIRST, SHORT))
+    def test_an_unchanged_subscription_is_the_same_row(self):
+        row = subscription_after(s.EndSubscription(JOBS, ANN, FIRST.subid), several(FIRST, SHORT))
         assert (row.subid, row.several, row.expire, row.remind) == ("short", (), after(9), after(8))

@@ -1,4 +1,4 @@
-"""What a request has to be, whatever is stored: each bound at its edge, on both sides."""
+"""The validity of requests, independent of the store: each bound at its edge, on both sides."""
 
 import pytest
 from harness.batches.facts import ETL, JOBS, draft, who
@@ -6,7 +6,8 @@ from harness.batches.facts import ETL, JOBS, draft, who
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.account import ListMySubscriptions
-from pubqueue.core.nodes.manage import Delete, Describe
+from pubqueue.core.nodes.discovery import Describe
+from pubqueue.core.nodes.manage import Delete
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.redrive import Redrive
 from pubqueue.core.queue.settle import Settle, Verb
@@ -74,7 +75,7 @@ def test_a_node_is_named_by_a_name(name):
     assert of_description(Describe(PRINCIPAL, name, manage=True)) == NO_NODE
 
 
-def test_who_only_discovers_finds_no_such_node():
+def test_an_account_that_only_discovers_gets_node_not_found():
     assert of_description(Describe(PRINCIPAL, LINES, manage=False)) is None
 
 

@@ -28,8 +28,8 @@ def test_a_cancelled_flight_is_none():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"hour": "six"}, "a column that is no number: .*'six'"),
-        ({"month": "13"}, "a column that is no number: month must be in 1..12"),
+        ({"hour": "six"}, "a column that is not a number: .*'six'"),
+        ({"month": "13"}, "a column that is not a number: month must be in 1..12"),
     ],
 )
 def test_a_wrong_column_is_told_in_one_sentence(change, sentence):

@@ -32,6 +32,4 @@ def test_without_prosody_the_remedy_is_named(capsys, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert run_demo(items=1) == 1
     said = capsys.readouterr()
-    assert said.err == (
-        "pubqueue demo: Prosody is not installed: `apt-get install prosody` does it\n"
-    )
+    assert said.err == ("pubqueue demo: Prosody is not installed: run `apt-get install prosody`\n")

@@ -48,6 +48,10 @@ DONE = {
     "discard": (("discard", "jobs", "--yes"),),
     "release": (),  # below: nobody holds the item
     "end-subscription": (),  # below: nobody subscribes
+    "connections": (("connections",),),
+    "messages": (("messages", "list"), ("messages", "drop", "etl@jobs.localhost")),
+    "registration": (("registration", "list", "--node", "jobs"),),
+    "end-connection": (("end-connection", "nobody@jobs.localhost/stomp.1.1"),),
     "node": (
         ("node", "create", "letters", "max_failures=3"),
         ("node", "settings", "letters"),

@@ -6,11 +6,16 @@ import pytest
 from bench import memory, paper, situations, stock, stores, watched
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
+from bench.grpc import __main__ as grpc
 from bench.measure import Work
 from bench.measure_stores import CONTESTANTS, POSTGRES
 from bench.places import PLACES
 from bench.report import spread
+from bench.rest import __main__ as rest
 from bench.stanzas import SIX, sizes
+from bench.stomp import __main__ as stomp
+from bench.stomp.brokers import installed
+from bench.stomp.codecs import frames_per_second
 from click.testing import CliRunner
 from harness.stores.recount import recount
 
@@ -41,6 +46,24 @@ def test_every_situation_is_measured():
     assert [name for name, _ in rows] == ["empty", "event log on", short, long, "30 nodes"]
 
 
+def test_rest_is_measured_beside_a_bare_handler():
+    few = ("--requests", "200", "--rounds", "1", "--seconds", "0.5", "--waiting", "20")
+    result = run(*few, command=rest.main)
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ ([\w, -]+?) +│ ", result.output, re.MULTILINE)
+    assert next(name for name in rows if name.strip()) == "POST post-message, 64 connections"
+    assert {"batches of 100, 16 connections", "requests that wait"} <= set(rows)
+
+
+def test_grpc_is_measured_beside_a_bare_handler():
+    few = ("--messages", "400", "--rounds", "1", "--streams", "20")
+    result = run(*few, command=grpc.main)
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ ([\w, -]+?) +│ ", result.output, re.MULTILINE)
+    assert next(name for name in rows if name.strip()) == "one message, 50 at once"
+    assert {"lives, in hundreds, 2 streams", "idle streams, calls of others"} <= set(rows)
+
+
 def test_the_service_is_measured_while_it_is_watched():
     result = run("--items", "400", "--rounds", "1", "--nodes", "30", command=watched.main)
     assert result.exit_code == 0, result.output
@@ -67,6 +90,26 @@ def test_both_stores_and_the_other_queues_are_measured():
     against = re.findall(r"^│ [\w/ ]+ │ ([\w, -]+?) +│ +[\d.]+ \(", result.output, re.MULTILINE)
     assert against == ["pubqueue, SQLite", *(name for name in CONTESTANTS if name != POSTGRES)]
     assert "16 cores of the database would carry" in result.output
+
+
+def test_stomp_is_measured_beside_the_other_brokers():
+    few = ("--items", "40", "--rounds", "1", "--seconds", "0.1", "--connections", "10")
+    result = run(*few, "--parts", "lives,single,paced,idle", command=stomp.main)
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ (\w+) +│ +([\d.]+) \(", result.output, re.MULTILINE)
+    with_beats = [name for name in installed() if name != "beanstalkd"]
+    assert [name for name, _ in rows] == [*(3 * installed()), *with_beats]
+
+
+def test_the_codec_of_stomp_is_measured_on_frames_that_both_read_alike():
+    found = frames_per_second(b"x" * 100)
+    assert list(found) == ["SEND in", "MESSAGE out"]
+
+
+def test_the_profile_shows_the_service_under_stomp(tmp_path):
+    result = run("--items", "10", "--profile", str(tmp_path), command=stomp.main)
+    assert result.exit_code == 0, result.output
+    assert "main.prof" in result.output
 
 
 def test_on_paper_the_part_is_full_first_that_carries_least():

@@ -80,7 +80,7 @@ async def lives(tmp_path, server, point, last_words):
     config = write_config(tmp_path, server)
     for life, passage in enumerate(PASSAGES):
         program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
-        await program.start()
+        await program.start("" if life else "ready")  # a later life may end before it is ready
         await server.reconnected(life)
         if not life:
             await people.ask(BOSS, "<create node='news'/>")

@@ -103,7 +103,7 @@ async def test_on_postgresql_the_second_instance_takes_over_when_the_first_is_ki
     assert code == 0, text + (tmp_path / "stderr").read_text()
     waits = "waits, to take over when the one at work is gone"
     assert f"instance 2 of the component {waits}" in text
-    assert "killing the instance at work" in text
+    assert "killing the active instance" in text
     assert "instance 1 of the component was killed (SIGKILL); starting it again" in text
     assert "instance 2 of the component has taken over" in text
     assert (figure(text, "completed"), figure(text, "lost")) == (200, 0)

@@ -143,6 +143,12 @@ async def test_everything_is_seen(server, tmp_path):
         assert mine.startswith("an account: 2,048 requests in progress, 3 MiB in progress, ")
         assert len(others) == 2
 
+        assert await root.rows("connections") == []
+        gone = await root.does("end-connection", "bee@queue.localhost/stomp.0.1")
+        assert gone == "This instance has no connection bee@queue.localhost/stomp.0.1.\n"
+
+        assert await root.rows("registration", "list") == []
+
         happened = await root.rows("events", "jobs", "--after", "0")
         assert list(happened[0]) == columns(EVENTS)
         assert [event["type"] for event in happened if event["item"] == "a1"] == [
@@ -522,6 +528,7 @@ async def test_a_doctor_finds_what_is_wrong(server, tmp_path):
         for fine in (
             "login",
             "service",
+            "clients",
             "queues",
             "workers",
             "event log",

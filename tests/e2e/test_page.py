@@ -6,7 +6,7 @@ import pytest
 from harness.clients.session import PUBSUB, SERVICE, condition, session
 from harness.databases.postgres import Postgres
 from harness.machines.packaged import needs
-from harness.operators.browser import CHANGE, LOOK, chromium, log_in, visit
+from harness.operators.browser import CHANGE, LOOK, USERS, chromium, log_in, visit
 from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import listener
@@ -43,11 +43,7 @@ def store(request, tmp_path):
 def settings(folder, server, port, store):
     """Write the settings of an instance with a page at this port; return their path."""
     folder.mkdir(exist_ok=True)
-    lines = [f'http = "{port}"']
-    for key, token in (("http_token_file", LOOK), ("http_admin_token_file", CHANGE)):
-        (folder / key).write_text(token)
-        lines.append(f'{key} = "{folder / key}"')
-    return write_config(folder, listener(server), "\n".join([*lines, NODE]), store=store)
+    return write_config(folder, listener(server), f'http = "{port}"\n{USERS}{NODE}', store=store)
 
 
 async def given(bee):
@@ -116,7 +112,7 @@ async def test_a_queue_that_grows_is_found_steered_and_mended(kind, store, tmp_p
         logged = [line for line in program.log.splitlines() if "operation=" in line]
     for name, line in zip(("pause", "release", "redrive", "resume"), logged, strict=True):
         assert f"operation={name}" in line
-        assert "by=queue.localhost/page" in line
+        assert "by=changer@queue.localhost/page" in line
         assert "node=jobs" in line
     assert CHANGE not in program.log
     assert "<job" not in program.log
@@ -139,7 +135,7 @@ async def test_each_of_two_instances_shows_and_steers_the_same_queues(tmp_path):
             await log_in(page, places[0], CHANGE)
             await page.click("text=jobs")
             assert await action(page, "#action-pause") == "jobs is paused."
-            # the cookie is for the host, and holds wherever the tokens are the same
+            # the cookie is for the host, and holds wherever the users are the same
             await page.goto(f"{places[1]}/ui/queue?node=jobs")
             assert await page.inner_text(".facts .tag") == "paused"
             assert await page.inner_text("#of-queued") == "1"

@@ -14,7 +14,7 @@ import pytest
 from harness.documents.documented import DOCUMENTED_AT, DOMAIN, ROOT, blocks
 from harness.documents.followed import File, Step, Terminals, steps
 from harness.machines.packaged import needs
-from harness.operators.browser import CHANGE, chromium, log_in, visit
+from harness.operators.browser import CHANGE, USERS, chromium, log_in, visit
 from harness.operators.prometheus import prometheus
 from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
@@ -60,7 +60,7 @@ async def scene(kind, folder, store, instances, keys=""):
         for number, port in enumerate(ports):
             place = folder / f"instance{number}"
             place.mkdir()
-            config = write_config(place, listener(server), keys + settings(port), store=store)
+            config = write_config(place, listener(server), settings(port) + keys, store=store)
             programs.append(await stack.enter_async_context(Program(config)))
         asked = await stack.enter_async_context(prometheus(folder / "prometheus", ports))
 
@@ -128,13 +128,11 @@ async def counted(page, **counts):
 @needs("chromium")
 @pytest.mark.parametrize("kind", SERVERS)
 async def test_in_the_browser_it_goes_so_without_a_shell(kind, tmp_path):
-    (tmp_path / "token").write_text(CHANGE)
-    keys = f'http_admin_token_file = "{tmp_path / "token"}"\n'
     files = [step for step in steps((ROOT / PAGE).read_text()) if isinstance(step, File)]
     broken, orders, mended = files
     says = iter(rows())
     async with AsyncExitStack() as stack:
-        made = scene(kind, tmp_path, None, 1, keys)
+        made = scene(kind, tmp_path, None, 1, USERS)
         (program,), terminals, place = await stack.enter_async_context(made)
         work = Step("bot", "pubqueue worker app:handle --node jobs", ["..."])
         for step in (broken, orders, work):
@@ -174,4 +172,4 @@ async def test_in_the_browser_it_goes_so_without_a_shell(kind, tmp_path):
         assert next(says, None) is None
         log = program.log
     for name in ("pause", "redrive", "resume"):
-        assert f"operation={name} by={SERVICE}/page" in log
+        assert f"operation={name} by=changer@{SERVICE}/page" in log

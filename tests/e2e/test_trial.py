@@ -144,4 +144,4 @@ async def test_without_prosody_it_says_what_to_install(tmp_path, monkeypatch):
     )
     _, err = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert process.returncode == 2
-    assert err == b"pubqueue: Prosody is not installed: `apt-get install prosody` does it\n"
+    assert err == b"pubqueue: Prosody is not installed: run `apt-get install prosody`\n"

@@ -47,6 +47,20 @@ async def test_two_instances_under_load_keep_the_order_and_the_limit_of_groups(t
         assert list(delivered) == published
 
 
+@pytest.mark.e2e
+@pytest.mark.covers("QS-043", on=["ejabberd"])
+@pytest.mark.parametrize("level", ["acknowledged", "assured"])
+async def test_two_instances_under_load_deliver_at_a_level(tmp_path, level):
+    kinds = Fault.COMPONENT, Fault.WORKER, Fault.STALL, Fault.COMPONENT_RESTART
+    plan = replace(PLAN, items=1000, store="postgres", level=level, kinds=kinds)
+    outcome = await Run(plan, "ejabberd", tmp_path, lambda _done, _what: None).run(patience=400)
+    assert outcome.good, reported(outcome)
+    once_at_a_time(outcome.events)
+    counted = Counter(outcome.events)
+    for item in outcome.confirmed:
+        assert (counted["published", item], counted["completed", item]) == (1, 1)
+
+
 def most_at_a_time(events):
     """Return how many items were in work at a time, as a log tells it."""
     held, most = set(), 0

@@ -1,7 +1,8 @@
 """The contract of faces: what a queue promises holds at each of them, whichever instance a client is connected to.
 
-A class that inherits `FaceContract` has a fixture `connected`: a function that connects an account to an instance, and
-returns a `sides.Client`. Faces whose clients are connected to the instance itself inherit `ConnectionContract` too.
+A class that inherits `FaceContract` has two fixtures. `connected` is a function that connects an account to an instance, and returns a
+`sides.Client`; `words_for`, one that returns what a client is told of a refusal. Faces whose clients are connected to the instance itself inherit
+`ConnectionContract` too; the classes after it are for protocols that have more, each with what the one before has.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 import pytest
-from faces.sides import SERVICE, two_sides
+from faces.sides import RIGHT, SERVICE, two_sides
 from harness.batches.facts import JOBS
 from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.core.decision import Refused
+from pubqueue.app.store.item_listings import Items
+from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import ItemId, NodeName, State
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
@@ -27,6 +30,26 @@ if TYPE_CHECKING:
     from faces.sides import Client
 
 MANY = 1000
+
+BODIES = [
+    (b"<a xmlns='urn:x'>1 &lt; 2</a>", "application/xml"),
+    (b"<a xmlns='urn:x'/>", "application/atom+xml"),
+    (b"<!-- one --><a xmlns='urn:x'/>", "application/xml"),
+    (b"<json xmlns='urn:xmpp:json:0'>{}</json>", "application/xml"),
+    (b'{"a": [1, 2]}', "application/json"),
+    (b'{"a": ', "application/json"),
+    (b'{"a": 1}', "application/problem+json"),
+    ("caf\u00e9 ]]> & <b>".encode(), "text/plain; charset=utf-8"),
+    (b"two\r\nlines", "text/plain"),
+    (b"\xef\xbb\xbfmark", "text/plain"),
+    (b"a=1&b=2", "application/x-www-form-urlencoded"),
+    (bytes(range(256)), "image/png"),
+    (bytes(range(256)), None),
+    (b"text", None),
+    (b"", "text/plain"),
+    (b"", None),
+]
+"""Bodies and their content types, of each row by which they are stored."""
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
@@ -136,6 +159,10 @@ class FaceContract:
         await second.subscribe("jobs", 1)
         assert await collect(second, 1) == ["a"]
 
+    @pytest.mark.parametrize("refusal", Refusal)
+    def test_every_refusal_has_words(self, refusal, words_for):
+        assert words_for(Refused(refusal, "because", 7))
+
 
 class ConnectionContract(FaceContract):
     """What holds in addition where clients are connected to the instance itself."""
@@ -220,3 +247,139 @@ class ConnectionContract(FaceContract):
             client = await connected(side, "bee")
             assert client.address.startswith(f"bee@{SERVICE}/")
             assert f".{number}." in client.address
+
+
+class BytesContract(ConnectionContract):
+    """What holds in addition where a payload is any bytes, with a content type."""
+
+    @pytest.mark.parametrize(("body", "kind"), BODIES)
+    async def test_a_body_comes_out_as_it_went_in(self, sides, connected, body, kind):
+        one, other = sides
+        etl, bee, ann = [
+            await connected(*who) for who in ((one, "etl"), (one, "bee"), (other, "ann"))
+        ]
+        assert await bee.subscribe("jobs", 1) == ""
+        assert await etl.send("jobs", "a", body, kind) == ""
+        assert await bee.item() == "a"
+        assert bee.bodies["a"] == (kind, body)
+        await bee.leave()
+        assert await ann.subscribe("jobs", 1) == ""
+        assert await ann.item() == "a"
+        assert ann.bodies["a"] == (kind, body)
+
+    async def test_what_is_stored_of_any_body_is_one_element(self, sides, connected):
+        one, _ = sides
+        etl = await connected(one, "etl")
+        for number, (body, kind) in enumerate(BODIES):
+            assert await etl.send("jobs", f"{number}", body, kind) == ""
+        rows = await one.store.read(lambda tx: tx.page(Items(JOBS), None, 99))
+        assert len(rows) == len(BODIES)
+        for _, payload in rows:
+            assert ET.fromstring(payload).tag.startswith("{")
+
+    async def test_a_body_that_is_too_large_as_it_is_stored_is_refused_with_the_bound(
+        self, sides, connected
+    ):
+        etl = await connected(sides[0], "etl")
+        assert "65536" in await etl.send("jobs", "a", b"\0" * 60_000, "image/png")
+        assert await etl.send("jobs", "a", b"\0" * 40_000, "image/png") == ""
+
+
+class AccountContract(BytesContract):
+    """What holds in addition where clients log in. `logs_in` connects a user to an instance, from a peer, or returns what is said."""
+
+    async def test_who_proves_to_be_a_user_has_the_account(self, sides, logs_in):
+        one, other = sides
+        etl = await logs_in(one, "etl", RIGHT)
+        bee = await logs_in(other, "bee", RIGHT)
+        assert etl.address.startswith(f"etl@{SERVICE}/")
+        assert await bee.subscribe("jobs", 1) == ""
+        assert await etl.publish("jobs", "a") == ""
+        assert await bee.item() == "a"
+        assert (await stored(one, "a")).publisher == f"etl@{SERVICE}"
+
+    async def test_a_wrong_password_and_an_unknown_name_are_told_the_same(self, sides, logs_in):
+        wrong = await logs_in(sides[0], "etl", "wrong")
+        assert isinstance(wrong, str)
+        assert await logs_in(sides[0], "nobody", RIGHT) == wrong
+        assert await logs_in(sides[0], "elsewhere", RIGHT) == wrong, "a user of other faces"
+
+    async def test_a_peer_that_is_often_wrong_has_to_wait_and_no_other(self, sides, logs_in):
+        wrong = await logs_in(sides[0], "etl", "wrong", "192.0.2.1")
+        said = wrong
+        while said == wrong:
+            said = await logs_in(sides[0], "eve", "wrong", "192.0.2.1")
+        assert isinstance(said, str)
+        assert not isinstance(await logs_in(sides[0], "bee", RIGHT, "192.0.2.2"), str)
+
+    async def test_a_user_that_is_gone_is_out_and_what_it_held_is_free(self, sides, logs_in):
+        one, _ = sides
+        etl, bee = await logs_in(one, "etl", RIGHT), await logs_in(one, "bee", RIGHT)
+        await bee.subscribe("jobs", 1)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        one.face.accounts.adopt([user for user in one.face.accounts.users if user.name != "bee"])
+        assert isinstance(await logs_in(one, "bee", RIGHT), str)
+        assert await etl.subscribe("jobs", 1) == ""
+        assert await etl.item() == "a"
+        assert (await stored(one, "a")).failed == 0
+
+
+class TakeContract(AccountContract):
+    """What holds in addition where clients can ask for items, instead of subscribing."""
+
+    async def test_what_is_there_is_taken_and_retracted(self, sides, connected):
+        one, _ = sides
+        etl = await connected(one, "etl")
+        for name in "abc":
+            await etl.publish("jobs", name)
+        assert await etl.take("jobs", 2, 0) == (["a", "b"], "")
+        assert await etl.retract("jobs", "a") == ""
+        assert await stored(one, "a") is None
+        assert (await stored(one, "b")).holder == etl.address
+
+    async def test_where_there_is_nothing_the_answer_is_empty_and_where_there_is_no_queue_a_refusal(
+        self, sides, connected
+    ):
+        etl = await connected(sides[0], "etl")
+        assert await etl.take("jobs", 1, 0) == ([], "")
+        assert await etl.take("jobs", 1, 0.05) == ([], "")
+        assert await etl.take("nowhere", 1, 9) != ([], "")
+
+    async def test_who_waits_at_one_instance_gets_what_is_published_at_the_other(
+        self, sides, connected
+    ):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(other, "bee")
+        for name in "abc":
+            waiting = asyncio.create_task(bee.take("jobs", 1, TIMEOUT))
+            await until(lambda: other.broker.waiting.takes)
+            assert await etl.publish("jobs", name) == ""
+            assert await waiting == ([name], "")
+            assert await bee.retract("jobs", name) == ""
+
+    async def test_what_was_taken_returns_when_the_client_goes(self, sides, connected):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(other, "bee")
+        await etl.publish("jobs", "a")
+        assert await bee.take("jobs", 1, TIMEOUT) == (["a"], "")
+        await bee.leave()
+        assert await etl.take("jobs", 1, TIMEOUT) == (["a"], "")
+
+    async def test_who_breaks_while_it_waits_gets_nothing(self, sides, connected):
+        one, _ = sides
+        etl, bee = await connected(one, "etl"), await connected(one, "bee")
+        waiting = asyncio.create_task(bee.take("jobs", 1, TIMEOUT))
+        await until(lambda: one.broker.waiting.takes)
+        await bee.breaks()
+        await etl.publish("jobs", "a")
+        assert await etl.take("jobs", 1, 0) == (["a"], "")
+        waiting.cancel()
+
+    @pytest.mark.parametrize(("body", "kind"), BODIES)
+    async def test_a_body_that_is_taken_is_as_it_went_in(self, sides, connected, body, kind):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(other, "bee")
+        assert await etl.send("jobs", "a", body, kind) == ""
+        assert await bee.take("jobs", 1, TIMEOUT) == (["a"], "")
+        assert bee.bodies["a"] == (kind, body)

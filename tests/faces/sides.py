@@ -6,14 +6,16 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pubqueue.app.accounts import User, passwords
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks.connections import free_connections
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.model import Jid, Principal
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.faces.xmpp.xml.payload import fingerprint, same
-from pubqueue.wiring import now
+from pubqueue.faces.xmpp.xml.payload import PAYLOADS
+from pubqueue.wiring.queue import now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
     from pubqueue.app.store.ports import Store
 
 SERVICE = Jid("queue.localhost")
+
+RIGHT = "correct horse battery staple"
+"""The password of each user."""
+PASSWORD = passwords.make(RIGHT)
+
+
+def users_for(word: str) -> list[User]:
+    """Return users who may log in at the face of this word, and one who may not."""
+    users = [User(name, password=PASSWORD, faces=frozenset({word})) for name in ("etl", "bee")]
+    return [*users, User("elsewhere", password=PASSWORD, faces=frozenset({"page"}))]
 
 
 class Client(Protocol):
@@ -41,6 +53,19 @@ class Client(Protocol):
     def items(self) -> list[str]:
         """Return what was delivered and not looked at yet."""
 
+    async def take(self, node: str, count: int, wait: float) -> tuple[list[str], str]:
+        """Ask once for up to so many items, and wait so many seconds for the first; return their ids, and as `publish`.
+
+        Only where the protocol has a request for it.
+        """
+
+    @property
+    def bodies(self) -> dict[str, tuple[str | None, bytes]]:
+        """Content types and bodies of what was delivered, by the items' ids; where the protocol has them."""
+
+    async def send(self, node: str, item: str, body: bytes, kind: str | None) -> str:
+        """Publish a body with a content type; return as `publish`. Likewise."""
+
     async def leave(self) -> None:
         """Go away, as a client does that knows how to."""
 
@@ -58,10 +83,9 @@ class Side:
         others, reaper = self._tasks
         self.broker = Broker(
             self.store,
+            Terms(CreationPolicy.ANYONE),
             clock=now,
-            policy=CreationPolicy.ANYONE,
-            same_payload=same,
-            fingerprint=fingerprint,
+            payloads=PAYLOADS,
             on_moment=reaper.on_moment,
             service=Principal(SERVICE, admin=True),
             instance=await self.store.instances.enter(),

@@ -1,27 +1,40 @@
 """The contract, of the toy face; and how soon it holds, on virtual time."""
 
 import asyncio
+from base64 import b64decode, b64encode
 from functools import partial
+from urllib.parse import quote, unquote
 
 import pytest
-from faces.contract import ConnectionContract, collect, make_store, sides
-from faces.sides import SERVICE, two_sides
+from faces.contract import TakeContract, collect, make_store, sides
+from faces.sides import SERVICE, two_sides, users_for
 from harness.batches.queue_requests import a_queue
-from harness.batches.toy_face import LineFace
+from harness.batches.toy_face import WORD, LineFace
+from harness.batches.toy_words import refusal
 from simulate import virtual_time
 
-from pubqueue.core.queue.expire import Departure
+from pubqueue.app.accounts import Accounts
+from pubqueue.app.principals import Principals
+from pubqueue.core.presence.leave import Departure
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 __all__ = ["make_store", "sides"]
 
 
+def body_of(words):
+    """Return content type and body as a line is told them."""
+    if words.startswith("<"):
+        return "application/xml", words.encode()
+    kind, _, body = words.partition(" ")
+    return None if kind == "-" else unquote(kind), b64decode(body)
+
+
 class LineClient:
     """A client of lines."""
 
-    def __init__(self, face, name):
-        self._face = face
-        self._line = face.connect(name)
+    def __init__(self, face, line):
+        self._face, self._line = face, line
+        self.bodies = {}
         self._delivered = asyncio.Queue()
         self._answers = asyncio.Queue()
         self._line.on_words = self._take
@@ -29,10 +42,13 @@ class LineClient:
 
     def _take(self, words):
         verb, *rest = words.split(" ")
+        if verb in {"ITEM", "BODY"}:
+            self.bodies[rest[1]] = body_of(" ".join(rest[2:]))
         if verb == "ITEM":
             self._delivered.put_nowait(rest[1])
         elif verb in {"OK", "NO"}:
-            self._answers.put_nowait("" if verb == "OK" else rest[0])
+            self._answers.put_nowait("" if verb == "OK" else " ".join(rest))
+            self._taken = rest if verb == "OK" else []
 
     async def _ask(self, words):
         self._line.say(words)
@@ -41,8 +57,16 @@ class LineClient:
     async def publish(self, node, item):
         return await self._ask(f"PUT {node} {item} text")
 
+    async def send(self, node, item, body, kind):
+        kind = "-" if kind is None else quote(kind, safe="/;=+")
+        return await self._ask(f"SEND {node} {item} {kind} {b64encode(body).decode()}")
+
     async def subscribe(self, node, window):
         return await self._ask(f"TAKE {node} {window}")
+
+    async def take(self, node, count, wait):
+        said = await self._ask(f"NEXT {node} {count} {wait}")
+        return self._taken, said
 
     async def retract(self, node, item):
         return await self._ask(f"DONE {node} {item}")
@@ -67,14 +91,28 @@ class LineClient:
 
 
 def a_face(broker):
-    return LineFace(broker, service=SERVICE)
+    accounts = Accounts(users_for(WORD), Principals(home="localhost"), SERVICE)
+    return LineFace(broker, service=SERVICE, accounts=accounts)
 
 
 async def connect(side, name):
-    return LineClient(side.face, name)
+    return LineClient(side.face, side.face.connect(name))
 
 
-class TestLines(ConnectionContract):
+async def log_in(side, name, password, peer="192.0.2.9"):
+    line = await side.face.log_in(name, password, peer)
+    return line if isinstance(line, str) else LineClient(side.face, line)
+
+
+class TestLines(TakeContract):
+    @pytest.fixture
+    def words_for(self):
+        return refusal
+
+    @pytest.fixture
+    def logs_in(self):
+        return log_in
+
     @pytest.fixture
     def face_of(self):
         return a_face

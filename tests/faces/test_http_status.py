@@ -18,11 +18,13 @@ RIGHTS = {
     Refusal.NOT_IN_ROSTER_GROUP,
     Refusal.FOREIGN_JID,
     Refusal.LAST_OWNER,
+    Refusal.NOT_TRUSTED,
 }
 LATER = {
     Refusal.PUBLISH_PAUSED,
     Refusal.STILL_NOTIFYING,
     Refusal.TOO_MUCH_STAGED,
+    Refusal.TOO_MUCH_HELD,
     Refusal.STORE_FAILED,
 }
 

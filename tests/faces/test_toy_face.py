@@ -13,16 +13,18 @@ from harness.batches.toy_face import SERVICE, LineFace
 from harness.patience import TIMEOUT
 from harness.stores.store_reader import StoreReader
 
-from pubqueue import wiring
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.core.addresses import connection
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.notices import NOBODY, Deliver, Purged, Retracted, ToEach
-from pubqueue.faces.xmpp.xml.payload import fingerprint, same
+from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.stores import store_at
+from pubqueue.wiring.faces import FACES
+from pubqueue.wiring.serving import serve
 
 
 class MailFace:
@@ -33,6 +35,8 @@ class MailFace:
         self._up = False
         self.said = []
         broker.outbox.attach(self)
+
+    largest = 1 << 18
 
     def claims(self, address):
         return "@" in address and connection(address, SERVICE) is None
@@ -99,10 +103,9 @@ async def a_broker():
     await store.open()
     broker = Broker(
         store,
+        Terms(CreationPolicy.ANYONE),
         clock=lambda: NOW,
-        policy=CreationPolicy.ANYONE,
-        same_payload=same,
-        fingerprint=fingerprint,
+        payloads=PAYLOADS,
     )
     broker.start()
     for node in (JOBS, LINES, MAILS):
@@ -317,15 +320,15 @@ async def test_a_face_alone_leaves_what_is_not_its_own():
 async def test_a_row_of_the_table_is_all_that_it_takes_to_be_served(monkeypatch):
     faces, ready, stop = [], asyncio.Event(), asyncio.Event()
 
-    def made(broker, _settings, on_ready):
+    def made(broker, _settings, _accounts, on_ready):
         faces.append(LineFace(broker, on_ready))
         return faces[-1]
 
-    monkeypatch.setattr(wiring, "FACES", {"line": made})
+    monkeypatch.setattr("pubqueue.wiring.faces.FACES", {"line": made})
     options = {"pubsub#publish_model": "open", "pubsub#access_model": "open"}
     node = NodeSettings("jobs", queueing=True, options=options)
     settings = Settings(jid="queue.example.org", secret="s", store="memory:", node=(node,))
-    serving = asyncio.create_task(wiring.serve(settings, stop=stop, on_ready=ready.set))
+    serving = asyncio.create_task(serve(settings, stop=stop, on_ready=ready.set))
     async with asyncio.timeout(TIMEOUT):
         await ready.wait()
         line = faces[0].connect("etl")
@@ -337,4 +340,4 @@ async def test_a_row_of_the_table_is_all_that_it_takes_to_be_served(monkeypatch)
 
 
 def test_the_face_that_claims_every_address_is_the_last_of_the_table():
-    assert list(wiring.FACES)[-1] == "xmpp"
+    assert list(FACES)[-1] == "xmpp"

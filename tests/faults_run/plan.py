@@ -48,7 +48,8 @@ class Plan:
     """A run: how many items, who works on them, and the seed and the kinds of its misfortunes.
 
     `instances` of the component share one store; only ejabberd lets more than one in. With a `log` the
-    store tells what became of each item. Items are of so many `groups`, or of none.
+    store tells what became of each item. Items are of so many `groups`, or of none. They are delivered
+    at the `level`, if there is one (urn:xmpp:qos).
     """
 
     items: int
@@ -62,6 +63,7 @@ class Plan:
     log: bool = False
     store: str = "sqlite"
     groups: int = 0
+    level: str = ""
 
     @property
     def backlog(self) -> int:

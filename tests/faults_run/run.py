@@ -47,6 +47,9 @@ members = [{members}]
 # a publish that is repeated after its item was done makes no new one
 "x-queueing#dedup_window" = 3600
 "x-queueing#event_log" = {log}
+
+[qos]
+retry_after = 0.5
 """
 
 

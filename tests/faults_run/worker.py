@@ -46,7 +46,17 @@ async def handle(pen: Pen, item: Item) -> None:
 @click.option("--port", required=True, type=int)
 @click.option("--requests", required=True, type=int)
 @click.option("--notes", required=True, type=click.Path(path_type=Path))
-def main(*, jid: str, service: str, host: str, port: int, requests: int, notes: Path) -> None:
+@click.option("--level")
+def main(
+    *,
+    jid: str,
+    service: str,
+    host: str,
+    port: int,
+    requests: int,
+    notes: Path,
+    level: str | None,
+) -> None:
     """Work on the node `jobs`; the password is in PUBQUEUE_PASSWORD."""
     worker = Worker(
         jid,
@@ -58,6 +68,7 @@ def main(*, jid: str, service: str, host: str, port: int, requests: int, notes: 
         port=port,
         tls="off",
         timings=TIMINGS,
+        level=level,
     )
     asyncio.run(worker.run(partial(handle, Pen(notes))))
 

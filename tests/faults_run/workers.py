@@ -90,5 +90,7 @@ class Workers:
             "requests": self._plan.requests,
             "notes": self._notes.path(name),
         }
+        if self._plan.level:
+            options["level"] = self._plan.level
         flags = [f"--{option}={value}" for option, value in options.items()]
         return [sys.executable, "-m", "faults_run.worker", *flags]

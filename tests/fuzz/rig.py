@@ -8,13 +8,13 @@ import sqlite3
 from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from harness.batches.inside import connection_of
 from harness.patience import turns, until
 from harness.servers.stub_server import ACCEPT, ROOT, on_a_stream
 from lxml import etree
 from structlog.testing import capture_logs
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.notify.redelivery import LAG
 from pubqueue.app.principals import Principals
 from pubqueue.core.addresses import account_of
@@ -22,6 +22,7 @@ from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.queue.expire import Expire
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.terms import ServerPlace
 from pubqueue.faces.xmpp.xml.payload import same
 from pubqueue.stores.sqlite import SqliteStore
 
@@ -122,20 +123,18 @@ class Rig:
         await store.open()
         stack.push_async_callback(store.close)
         # no power is lost here
-        await connection_of(store).run(lambda c: c.execute("PRAGMA synchronous = OFF").fetchall())
+        await store.connection.run(lambda c: c.execute("PRAGMA synchronous = OFF").fetchall())
         self.broker = Broker(
             store,
+            Terms(CreationPolicy.LOCAL),
             clock=lambda: Millis(self._clock),
-            policy=CreationPolicy.LOCAL,
-            same_payload=same,
+            payloads=Payloads(same),
         )
         self.broker.start()
         stack.push_async_callback(self.broker.stop)
         address = ("127.0.0.1", 1)
         principals = Principals(admins=[account_of(Jid(BOSS))], home=SERVICE.partition(".")[2])
-        self.face = XmppFace(
-            self.broker, jid=SERVICE, secret="", server=address, principals=principals
-        )
+        self.face = XmppFace(self.broker, ServerPlace(SERVICE, "", address), principals)
         self._component = self.face.component
         filters = asyncio.create_task(self._component.run_filters())
         stack.callback(filters.cancel)

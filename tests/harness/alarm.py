@@ -1,4 +1,4 @@
-"""An alarm for what may go in a circle: it counts processor time, so that a slow machine does not set it off."""
+"""An alarm for code that may loop without end: it counts processor time, so that a slow machine does not set it off."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError within what uses up so many seconds of processor time."""
+    """Raise TimeoutError in a body that uses up this many seconds of processor time."""
 
     def rung(_signal: int, _frame: object) -> NoReturn:
         raise TimeoutError(f"{seconds:g} s of processor time")

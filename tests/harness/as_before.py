@@ -1,7 +1,7 @@
-"""What a program sets for its whole process, put back when the test is over that ran it in its own.
+"""Settings that a program makes for its whole process, restored after a test that ran it in its own process.
 
-That is the configuration of structlog, the levels and handlers of logging, the environment, and how often garbage is collected.
-Loggers that are new keep what they were given: a module may set that when it is imported, which happens once.
+These are the configuration of structlog, the levels and handlers of logging, the environment, and the thresholds of garbage
+collection. New loggers keep their settings: a module may set them when it is imported, which happens once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def process_as_before() -> Iterator[None]:
-    """Leave the process as it was found."""
+    """Restore the process to its earlier state."""
     configured, structure = structlog.is_configured(), structlog.get_config()
     loggers = [(logger, logger.level, list(logger.handlers)) for logger in _loggers()]
     environment, often = dict(os.environ), gc.get_threshold()

@@ -1,4 +1,4 @@
-"""A loop in a thread of its own, for what must go on living while Spark's calls block."""
+"""A loop in a thread of its own, for programs that must continue while Spark's calls block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """Servers and programs live in it; the test's thread asks it for one thing after the other."""
+    """Servers and programs run in it; the test's thread submits one coroutine after the other."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()

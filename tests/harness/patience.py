@@ -1,4 +1,4 @@
-"""How long tests wait for what has to come, and the one loop that looks for what sends no event."""
+"""How long tests wait for expected events, and the one loop that polls where there is no event."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 TIMEOUT: Final = 180
-"""Seconds, more than any machine needs: whoever has waited so long waits in vain."""
+"""Seconds, more than any machine needs: a longer wait has no prospect."""
 LOOK: Final = 0.01
-"""Seconds between two looks at what another process does."""
+"""Seconds between two polls of another process."""
 
 
 async def until(
@@ -22,13 +22,13 @@ async def until(
     every: float = 0,
     within: float | None = TIMEOUT,
 ) -> Any:  # whatever the condition returns
-    """Return what the condition returns, or what it awaits, as soon as that is true.
+    """Return the result of the condition, or of its awaitable, as soon as that is true.
 
-    An event that can be awaited is better. This is for what sends none: a member that changes within this loop (a look at each
-    turn), or what another process writes (a look each `LOOK` seconds).
+    An event that can be awaited is better. This is for changes without an event: a member that changes within this loop (a
+    poll at each turn), or output of another process (a poll each `LOOK` seconds).
 
     Raises:
-        TimeoutError: it did not become true `within` so many seconds; None waits for as long as the caller does.
+        TimeoutError: it did not become true `within` this many seconds; None waits for as long as the caller does.
 
     """
     async with asyncio.timeout(within):
@@ -44,10 +44,10 @@ async def until(
 def wait_until(
     condition: Callable[[], object], *, every: float = LOOK, within: float = TIMEOUT, why: str = ""
 ) -> Any:  # whatever the condition returns
-    """Return what the condition returns as soon as that is true, in a test without a loop.
+    """Return the result of the condition as soon as that is true, in a test without a loop.
 
     Raises:
-        TimeoutError: it did not become true `within` so many seconds; its text is `why`.
+        TimeoutError: it did not become true `within` this many seconds; its text is `why`.
 
     """
     end = time.monotonic() + within
@@ -59,6 +59,6 @@ def wait_until(
 
 
 async def turns(count: int = 1) -> None:
-    """Let the loop turn so often: a task begins in the first, and what must not happen has had its chance after many."""
+    """Let the loop turn this many times: a task begins in the first, and an event that must not happen has had its chance after many."""
     for _ in range(count):
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
 """Which tests stay together when `make test` runs several processes (pytest-xdist), and which begin.
 
-A test is known by its id. Any process may have any unit; which one does is up to speed, what a test
-finds does not depend on it.
+A test is known by its id. Any process may run any unit; which one does depends on speed, and the
+result of a test does not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER: Final = "tests/spark/test_spark_"
-"""The tests of one Spark session, which takes long to begin, and much memory."""
+"""The tests of one Spark session, which takes long to start, and much memory."""
 
 APART: Final = ("tests/scenarios/", "tests/e2e/")
 """Most of the time of each of these is waiting, or begins with a server of its own."""
@@ -25,25 +25,26 @@ FIRST: Final = (
     "tests/examples/",
     "tests/demo/test_java.py",
     "tests/stores/test_power_loss.py",
+    "tests/faces/grpc/test_google_system.py",
 )
-"""What takes longest, in this order, so that the end does not wait for one of them."""
+"""The longest tests, in this order, so that the end does not wait for one of them."""
 
 
 def unit(test: str) -> str:
-    """Return the name of what is given to one process together: a session, a test or a file."""
+    """Return the name of the unit that goes to one process: a session, a test or a file."""
     if test.startswith(TOGETHER):
         return TOGETHER
     return test if test.startswith(APART) else test.partition("::")[0]
 
 
 def turn(test: str) -> int:
-    """Return when the test begins: those of the same turn are in random order."""
+    """Return the turn of the test: those of the same turn are in random order."""
     turns = [turn for turn, begin in enumerate(FIRST) if test.startswith(begin)]
     return min(turns, default=len(FIRST))
 
 
 class Units(LoadScopeScheduling):
-    """Gives the next unit to whoever has nearly nothing left, in the order of collection."""
+    """Gives the next unit to a process that has nearly nothing left, in the order of collection."""
 
     def _split_scope(self, nodeid: str) -> str:
         return unit(nodeid)

@@ -11,7 +11,7 @@ from harness.as_before import process_as_before
 
 from pubqueue import logs
 from pubqueue.cli import main
-from pubqueue.wiring import _collect_less_often
+from pubqueue.wiring.serving import collect_less_often
 
 
 def state():
@@ -37,7 +37,7 @@ def test_what_a_program_sets_for_its_process_is_put_back():
     before = state()
     with process_as_before():
         logs.configure("error")
-        _collect_less_often()
+        collect_less_often()
         said = CliRunner().invoke(main, ["worker", "--quiet", "--url", "nowhere", "no:where"])
         assert said.exit_code == 2
         each = zip(state(), before, strict=True)

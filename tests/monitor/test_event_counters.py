@@ -8,7 +8,9 @@ from pubqueue.core import changes as c
 from pubqueue.core.event_log import EVENTS
 from pubqueue.core.events import EventKind
 from pubqueue.core.model import Jid, NodeName, State
-from pubqueue.core.queue.expire import Bounce, Expire, Leave
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
+from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.force_unlock import FreeLocks
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.core.transactions import model as t

@@ -30,6 +30,9 @@ def exposed():
     Lag(watch.registry)
     families = [
         *gauges.of_process(Waiting(0, 0, 0), [Traffic()]),
+        *gauges.of_connections([]),
+        *gauges.of_requests([]),
+        *gauges.of_calls([]),
         *gauges.of_build("1", Phase.AT_WORK),
         *gauges.of_upkeep(Upkeep()),
         gauges.store_answers(yes=True),

@@ -17,6 +17,7 @@ from harness.servers.live import listener
 from harness.servers.stub_server import StubServer
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.watch.watching import Phase
 from pubqueue.core.decision import Refused
 from pubqueue.core.nodes.access import CreationPolicy
@@ -202,7 +203,9 @@ async def test_a_broker_that_stays_in_one_round_does_not_live():
     await store.open()
     held = Held(store)
     broker = Broker(
-        held, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+        held,
+        Terms(CreationPolicy.ANYONE),
+        clock=lambda: NOW,
     )
     broker.start()
     reporter = ServiceManager(lambda _words: None)
@@ -231,7 +234,9 @@ class Faulty:
 
 async def test_a_broker_whose_work_has_ended_does_not_live():
     broker = Broker(
-        Faulty(), clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+        Faulty(),
+        Terms(CreationPolicy.ANYONE),
+        clock=lambda: NOW,
     )
     broker.start()
     reporter = ServiceManager(lambda _words: None)

@@ -168,7 +168,7 @@ async def test_it_is_installed_served_from_upgraded_removed_and_purged(package, 
         async with serving(machine, systemd):
             await publish(server, "a")
             said = machine.does("sh", "-c", f"{CHECK} --offline")
-            assert said == "configuration: good, 1 declared nodes\n"
+            assert said == "configuration: good, 1 declared node\n"
         assert owner_and_mode(machine, "/var/lib/pubqueue/pubqueue.db") == "pubqueue:pubqueue 600"
 
         config = machine.does("cat", "/etc/pubqueue/pubqueue.toml")

@@ -271,7 +271,7 @@ async def test_pip_and_the_unit_alone(built, libraries, tmp_path, machine):
     (wheel,) = built.glob("*.whl")
     put_file(machine, f"{INDEX}/{wheel.name}", wheel)
     said = await asyncio.to_thread(pages.type, UPGRADE, 1)
-    assert "configuration: good, 1 declared nodes" in said
+    assert "configuration: good, 1 declared node" in said
     assert "0.1.0" in machine.does("/opt/pubqueue/bin/pubqueue", "--version")
     store = "/var/lib/pubqueue/pubqueue.db"
     assert asked(machine, store, "PRAGMA user_version") == [str(len(scripts(sqlite.__name__)))]

@@ -12,6 +12,7 @@ from harness.batches.transactions import commits, stages
 from pubqueue.core.decision import Published
 from pubqueue.core.transactions.model import Committed, Skipped
 from simulate.client import Client
+from simulate.feeds import queue_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -62,8 +63,8 @@ class BatchPublisher(Client):
                 await self.pause(EVERY)
                 self._items = {} if self._finishing else self._draw()
             elif await self._stage() and await self._commit():
-                places = [(node, name) for node, names in self._items.items() for name in names]
-                self._oracle.confirmed.update(places)
+                for node, names in self._items.items():
+                    self._oracle.confirmed.update((queue_of(node), name) for name in names)
                 self._items = {}
             else:
                 await self.pause(1)

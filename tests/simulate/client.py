@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid
     from pubqueue.core.notices import Notice
-    from pubqueue.core.queue.expire import Arrive
+    from pubqueue.core.presence.arrive import Arrive
     from simulate.network import ClientStream, Network
     from simulate.words import ToClient
 

@@ -11,24 +11,26 @@ from typing import TYPE_CHECKING
 from harness.alarm import alarm
 
 from pubqueue.app.broker import ENDING, Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store import ports
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver, singly
-from pubqueue.wiring import CLOSING
+from pubqueue.core.notices import singly
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.wiring.store import CLOSING
 from simulate.plan import COMMITTED
 from simulate.ticks import true_time
 from simulate.troubles import TroubledStore, Troubles
-from simulate.words import Answer, Ask
+from simulate.words import Answer, Ask, handed_out
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from random import Random
 
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid
+    from pubqueue.core.model import Item, Jid
     from pubqueue.core.notices import Notice, ToEach
     from pubqueue.core.schedules.model import Times, TimesWanted
     from simulate.network import InstanceStream, Network
@@ -49,7 +51,7 @@ MAX_CALENDAR = 5.0
 """Seconds of processor time for the times of one schedule."""
 
 SAID = 10_000
-"""Deliveries to remember."""
+"""Items that were handed out to remember."""
 
 
 class Instance:
@@ -178,15 +180,14 @@ class Process:
         self.stream: InstanceStream | None = None
         self._instance, self._oracle = instance, oracle
         self._dead = False
-        self._said: deque[tuple[float, Deliver]] = deque(maxlen=SAID)
+        self._said: deque[tuple[float, Item]] = deque(maxlen=SAID)
         self._taking = True
         clock = store.time
         self._reaper, self._others = Reaper(clock=clock, beside=_inline), OtherProcesses(store)
         self.broker = Broker(
             store,
+            Terms(CreationPolicy.ANYONE),
             clock=clock,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
             on_moment=self._reaper.on_moment,
             instance=number,
         )
@@ -208,13 +209,14 @@ class Process:
         self.broker.pause()
         tasks = (
             self.broker._task,
-            self.broker._reader._task,
-            self._reaper._task,
-            *self._others._tasks,
+            self.broker.reader.task,
+            self._reaper.task,
+            *self._others.tasks,
         )
         for task in tasks:
             if task is not None and task.is_started:
                 task.running.cancel()
+        self._reads_no_more = asyncio.get_running_loop().create_task(self.broker.forwarding.stop())
 
     async def stop(self) -> bool:
         """Hand out nothing more, answer what was asked; say whether that came to its end."""
@@ -263,6 +265,8 @@ class Process:
         self.broker.undelivered.stream_broke()
         self.broker.outbox.set_up(self, up=False)
 
+    largest = 1 << 62
+
     def claims(self, address: Jid) -> bool:
         """Say yes: there is no other face."""
         return bool(address)
@@ -286,9 +290,17 @@ class Process:
         return [notice for notice in singly(notices) if not self._say(notice)]
 
     def _answer(self, asked: Ask, came: float, reply: Reply) -> None:
-        if not self._dead:
-            self._oracle.answers(asked.request, reply, came)
-            self._say(Answer(asked.by, asked.number, reply))
+        if self._dead:
+            return
+        self._oracle.answers(asked.request, reply, came)
+        answer = Answer(asked.by, asked.number, reply)
+        if not self._say(answer):
+            self._give_back(answer)
+
+    def _give_back(self, answer: Answer) -> None:
+        """Release what could not be said, as every face does whose client has gone meanwhile."""
+        for item in handed_out(answer):
+            self.broker.submit(Bounce(answer.to, item.seq, item.token, gone=False), _ignore)
 
     def _say(self, what: ToClient) -> bool:
         if self._dead:
@@ -296,8 +308,8 @@ class Process:
         if self.stream is None:
             return False
         self._oracle.says(what)
-        if isinstance(what, Deliver):
-            self._said.append((asyncio.get_running_loop().time(), what))
+        now = asyncio.get_running_loop().time()
+        self._said.extend((now, item) for item in handed_out(what))
         self.stream.say(what)
         self._die_between_words()
         return True
@@ -305,9 +317,9 @@ class Process:
     def _forget_what_was_said(self) -> None:
         """What was said into a stream for long before anybody noticed its end comes again with its lock's."""
         late = asyncio.get_running_loop().time() - RECENT
-        for at, delivery in self._said:
+        for at, item in self._said:
             if at < late:
-                self._oracle.excuses(delivery)
+                self._oracle.excuses(item)
         self._said.clear()
 
     def _die_between_words(self) -> None:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import mark_of
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Bounce, Leave
-from simulate.words import Answer, Ask, ToClient, ToService
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
+from simulate.words import Answer, Ask, ToClient, ToService, handed_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from pubqueue.core.model import Jid
+    from pubqueue.core.model import Item, Jid
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -118,7 +119,7 @@ class Network:
     def __init__(self, random: Random) -> None:
         self._random = random
         self.pace = Pace(random)
-        self.on_delivery: Callable[[Deliver], None] = lambda _delivery: None
+        self.on_delivery: Callable[[Item], None] = lambda _item: None
         self._instances: list[InstanceStream] = []
         self._clients: dict[Jid, ClientStream] = {}
 
@@ -171,8 +172,8 @@ class Network:
             self._to_client(Answer(stanza.by, stanza.number, None))
 
     def _to_client(self, stanza: ToClient) -> None:
-        if isinstance(stanza, Deliver):
-            self.on_delivery(stanza)
+        for item in handed_out(stanza):
+            self.on_delivery(item)
         stream = self._stream_of(stanza.to)
         if stream is not None:
             stream.deliver(stanza)

@@ -17,17 +17,20 @@ from harness.stores.store_contents import ALL, contents, misweighed, nodes, reco
 
 from pubqueue.app.store.listings import Events
 from pubqueue.core.after import has_room
-from pubqueue.core.decision import Done, Published, Refusal, Refused
+from pubqueue.core.decision import Done, Published, Refusal, Refused, SettledEach
 from pubqueue.core.events import EventKind
-from pubqueue.core.model import NO_TIME, Millis
+from pubqueue.core.model import NO_TIME, Millis, NodeName
 from pubqueue.core.nodes.manage import Configure, Purge
-from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.clock_recovery import longest
 from pubqueue.core.queue.publication import Publish
+from pubqueue.core.queue.retention.seek import Seek
 from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.queue.settling.each import SettleEach, singly
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import StagePublish
+from simulate.feeds import queue_of
 from simulate.ticks import TICKS, Ticks, true_time
+from simulate.words import handed_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Transaction
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Jid, NodeName
+    from pubqueue.core.events import Event
+    from pubqueue.core.model import Item, Jid
     from pubqueue.core.reading.pages import EventEntry
     from simulate.places import Place
     from simulate.words import ToClient
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
 COUNTED: Final = 25
 """Commits from one recount of everything to the next."""
 
-NOT_REFUSED: Final = (Publish, StagePublish, CommitVersion, Configure, Purge)
+NOT_REFUSED: Final = (Publish, StagePublish, CommitVersion, Configure, Purge, Seek)
 
 MAY_BE_REFUSED: Final = frozenset({Refusal.STORE_FAILED})
 """What a publisher, or the owner, may be told of these."""
@@ -70,6 +74,9 @@ SLACK: Final = 1_000
 LONG_OVER: Final = 150_000
 """Milliseconds by which a lock may be over when it is given: a store that does not answer lets a batch wait."""
 
+ASKED_LESS: Final = "locked for longer than its holder has asked for"
+FORGOTTEN: Final = "a settle that was to be remembered is refused when it is repeated"
+
 LATE: Final = 120_000
 """Milliseconds after which a time of a schedule has to be published, when all are well."""
 
@@ -89,8 +96,15 @@ class Oracle:
         self._gone: set[Key] = set()
         self._done: set[Key] = set()
         self._ended: set[Key] = set()
+        self._confirmed_once: set[Key] = set()
+        self._finished: dict[Key, tuple[int, Jid]] = {}
+        self._last: dict[Key, tuple[int, Jid]] = {}
+        self._settled: set[tuple[int, Verb]] = set()
+        self._revived: set[Key] = set()
+        """What has come back by a seek: it may be done again."""
         self._purged: dict[Key, float] = {}
         self._purges: Counter[str] = Counter()
+        self._sought: Counter[str] = Counter()
         self._ticks = Ticks()
         self._paused: set[str] = set()
         self._tokens: dict[int, int] = {}
@@ -127,6 +141,7 @@ class Oracle:
         for node in nodes(tx):
             for item, _ in contents(tx, node.name):
                 self._see(item, anew=(item.node, item.id) in delivered)
+        self._see_spans(tx, delivered)
         self._commits += 1
         if self._commits % COUNTED == 0:
             self._count(tx)
@@ -137,20 +152,14 @@ class Oracle:
         key = event.node, event.item
         if event.kind is EventKind.PURGED:
             self._empty(event.node)
+        if event.kind is EventKind.REQUEUED:
+            self._see_a_revival(event)
         self._replay.follow([entry])
         match event.kind:
             case EventKind.PUBLISHED:
-                if event.node == TICKS and not self._ticks.published(event.item):
-                    self.broken(f"a time of a schedule was published twice: {event.item}")
-                self._published.add(key)
-                self._gone.discard(key)
-                self._purged.pop(key, None)
-                if key in self._done:
-                    self.broken(f"came back after a confirmed retract: {event.item}")
+                self._note_publish(key)
             case EventKind.COMPLETED | EventKind.RETRACTED:
-                self.completed += 1
-                self._gone.add(key)
-                self._ended.add(key)
+                self._note_end(key, event.kind)
             case EventKind.DEAD:
                 self.died += 1
                 if event.to is not None:
@@ -163,6 +172,35 @@ class Oracle:
             case _:
                 pass
         return None
+
+    def _note_publish(self, key: Key) -> None:
+        node, item = key
+        if node == TICKS and not self._ticks.published(item):
+            self.broken(f"a time of a schedule was published twice: {item}")
+        self._published.add(key)
+        self._gone.discard(key)
+        self._purged.pop(key, None)
+        if key in self._done:
+            self.broken(f"came back after a confirmed retract: {item}")
+
+    def _see_a_revival(self, event: Event) -> None:
+        """Take note that what was done waits again, if it was not dead: the owner has to have asked for it."""
+        key = event.node, event.item
+        if event.origin is not None or event.to is not None or key in self._replay.items:
+            return
+        if not self._sought[key[0]]:
+            self.broken(f"came back without the owner's word: {key[1]}")
+        for known in (self._gone, self._done, self._ended, self._confirmed_once):
+            known.discard(key)
+        self._finished.pop(key, None)
+        self._revived.add(key)
+
+    def _note_end(self, key: Key, kind: EventKind) -> None:
+        self.completed += 1
+        self._gone.add(key)
+        self._ended.add(key)
+        if kind is EventKind.COMPLETED and key in self._last:
+            self._finished[key] = self._last[key]
 
     def _see_that_it_was_time(self, key: Key) -> None:
         """Hold the end of a lock against the time at which it had to end: until then somebody works on the item."""
@@ -202,11 +240,27 @@ class Oracle:
             if anew and not self.clocks_are_set and over > LONG_OVER:
                 self.broken(f"a lock was over when it was given: {item.id}, by {over / 1000:g} s")
         if item.holder is not None:
+            self._last[item.node, item.id] = item.token, item.holder
             known = self._holders.setdefault(item.token, (item.seq, item.holder))
             if known != (item.seq, item.holder):
                 self.broken(
                     f"one token for two locks: {item.token} of {known} and of {item.seq, item.holder}"
                 )
+
+    def _see_spans(self, tx: Transaction, delivered: AbstractSet[Key]) -> None:
+        """Hold new locks against the lock timeouts that their holders have asked for."""
+        if self.clocks_are_set:
+            return
+        for name in sorted({node for node, _ in delivered}):
+            node = NodeName(name)
+            own = {one.jid: one.lock_timeout for one in subscribers(tx, node) if one.lock_timeout}
+            for item, _ in contents(tx, node) if own else ():
+                span = own.get(item.holder) if item.holder else None
+                if span is None or item.deadline is None or (name, item.id) not in delivered:
+                    continue
+                over = item.deadline - true_time() - span * 1000
+                if over > SLACK:
+                    self.broken(f"{ASKED_LESS}: {item.id} to {item.holder}, by {over / 1000:g} s")
 
     def _count(self, tx: Transaction) -> None:
         for wrong in (*recount(tx), *misweighed(tx)):
@@ -225,19 +279,44 @@ class Oracle:
                 self.broken(f"met a fault of ours: {type(asked).__name__}")
             if isinstance(asked, NOT_REFUSED) and reply.refusal not in MAY_BE_REFUSED:
                 self.broken(f"a publisher or the owner was refused: {reply.refusal.name}")
-            if isinstance(asked, Settle) and reply.refusal not in OF_WHAT_IS_GONE:
-                self._refused_of_purged(asked, reply, came)
         elif isinstance(reply, Published) and isinstance(asked, Publish):
             for item in reply.ids:
-                if (reply.node, item) not in self._published:
+                if (queue_of(reply.node), item) not in self._published:
                     self.broken(f"publish confirmed before its commit: {item}")
-        elif isinstance(reply, Done) and isinstance(asked, Settle) and asked.verb is Verb.RETRACT:
-            for item in asked.ids:
-                self._retracted((asked.node, item))
+        for said, answer in _settles(asked, reply):
+            self._answers_settle(said, answer, came)
 
-    def _retracted(self, key: Key) -> None:
-        if key in self._done:
+    def _answers_settle(self, asked: Settle, reply: Reply, came: float) -> None:
+        if isinstance(reply, Refused):
+            if reply.refusal not in OF_WHAT_IS_GONE:
+                self._refused_of_purged(asked, reply, came)
+            if reply.refusal is not Refusal.STORE_FAILED:
+                self._refused_of_settled(asked, reply)
+        elif isinstance(reply, Done):
+            if asked.remember is not None and asked.token is not None:
+                self._settled.add((asked.token, asked.verb))
+            for item in asked.ids if asked.verb is Verb.RETRACT else ():
+                self._retracted((asked.node, item), again=reply.again)
+
+    def _refused_of_settled(self, asked: Settle, reply: Refused) -> None:
+        """Hold a refusal of what is to be remembered against what was committed and said."""
+        if asked.remember is None or asked.token is None or self.clocks_are_set:
+            return
+        (item,) = asked.ids
+        is_done = asked.verb is Verb.RETRACT and self._finished.get((asked.node, item)) == (
+            asked.token,
+            asked.by.jid,
+        )
+        if is_done or (asked.token, asked.verb) in self._settled:
+            self.broken(f"{FORGOTTEN}: {item} under {asked.token}, {reply.refusal.name}")
+
+    def _retracted(self, key: Key, *, again: bool) -> None:
+        if key in self._revived:  # the answer may be about the life before
+            return
+        if key in self._confirmed_once and not again:
             self.broken(f"retract confirmed twice: {key[1]}")
+        if not again:
+            self._confirmed_once.add(key)
         self._done.add(key)
         if key not in self._ended:
             self.broken(f"retract confirmed of what nobody has retracted: {key[1]}")
@@ -251,6 +330,10 @@ class Oracle:
                     f"refused otherwise than gone, but purged: {item}, {reply.refusal.name}"
                 )
 
+    def seeks(self, node: NodeName) -> None:
+        """Take note that the owner asks for a seek."""
+        self._sought[node] += 1
+
     def purges(self, node: NodeName) -> set[int]:
         """Take note that the owner asks for a purge; return the numbers of what is there."""
         self._purges[node] += 1
@@ -262,22 +345,21 @@ class Oracle:
             self.broken(f"purge confirmed, and items are there: {sorted(left)[:4]} of {node}")
 
     def says(self, what: ToClient) -> None:
-        """Hold a delivery against what is committed: a lock of that token, for that holder."""
+        """Hold what is handed out against what is committed: a lock of that token, for that holder."""
         self._trace(type(what).__name__, what.to)
-        if isinstance(what, Deliver):
-            item = what.item
+        for item in handed_out(what):
             if self._holders.get(item.token) != (item.seq, what.to):
                 self.broken(
                     f"delivered under a token that is not its own: {item.id} to {what.to} under {item.token}"
                 )
 
-    def arrives(self, delivery: Deliver) -> None:
+    def arrives(self, item: Item) -> None:
         """Take note that a delivery has come to the server: from there on it is not the service's to lose."""
-        self._arrived.add(delivery.item.token)
+        self._arrived.add(item.token)
 
-    def excuses(self, delivery: Deliver) -> None:
-        """Take note that this delivery may be lost until its lock ends."""
-        self._arrived.add(delivery.item.token)
+    def excuses(self, item: Item) -> None:
+        """Take note that the delivery of this item may be lost until its lock ends."""
+        self._arrived.add(item.token)
 
     def _trace(self, *said: object) -> None:
         self.trace = crc32(repr((asyncio.get_running_loop().time(), said)).encode(), self.trace)
@@ -310,6 +392,17 @@ class Oracle:
         lost = self.confirmed - self._gone - self._replay.items.keys()
         if lost:
             self.broken(f"lost: {sorted(lost)[:5]}")
+
+
+def _settles(asked: Request, reply: Reply) -> list[tuple[Settle, Reply]]:
+    """Return each settle that was asked for, with its answer."""
+    if isinstance(asked, Settle):
+        return [(asked, reply)]
+    if not isinstance(asked, SettleEach):
+        return []
+    single = [one for one in singly(asked) if isinstance(one, Settle)]
+    answers = reply.answers if isinstance(reply, SettledEach) else (reply,) * len(single)
+    return list(zip(single, answers, strict=True))
 
 
 def _overdue(now: Millis, arrived: AbstractSet[int], tx: Transaction) -> set[Overdue]:

@@ -1,4 +1,4 @@
-"""The owner of the queues: pauses and resumes them, and purges them; each wish is repeated until it is confirmed."""
+"""The owner of the queues: pauses and resumes them, purges them, and leads one back or on; each wish is repeated until it is confirmed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from harness.batches.facts import who
 
 from pubqueue.core.decision import Refused
+from pubqueue.core.model import Millis
 from pubqueue.core.nodes.manage import Configure, Purge
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.queue.retention.seek import Seek
 from simulate.client import Client
+from simulate.ticks import true_time
 
 if TYPE_CHECKING:
     from random import Random
@@ -29,6 +32,7 @@ class Owner(Client):
         self._paused: dict[NodeName, bool] = {}
         """How queues shall be; not yet confirmed."""
         self._purges: set[NodeName] = set()
+        self._seeks: dict[NodeName, Millis] = {}
         self._known: set[NodeName] = set()
         self._due = asyncio.Event()
 
@@ -46,9 +50,15 @@ class Owner(Client):
         self._purges.add(node)
         self._due.set()
 
+    def seek(self, node: NodeName, ago: float) -> None:
+        """Wish that the queue is led to the moment so many seconds ago."""
+        self._seeks[node] = Millis(round(true_time() - ago * 1000))
+        self._due.set()
+
     def finish(self) -> None:
         """Have all queues go on, and wish nothing else."""
         self._purges.clear()
+        self._seeks.clear()
         for node in sorted(self._known):
             self.resume(node)
 
@@ -62,7 +72,9 @@ class Owner(Client):
                 await self._configure(node, paused=paused)
             for node in sorted(self._purges):
                 await self._purge(node)
-            if self._paused or self._purges:
+            for node, since in list(self._seeks.items()):
+                await self._seek(node, since)
+            if self._paused or self._purges or self._seeks:
                 await asyncio.sleep(1)
                 self._due.set()
 
@@ -82,3 +94,10 @@ class Owner(Client):
         if reply is not None and not isinstance(reply, Refused) and node in self._purges:
             self._purges.discard(node)
             self._oracle.purged(node, known)
+
+    async def _seek(self, node: NodeName, since: Millis) -> None:
+        self._oracle.seeks(node)
+        reply = await self.ask(Seek(who(self.jid), node, since))
+        confirmed = reply is not None and not isinstance(reply, Refused)
+        if confirmed and self._seeks.get(node) == since:
+            del self._seeks[node]

@@ -14,8 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from harness.batches.inside import connect_to, transact_on
-
 from pubqueue.app.store.ports import Store
 from pubqueue.stores.copying import copy
 from pubqueue.stores.postgres.clock import ServerClock
@@ -190,7 +188,7 @@ class SqliteInstances(Instances):
 
     async def enter(self) -> Instance:
         """Take the first number that nobody has; raises what the store's own raises."""
-        await self._real.leave(self._real._enter().number)
+        await self._real.leave(self._real.enter_now().number)
         return await super().enter()
 
 
@@ -215,9 +213,9 @@ class InlineSqlite:
     def begin(self) -> None:
         """Open the file: one connection for batches, one for those who read beside them."""
         self._path.touch()
-        self._store._file.note()
+        self._store.file.note()
         for _ in range(2):
-            connection = connect_to(self._store)
+            connection = self._store.connect()
             connection.execute("PRAGMA synchronous = OFF")
             prepare(connection, self._path)
             connection.execute("PRAGMA synchronous = OFF")
@@ -237,7 +235,7 @@ class InlineSqlite:
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
         """Run a batch, now."""
-        return transact_on(self._store, self._connections[0], job)
+        return self._store.transact(self._connections[0], job)
 
     def clock(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
         return machine
@@ -255,7 +253,7 @@ class InlineSqlite:
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
         await asyncio.sleep(0)
-        return transact_on(self._beside, self._connections[1], job)
+        return self._beside.transact(self._connections[1], job)
 
     async def changes(self) -> bool:
         await asyncio.sleep(0)

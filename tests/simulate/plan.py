@@ -25,6 +25,9 @@ TAKEN: Final = 300.0
 SKEWED: Final = 400.0
 """Seconds between two starts of a machine whose clock is wrong, in the mean."""
 
+SOUGHT: Final = 200.0
+"""Seconds between two seeks of the queue that keeps what is done, in the mean."""
+
 COPIED: Final = 600.0
 """Seconds between two copies of the store to another place, in the mean."""
 
@@ -39,11 +42,22 @@ COMMITTED: Final = WITHIN + 1
 
 
 INSTANCES: Final = tuple(f"instance {number}" for number in (1, 2, 3))
-WORKERS: Final = ("ann@x/1", "bob@x/1", "cat@x/phone", "dan@x/1", "eva@x/1", "dan@x/2")
+WORKERS: Final = (
+    "ann@x/1",
+    "bob@x/1",
+    "cat@x/phone",
+    "dan@x/1",
+    "eva@x/1",
+    "dan@x/2",
+    "fay@x/1",
+    "gus@x/1",
+)
 CLIENTS: Final = (*WORKERS, "etl@x/a", "etl@x/b", "etl@x/spark", "boss@x/screen", "boss@x/desk")
 """Who takes part: workers, publishers, a reader of the event log, and the owner of the queues."""
 
-QUEUES: Final = ("jobs", "orders")
+QUEUES: Final = ("jobs", "orders", "digest")
+KEEPING: Final = "digest"
+"""The one of them that keeps what is done."""
 LOST: Final = "lost"
 """Where dead orders go."""
 
@@ -70,6 +84,7 @@ class FaultKind(Enum):
     DEAF = "answers to a client lost"
     PAUSE = "queue paused"
     PURGE = "queue purged"
+    SEEK = "queue led back or on"
     LOST = "number of an instance taken"
     SKEW = "machine of an instance has a wrong clock"
     COPY = "store copied, at the second attempt"
@@ -117,6 +132,7 @@ SPANS: Final[dict[FaultKind, float]] = {
     FaultKind.DEAF: 0,
     FaultKind.PAUSE: 40,
     FaultKind.PURGE: 0,
+    FaultKind.SEEK: 0,
     FaultKind.LOST: 0,
     FaultKind.SKEW: 5,
     FaultKind.COPY: 10,
@@ -127,6 +143,7 @@ SPANS: Final[dict[FaultKind, float]] = {
 SELDOM: Final[dict[FaultKind, float]] = {
     FaultKind.LOST: TAKEN,
     FaultKind.SKEW: SKEWED,
+    FaultKind.SEEK: SOUGHT,
     FaultKind.COPY: COPIED,
 }
 """Seconds between two of these, in the mean."""
@@ -170,11 +187,11 @@ def draw(seed: int, minutes: float = MINUTES) -> list[Fault]:
 
 
 def _seldom(kind: FaultKind, seed: int, minutes: float) -> Iterator[Fault]:
-    """Yield what befalls an instance now and then in a long run: from draws of its own."""
+    """Yield what befalls an instance, or the queue that keeps what is done, now and then in a long run: from draws of its own."""
     mean, random = SELDOM[kind], Random(f"{seed}/{kind.name.lower()}")
     at = BEGIN + random.expovariate(1 / mean)
     while at < minutes * 60:
-        whom = random.choice(INSTANCES)
+        whom = KEEPING if kind is FaultKind.SEEK else random.choice(INSTANCES)
         span = random.expovariate(1 / SPANS[kind]) if SPANS[kind] else 0.0
         yield Fault(at, kind, whom, span, _size(kind, random))
         at += random.expovariate(1 / mean)
@@ -206,8 +223,8 @@ def _size(kind: FaultKind, random: Random) -> float:
             return random.choice([-1, 1]) * random.choice([45, 600, 3600])
         case FaultKind.COPY:
             return random.random()
-        case FaultKind.SLOW | FaultKind.LATE:
-            return random.choice([0.3, 1, 3])
+        case FaultKind.SLOW | FaultKind.LATE | FaultKind.SEEK:
+            return random.choice([-5, 0, 5, 60, 600] if kind is FaultKind.SEEK else [0.3, 1, 3])
         case FaultKind.DEAF:
             return random.randrange(1, 4)
         case FaultKind.CUT | FaultKind.LINE | FaultKind.DEATH | FaultKind.SERVER:
@@ -260,6 +277,7 @@ _WORDS: Final = {
     FaultKind.DEAF: lambda f: f"the next {f.size:g} answers to {f.whom} are lost",
     FaultKind.PAUSE: lambda f: f"the owner pauses {f.whom}, and resumes it after {f.span:.1f} s",
     FaultKind.PURGE: lambda f: f"the owner purges {f.whom}",
+    FaultKind.SEEK: lambda f: f"the owner leads {f.whom} to {f.size:g} s before",
     FaultKind.LOST: lambda f: f"{f.whom} counts as one that died, and lives",
     FaultKind.SKEW: lambda f: (
         f"{f.whom} dies; its machine is started {f.span:.1f} s later, and its clock is wrong by {f.size:+g} s from then on"

@@ -7,7 +7,6 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.batches.inside import conninfo_of, transact_on
 from harness.databases.postgres import Postgres
 
 from pubqueue.stores.postgres import store as real
@@ -76,7 +75,7 @@ class InlinePostgres:
     def __init__(self, address: str, served_by: Owners) -> None:
         self.instances = Instances(served_by)
         self._store = real.PostgresStore(address)
-        self._line, self._reader = (MortalConnection(conninfo_of(self._store)) for _ in range(2))
+        self._line, self._reader = (MortalConnection(self._store.conninfo) for _ in range(2))
         self._seen = 0
         self._full = False
         self._clock = ServerClock()
@@ -87,7 +86,7 @@ class InlinePostgres:
     def look(self, job: Callable[[Transaction], T]) -> T:
         """Read what is committed, now."""
         with translated():
-            return real._look(self._reader, job)
+            return real.look(self._reader, job)
 
     def end(self) -> None:
         """Let go of the connections."""
@@ -110,8 +109,8 @@ class InlinePostgres:
         self.instances.see_that_it_serves()
         self._clock.note_time(true_time())
         with translated():
-            return transact_on(
-                self._store, self._line, partial(on_a_full_disk, job) if self._full else job
+            return self._store.transact(
+                self._line, partial(on_a_full_disk, job) if self._full else job
             )
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
@@ -126,4 +125,4 @@ class InlinePostgres:
 
     def _of_others(self) -> int:
         with translated():
-            return self._store._of_others(self._line.connection())
+            return self._store.of_others(self._line.connection())

@@ -8,6 +8,7 @@ from harness.batches.queue_requests import publishes
 
 from pubqueue.core.decision import Published
 from simulate.client import Client
+from simulate.feeds import NEWS, queue_of
 
 if TYPE_CHECKING:
     from random import Random
@@ -65,14 +66,14 @@ class Publisher(Client):
             f"{self.jid[-1]}{self._count + n}" for n in range(self.random.choice([1, 1, 1, 4]))
         ]
         self._count += len(names)
-        more = self.random.choice(MORE)
-        return self.random.choice(self._nodes), tuple(names), more
+        more, node = self.random.choice(MORE), self.random.choice(self._nodes)
+        return node, tuple(names), {} if node == NEWS else more
 
     async def _publish(
         self, node: NodeName, names: tuple[str, ...], more: dict[str, float]
     ) -> bool:
         reply = await self.ask(publishes(*names, by=self.jid, node=node, **more))
         if isinstance(reply, Published):
-            self._oracle.confirmed |= {(node, name) for name in names}
+            self._oracle.confirmed |= {(queue_of(node), name) for name in names}
             self._unconfirmed = None
         return self._unconfirmed is None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.batches.facts import JOBS
 
 from simulate import virtual_time
+from simulate.feeds import DIGEST
 from simulate.oracle import Oracle
 from simulate.places import PLACES
 from simulate.plan import MINUTES, FaultKind, draw
@@ -127,7 +128,7 @@ class Run:
             loop.call_at(fault.at, partial(self._befall, world, fault))
         await asyncio.sleep(self._minutes * 60 - loop.time())
         await world.recover()
-        left = oracle.left(JOBS, ORDERS)
+        left = oracle.left(JOBS, ORDERS, DIGEST)
         began, longest = loop.time(), DRAINED + len(left) + _ahead(self.outcome.plan)
         while not all(one.is_done for one in world.publishers) or left:
             if loop.time() - began > longest:
@@ -136,7 +137,7 @@ class Run:
             if (loop.time() - began) % REDRIVEN < LOOK:
                 await world.redrive()
             await asyncio.sleep(LOOK)
-            left = oracle.left(JOBS, ORDERS)
+            left = oracle.left(JOBS, ORDERS, DIGEST)
         self.outcome.drained = loop.time() - began
         oracle.finish(true_time())
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.notices import Notice
-from pubqueue.core.queue.expire import Arrive, Bounce, Leave
+from pubqueue.core.decision import Taken
+from pubqueue.core.notices import Deliver, Notice
+from pubqueue.core.presence.arrive import Arrive
+from pubqueue.core.presence.bounce import Bounce
+from pubqueue.core.presence.leave import Leave
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid
+    from pubqueue.core.model import Item, Jid
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +40,12 @@ ToService = Ask | Arrive | Leave | Bounce
 
 ToClient = Answer | Notice
 """What clients hear."""
+
+
+def handed_out(what: ToClient) -> tuple[Item, ...]:
+    """Return the items that are handed out with it: by a delivery, or by the answer to a take."""
+    if isinstance(what, Deliver):
+        return (what.item,)
+    if isinstance(what, Answer) and isinstance(what.reply, Taken):
+        return tuple(item for item, _ in what.reply.items)
+    return ()

@@ -1,7 +1,8 @@
 """A worker, as the library makes it: it subscribes again and again, works, and settles until it is answered.
 
 What is delivered twice it works once. One that is `careful` knows the tokens of its locks, and names the lock that it
-means; the others are workers of plain XEP-0254.
+means; the others are workers of plain XEP-0254. A careful one may have what it settles remembered, one lock at a time
+or several in a request, as workers of protocols without a stream do.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from harness.batches.facts import who
-from harness.batches.queue_requests import joins, touches
+from harness.batches.queue_requests import joins, settles_each, touches
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Subscribed
+from pubqueue.core.nodes.replies import Subscribed
 from pubqueue.core.notices import Deliver, Purged, Retracted, Unlocked
-from pubqueue.core.queue.expire import Arrive
+from pubqueue.core.presence.arrive import Arrive
 from pubqueue.core.queue.settle import Outcome, Settle, Verb
+from pubqueue.core.queue.settling.memory import MAX_REMEMBERED
 from simulate.client import Client
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from pubqueue.core.model import ItemId, Jid, NodeName
     from pubqueue.core.notices import Notice
+    from pubqueue.core.queue.settling.each import SettleEach
     from simulate.network import Network
 
 REFRESH: Final = 60.0
@@ -57,6 +60,12 @@ class Work:
     window: int
     careful: bool
     subscriber: Jid
+    remembers: bool = False
+    """Whether what it settles is to be remembered."""
+    each: bool = False
+    """Whether it settles in one request all that it is unsure of."""
+    lock_timeout: int | None = None
+    """Seconds for which it wants its locks, if that is less than the queue's."""
 
 
 class Worker(Client):
@@ -65,9 +74,12 @@ class Worker(Client):
     def __init__(self, jid: Jid, network: Network, random: Random, work: Work) -> None:
         super().__init__(jid, network, random)
         self.diligent = False
-        self._node, self._careful = work.node, work.careful
+        self._node, self._window, self._careful = work.node, work.window, work.careful
         joining = joins(jid, work.window, node=work.node)
-        self._subscribe = replace(joining, jid=work.subscriber)
+        options = joining.options and replace(joining.options, lock_timeout=work.lock_timeout)
+        self._subscribe = replace(joining, jid=work.subscriber, options=options)
+        self._remember = MAX_REMEMBERED if work.remembers else None
+        self._each = work.each
         self._held: dict[ItemId, int] = {}
         self._settled: dict[ItemId, int] = {}
         self._unsure: dict[ItemId, Settle] = {}
@@ -105,7 +117,10 @@ class Worker(Client):
                 pass
 
     def _deliver(self, delivery: Deliver) -> None:
-        item, token = delivery.item.id, delivery.item.token
+        self.take(delivery.item.id, delivery.item.token)
+
+    def take(self, item: ItemId, token: int) -> None:
+        """Begin to work on an item under this token, unless that is done or under way."""
         if self._careful and token <= self._settled.get(item, 0):
             if item in self._unsure:
                 self.do(self._settle(self._unsure[item]))
@@ -130,6 +145,7 @@ class Worker(Client):
             *(who(self.jid), self._node, (item,), verb),
             outcome=outcome,
             token=token if self._careful else None,
+            remember=self._remember,
         )
         await self._settle(said)
 
@@ -141,9 +157,17 @@ class Worker(Client):
             self._unsure[item] = said
         end = asyncio.get_running_loop().time() + TIMEOUT
         while asyncio.get_running_loop().time() < end:
-            if await self.ask(said) is not None:
+            if await self.ask(self._asked(said)) is not None:
                 self._unsure.pop(item, None)
                 break
             await self.pause(1)
         if said.token is None or self._held.get(item, 0) <= said.token:
             self._held.pop(item, None)
+
+    def _asked(self, said: Settle) -> Settle | SettleEach:
+        """Return what is asked: this lock, or with it all that have ended so and are not answered."""
+        if not self._each:
+            return said
+        how = said.verb, said.outcome
+        alike = [one for one in self._unsure.values() if (one.verb, one.outcome) == how]
+        return settles_each(said, *((one.ids[0], one.token) for one in alike))

@@ -15,6 +15,7 @@ from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.queue.redrive import Redrive
 from simulate import ticks
 from simulate.batch_publisher import BatchPublisher
+from simulate.feeds import DIGEST, NEWS, a_topic
 from simulate.follower import Follower
 from simulate.instance import PAUSE, Instance
 from simulate.network import USUAL, Network
@@ -22,6 +23,7 @@ from simulate.oracle import LASTS, UNDELIVERED
 from simulate.owner import Owner
 from simulate.plan import INSTANCES, FaultKind
 from simulate.publisher import Publisher
+from simulate.taker import Taker
 from simulate.ticks import true_time
 from simulate.worker import Work, Worker
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from simulate.plan import Fault
 
 LOCK: Final = 30
+SOONER: Final = 15
+"""The lock timeout of a subscriber that has one of its own."""
 ORDERS, LOST = NodeName("orders"), NodeName("lost")
 PUBLISHERS: Final[dict[Jid, type[Publisher | BatchPublisher]]] = {
     Jid("etl@x/a"): Publisher,
@@ -42,8 +46,10 @@ PUBLISHERS: Final[dict[Jid, type[Publisher | BatchPublisher]]] = {
     Jid("etl@x/spark"): BatchPublisher,
 }
 FOLLOWER: Final = Jid("boss@x/screen")
+TAKER: Final = Jid("gus@x/1")
 DAY: Final = 86_400
 DEAD: Final = {"dead_letter_node": LOST, "max_failures": 3}
+KEPT: Final = {"source": NEWS, "keep_done": 1}
 
 
 class World:
@@ -57,25 +63,33 @@ class World:
         network.on_delivery = oracle.arrives
         self.instances = [Instance(place, network, oracle, random(n)) for n in INSTANCES]
         self.publishers: list[Publisher | BatchPublisher] = [
-            kind(jid, network, random(jid), nodes=(JOBS, ORDERS), oracle=oracle)
+            kind(jid, network, random(jid), nodes=(JOBS, ORDERS, NEWS), oracle=oracle)
             for jid, kind in PUBLISHERS.items()
         ]
         follower = Follower(FOLLOWER, network, random(FOLLOWER), oracle=oracle)
 
         def worker(
-            name: str, node: NodeName, window: int, *, careful: bool = True, account: str = ""
+            name: str,
+            node: NodeName,
+            window: int,
+            *,
+            careful: bool = True,
+            account: str = "",
+            **more: int,
         ) -> Worker:
             jid, subscriber = Jid(name), Jid(account or name)
-            mine = Work(node, window, careful=careful, subscriber=subscriber)
+            mine = Work(node, window, careful=careful, subscriber=subscriber, **more)
             return Worker(jid, network, random(name), mine)
 
         self.workers = [
             worker("ann@x/1", JOBS, 1),
-            worker("bob@x/1", JOBS, 3),
+            worker("bob@x/1", JOBS, 3, remembers=True, lock_timeout=SOONER),
             worker("cat@x/phone", JOBS, 2, account="cat@x"),
             worker("dan@x/1", JOBS, 2, careful=False),
-            worker("eva@x/1", ORDERS, 2),
+            worker("eva@x/1", ORDERS, 2, remembers=True, each=True),
             worker("dan@x/2", ORDERS, 3, careful=False),
+            worker("fay@x/1", DIGEST, 2),
+            Taker(TAKER, network, random(TAKER), Work(DIGEST, 2, careful=True, subscriber=TAKER)),
         ]
         self.owner = Owner(BOSS, network, random(BOSS), oracle=oracle)
         self.clients: list[Client] = [*self.workers, *self.publishers, follower, self.owner]
@@ -104,7 +118,8 @@ class World:
         process = self.instances[0].process
         assert process is not None
         times = {"lock_timeout": LOCK, "backoff_min": 1, "backoff_max": 20, "dedup_window": DAY}
-        for name, settings in ((LOST, {}), (JOBS, {}), (ORDERS, DEAD)):
+        await process.broker.handle(a_topic())
+        for name, settings in ((LOST, {}), (JOBS, {}), (ORDERS, DEAD), (DIGEST, KEPT)):
             await process.broker.handle(a_queue(name, event_log=1, **times, **settings))
         await ticks.begin(process.broker)
         for instance in self.instances[1:]:
@@ -136,7 +151,7 @@ class World:
         """Have the owner give what is dead another life; of orders that is what had no place among the lost."""
         process = self.instances[0].process
         if process is not None:
-            for node in (JOBS, ORDERS):
+            for node in (JOBS, ORDERS, DIGEST):
                 await process.broker.handle(Redrive(who(BOSS), node))
 
     def end(self) -> None:
@@ -165,6 +180,8 @@ class World:
                 self._later(fault.span, partial(self.owner.resume, NodeName(fault.whom)))
             case FaultKind.PURGE:
                 self.owner.purge(NodeName(fault.whom))
+            case FaultKind.SEEK:
+                self.owner.seek(NodeName(fault.whom), fault.size)
             case FaultKind.LOST:
                 self.instances[INSTANCES.index(fault.whom)].lose_number()
             case (

@@ -20,6 +20,7 @@ def at_home(text, connection, folder):
         "queue.example.org": connection["service"],
         "/run/secrets/etl": str(folder / "password"),
         "/data/checkpoints": str(folder),
+        "/data/images": str(folder / "images"),
     }.items():
         text = text.replace(old, new)
     return text
@@ -30,6 +31,8 @@ def test_a_snippet_runs(spark, connection, component, tmp_path, block):
     payload = f.format_string("<job xmlns='urn:example:job' n='%d'/>", "id").alias("payload")
     item_id = f.concat(f.lit("i"), "id").alias("item_id")
     ticks = spark.readStream.format("rate").load().withColumnRenamed("value", "id")
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "seat.png").write_bytes(b"\x89PNG\r\n")
     there = {
         "spark": spark,
         "df": spark.range(3).select(item_id, payload),

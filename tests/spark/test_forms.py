@@ -72,8 +72,8 @@ def test_text_travels_in_a_container_of_ours_to_the_character():
 
 def test_auto_does_not_guess():
     assert reason("job") == (
-        "the payload does not begin with '<', so it is not an XML element; payloadFormat=json or"
-        " payloadFormat=text sends it as what it is"
+        "the payload does not begin with '<', so it is not an XML element; use payloadFormat=json or"
+        " payloadFormat=text"
     )
     assert "empty" in reason(" ")
     assert "not one well-formed" in reason("<a")
@@ -83,7 +83,7 @@ def test_auto_does_not_guess():
     ("value", "kind", "wanted", "words"),
     [
         ("{'a': 1}", TEXT, "json", "the payload is not JSON: Expecting property name"),
-        ("NaN", TEXT, "json", "the payload is not JSON: NaN is no number in JSON"),
+        ("NaN", TEXT, "json", "the payload is not JSON: NaN is not a number in JSON"),
         ("[" * 100_000, TEXT, "json", "the payload is not JSON: maximum recursion"),
         ("", TEXT, "json", "the payload is not JSON: Expecting value"),
         ("\x00", TEXT, "text", "the payload has the character U+0000 at position 0"),

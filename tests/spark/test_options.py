@@ -98,10 +98,19 @@ def test_dead_letters_and_their_node_come_together():
         "option deadLetterNode is missing: onError=deadletter needs a node."
     )
     assert refusal(**LEAST, deadLetterNode="bad", onError="skip") == (
-        "option deadLetterNode is of no use without onError=deadletter."
+        "option deadLetterNode has no effect without onError=deadletter."
     )
     found = settings(LEAST | {"onError": "DeadLetter", "deadLetterNode": "bad", "maxErrors": "3"})
     assert (found.on_error, found.dead_letter_node, found.max_errors) == ("deadletter", "bad", 3)
+
+
+def test_a_content_type_is_one_and_takes_the_place_of_a_format():
+    assert settings(LEAST | {"contentType": "image/png"}).content_type == "image/png"
+    for wrong in ("", "image/png\x00"):
+        assert "option contentType" in refusal(**LEAST, contentType=wrong)
+    assert refusal(**LEAST, contentType="image/png", payloadFormat="json") == (
+        "option payloadFormat has no effect with contentType: give one of them."
+    )
 
 
 @pytest.mark.parametrize(

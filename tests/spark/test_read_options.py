@@ -5,8 +5,8 @@ import pytest
 
 from pubqueue_spark.client.option import ACCOUNT_OPTIONS, SERVICE, TIMEOUTS
 from pubqueue_spark.errors import OptionError
-from pubqueue_spark.read.options import OPTIONS, TABLES, USED_BY, settings, table
-from pubqueue_spark.read.tables import SCHEMAS
+from pubqueue_spark.read.options import OPTIONS, TABLES, USED_BY, data, settings, table
+from pubqueue_spark.read.tables import SCHEMAS, schema
 from pubqueue_spark.source import PubqueueDataSource
 
 LEAST = {"service": "queue.localhost", "jid": "etl@localhost", "password": "s3cret"}
@@ -30,7 +30,10 @@ def test_a_batch_reads_all_items_and_a_stream_what_is_new():
 
 
 def test_the_table_alone_can_be_asked_for():
-    assert table(LEAST) == "items"
+    assert (table(LEAST), data(LEAST)) == ("items", False)
+    assert data({"INCLUDEDATA": "true", "else": "x"})
+    with pytest.raises(OptionError, match=r"^option includeData: 'x' cannot be used"):
+        data({"includeData": "x"})
     assert table({"Table": "nodes", "else": "x"}) == "nodes"
     with pytest.raises(OptionError, match=r"^option table: 'x' cannot be used; it takes: items, "):
         table({"table": "x"})
@@ -87,8 +90,23 @@ def test_an_unknown_option_is_refused_with_the_nearest_name():
 def test_an_option_that_would_do_nothing_is_refused(name, of):
     value = {"startingTimestamp": "2026-11-21T03:00:00Z", "startingOffsets": "earliest"}
     value |= {"endingOffsets": "latest", "includePayload": "true", "failOnDataLoss": "true"}
+    value |= {"includeData": "true"}
     message = refusal(table=of, **{name: value.get(name, "1")})
-    assert message.startswith(f"option {name} is of no use with table={of}; it goes with ")
+    assert message.startswith(f"option {name} has no effect with table={of}; it goes with ")
+
+
+def test_data_is_read_of_payloads():
+    assert settings(LEAST | {"includeData": "true"}, stream=False).data
+    assert refusal(includeData="true", includePayload="false") == (
+        "option includeData: data is read from payloads; leave includePayload out."
+    )
+
+
+def test_columns_of_data_come_last_and_only_where_there_are_payloads():
+    for name in TABLES:
+        found, plain = schema(name, data=True).names, SCHEMAS[name].names
+        assert schema(name).names == plain
+        assert found == ([*plain, "data", "type"] if "payload" in plain else plain)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +115,7 @@ def test_an_option_that_would_do_nothing_is_refused(name, of):
         (True, {"table": "items"}, "option table: items changes in place and cannot be followed"),
         (True, {"endingOffsets": "latest"}, "option endingOffsets: a stream has no end"),
         (False, {"maxEventsPerTrigger": "5"}, "option maxEventsPerTrigger is for streams"),
-        (False, {"startingOffsets": "latest"}, "option startingOffsets: a batch that begins at"),
+        (False, {"startingOffsets": "latest"}, "option startingOffsets: a batch that starts at"),
         (False, {"endingOffsets": "earliest"}, "option endingOffsets: a batch that ends at"),
         (
             False,

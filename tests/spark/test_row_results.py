@@ -22,23 +22,20 @@ SKIPPED = ET.fromstring(
 )
 
 
-def results(**options):
+ROWS = Rows(Columns(0, StringType(), item_id=1), form(StringType(), "auto"), "jobs", "run", 2)
+
+
+def results(bundles=None, **options):
     chosen = settings({"service": "q", "jid": "a@b", "password": "x", "node": "jobs", **options})
-    columns = Columns(0, StringType(), item_id=1)
-    rows = Rows(columns, form(StringType(), "auto"), "jobs", "run", 2)
-    return RowResults(rows, Bundles(rows, 100), chosen)
+    return RowResults(ROWS, bundles or Bundles(ROWS, 100), chosen)
 
 
-def rows_in(found):
-    return found._rows
+def publish(payload="<a/>", item=None, number=5):
+    return ROWS.publish([ROWS.item(number, (payload, item))])
 
 
-def publish(found, payload="<a/>", item=None, number=5):
-    return rows_in(found).publish([rows_in(found).item(number, (payload, item))])
-
-
-def several(found, count):
-    return rows_in(found).publish([rows_in(found).item(n, ("<a/>", None)) for n in range(count)])
+def several(count):
+    return ROWS.publish([ROWS.item(n, ("<a/>", None)) for n in range(count)])
 
 
 def rows_of(publishes):
@@ -47,16 +44,16 @@ def rows_of(publishes):
 
 def test_every_item_counts_once():
     found = results()
-    found.taken(publish(found), DONE)
-    found.taken(publish(found, "<a><b/></a>", "x"), DONE)
-    found.taken(publish(found, "<a/>", "x"), DONE)
+    found.taken(publish(), DONE)
+    found.taken(publish("<a><b/></a>", "x"), DONE)
+    found.taken(publish("<a/>", "x"), DONE)
     assert found.items == 2, "the second of an id replaces the first"
     assert found.bytes == 2 * len("<a xmlns=''/>")
 
 
 def test_what_was_committed_before_is_counted_apart():
     found = results()
-    found.taken(publish(found), SKIPPED)
+    found.taken(publish(), SKIPPED)
     assert (found.items, found.replayed) == (0, 1)
 
 
@@ -67,13 +64,13 @@ def test_bad_rows_fail_the_task_by_default():
     with pytest.raises(
         RowError, match=r"^q refused row 5 of partition 2 \(item 'x', node 'jobs'\)"
     ):
-        found.refused(publish(found, item="x"), CONFLICT, 0)
+        found.refused(publish(item="x"), CONFLICT, 0)
 
 
 def test_bad_rows_may_be_left_out_and_are_counted(caplog):
     found = results(onError="skip")
     assert found.unfit(7, "<hidden", "it is") is None
-    assert found.refused(publish(found), CONFLICT, 0) == []
+    assert found.refused(publish(), CONFLICT, 0) == []
     assert found.left_out == 2
     assert len(caplog.records) == 1, "the first is told, a million are not"
     assert "row 7 of partition 2" in caplog.text
@@ -83,14 +80,14 @@ def test_bad_rows_may_be_left_out_and_are_counted(caplog):
 def test_bad_rows_may_go_to_a_node_of_their_own():
     found = results(onError="deadletter", deadLetterNode="bad")
     unfit = found.unfit(7, "<a", "it is")
-    (refused,) = found.refused(publish(found, "<b/>", "x"), CONFLICT, 0)
+    (refused,) = found.refused(publish("<b/>", "x"), CONFLICT, 0)
     (letter,) = refused.items
     assert [it.node for it in (unfit, letter)] == ["bad", "bad"]
     assert [it.id for it in (unfit, letter)] == ["run-2-7", "run-2-5"]
     assert b'reason="it is"' in unfit.xml
     assert b"&lt;b/&gt;" in refused.body
     assert b"q: conflict, type cancel" in refused.body
-    found.taken(rows_in(found).publish([unfit]), DONE)
+    found.taken(ROWS.publish([unfit]), DONE)
     assert (found.items, found.dead_lettered, found.left_out) == (1, 1, 0)
 
 
@@ -98,20 +95,20 @@ def test_a_dead_letter_that_is_refused_fails_the_task():
     found = results(onError="deadletter", deadLetterNode="bad")
     letter = found.unfit(7, "<a", "it is")
     with pytest.raises(RowError, match=r"^q refused the dead letter of row 7"):
-        found.refused(rows_in(found).publish([letter]), Refusal("modify", "not-acceptable"), 0)
+        found.refused(ROWS.publish([letter]), Refusal("modify", "not-acceptable"), 0)
 
 
 def test_of_several_rows_each_counts():
     found = results()
-    found.taken(several(found, 7), DONE)
+    found.taken(several(7), DONE)
     assert (found.items, found.bytes) == (7, 7 * len("<a xmlns=''/>"))
-    found.taken(several(found, 7), SKIPPED)
+    found.taken(several(7), SKIPPED)
     assert (found.items, found.replayed) == (7, 7)
 
 
 def test_of_several_rows_the_bad_one_is_found_by_halves():
     found = results(onError="skip")
-    asked, taken = [several(found, 10)], []
+    asked, taken = [several(10)], []
     while asked:
         publish = asked.pop(0)
         if any(item.row == 6 for item in publish.items):
@@ -123,26 +120,27 @@ def test_of_several_rows_the_bad_one_is_found_by_halves():
 
 
 def test_a_node_that_takes_fewer_at_once_gets_fewer():
-    found = results()
+    bundles = Bundles(ROWS, 100)
+    found = results(bundles)
     fewer = Refusal("cancel", "not-allowed", "max-items-exceeded")
-    halves = found.refused(several(found, 10), fewer, 0)
+    halves = found.refused(several(10), fewer, 0)
     assert rows_of(halves) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
-    items = [rows_in(found).item(n, ("<a/>", None)) for n in range(12)]
-    assert [len(it.items) for it in found._bundles.gather(items)] == [5, 5, 2]
+    items = [ROWS.item(n, ("<a/>", None)) for n in range(12)]
+    assert [len(it.items) for it in bundles.gather(items)] == [5, 5, 2]
     with pytest.raises(ServiceError, match=r"row 5 .* not-allowed \(max-items-exceeded\)"):
-        found.refused(publish(found), fewer, 0)
+        found.refused(publish(), fewer, 0)
 
 
 def test_several_rows_are_named_by_the_first_and_the_last():
     found = results()
     with pytest.raises(ServiceError, match=r"refused rows 0 to 9 of partition 2 \(node 'jobs'\)"):
-        found.refused(several(found, 10), Refusal("auth", "forbidden"), 0)
+        found.refused(several(10), Refusal("auth", "forbidden"), 0)
 
 
 def test_a_refusal_that_is_not_the_row_s_fault_fails_the_task_whatever_is_chosen():
     found = results(onError="skip")
     with pytest.raises(ServiceError, match="forbidden"):
-        found.refused(publish(found), Refusal("auth", "forbidden"), 0)
+        found.refused(publish(), Refusal("auth", "forbidden"), 0)
 
 
 def test_too_many_bad_rows_fail_the_task():

@@ -105,7 +105,10 @@ def test_names_survive_quoting(name):
         (("<a/>", ""), "item_id is empty; null means: not given"),
         (("<a/>", "x\x00"), "item_id has the character U+0000 at position 1"),
         (("<a/>", None, "x\x00"), "node has the character U+0000 at position 1"),
-        (("job",), "does not begin with '<', so it is not an XML element; payloadFormat=json or"),
+        (
+            ("job",),
+            "does not begin with '<', so it is not an XML element; use payloadFormat=json or",
+        ),
         (("<a/>", None, None, None, 1.0, None, MOMENT), "it has both delay and not_before"),
         (
             ("<a/>", None, None, None, None, None, None, {"": "x"}),

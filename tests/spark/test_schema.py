@@ -1,5 +1,6 @@
 import pytest
 from pyspark.sql.types import (
+    BinaryType,
     DayTimeIntervalType,
     DecimalType,
     DoubleType,
@@ -21,6 +22,7 @@ from pubqueue_spark.write.schema import Columns, columns
 
 TYPES = {
     "string": StringType(),
+    "binary": BinaryType(),
     "int": IntegerType(),
     "smallint": ShortType(),
     "bigint": LongType(),
@@ -123,8 +125,7 @@ def test_a_column_of_another_type_is_named_with_the_cast(fields, message):
 
 def test_an_unknown_column_is_an_error_with_a_hint():
     assert refusal({"payload": "string", "itemid": "string"}) == (
-        "column 'itemid' means nothing here (extraColumns=ignore leaves it out);"
-        " did you mean item_id?"
+        "column 'itemid' is unknown (extraColumns=ignore leaves it out); did you mean item_id?"
     )
     assert "the columns are payload, item_id," in refusal({"payload": "string", "zz": "int"})
 
@@ -136,13 +137,13 @@ def test_unknown_columns_are_left_out_when_asked_for():
 
 def test_a_column_that_is_there_twice_is_refused():
     assert refusal({"payload": "string", "Payload": "string"}) == (
-        "column payload is there twice; drop or rename one of the two."
+        "column payload occurs twice; drop or rename one of them."
     )
 
 
 def test_every_column_has_its_types():
     fields = {
-        "payload": "struct<a:int>",
+        "payload": "binary",
         "item_id": "string",
         "node": "string",
         "priority": "smallint",
@@ -150,9 +151,10 @@ def test_every_column_has_its_types():
         "not_before": "timestamp",
         "ttl": "float",
         "headers": "map<string,string>",
+        "content_type": "string",
     }
     found = find(fields)
-    assert [getattr(found, name) for name in fields] == list(range(8))
+    assert [getattr(found, name) for name in fields] == list(range(9))
 
 
 def test_a_payload_must_go_with_its_format():
@@ -161,4 +163,24 @@ def test_a_payload_must_go_with_its_format():
     )
     assert refusal({"payload": "struct<a:interval year>"}).startswith(
         "column payload holds a value of type interval year, which has no form in JSON"
+    )
+
+
+@pytest.mark.parametrize("given", [{"contentType": "text/csv"}, {}])
+def test_a_content_type_goes_with_text_and_bytes(given):
+    column = {} if given else {"content_type": "string"}
+    for kind in ("string", "binary"):
+        assert find({"payload": kind} | column, **given).payload == 0
+    assert refusal({"payload": "struct<a:int>"} | column, **given) == (
+        "column payload is of type struct, and a content type goes with string or binary;"
+        " use to_json(...), or leave the content type out."
+    )
+
+
+def test_a_string_is_sent_in_utf_8():
+    latin = "text/plain; charset=latin-1"
+    assert find({"payload": "binary"}, contentType=latin).payload == 0
+    assert refusal({"payload": "string"}, contentType=latin) == (
+        "column payload is a string, which is sent in UTF-8, and option contentType names latin-1;"
+        " use encode(...), which makes it binary."
     )

@@ -89,7 +89,7 @@ def test_a_refused_row_is_named_among_several(connection, script):
 
 
 def the_session():
-    (found,) = session.pool()._sessions.values()
+    (found,) = session.pool().sessions.values()
     return found
 
 
@@ -144,7 +144,9 @@ def test_a_service_under_pressure_is_given_time(connection, script):
 
 
 def test_a_service_that_went_away_fails_with_a_sentence(connection, prosody):
-    with pytest.raises(ServiceError, match=r"after 2 retries: .*; see that the service runs"):
+    with pytest.raises(
+        ServiceError, match=r"after 2 retries: .*; check that the service is running"
+    ):
         write(connection, jobs(3), retries="2")
 
 
@@ -214,12 +216,12 @@ def refusal(kind, connection, **options):
 def test_the_check_refuses_an_unknown_node(connection, script):
     assert refusal(OptionError, connection, node="jbos") == (
         "option node: queue.localhost answers for 'jbos': item-not-found, type cancel;"
-        " create the node, or mend its name."
+        " create the node, or correct its name."
     )
 
 
 def test_the_check_refuses_a_node_that_is_no_queue(connection, script):
-    assert "'news' is no work queue" in refusal(OptionError, connection, node="news")
+    assert "'news' is not a work queue" in refusal(OptionError, connection, node="news")
 
 
 def test_the_check_refuses_a_wrong_password_without_showing_it(connection, script):

@@ -145,8 +145,8 @@ def test_events_that_were_forgotten_are_not_passed_over_in_silence(query, past, 
     query.run(startingOffsets="earliest", maxEventsPerTrigger="10")
     background.run(past.publish("jobs", 10, app="a", version=2))
     forget("seq <= 14")
-    lost = r"queue.localhost has forgotten events 11 to 14 \(event_log_days, event_log_size\); "
-    with pytest.raises(StreamingQueryException, match=lost + "failOnDataLoss=false goes on"):
+    lost = r"queue.localhost has deleted events 11 to 14 \(event_log_days, event_log_size\); "
+    with pytest.raises(StreamingQueryException, match=lost + "failOnDataLoss=false continues"):
         query.run()
     query.run(failOnDataLoss="false")
     assert query.seqs == [*range(1, 11), *range(15, 21)]

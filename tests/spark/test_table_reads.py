@@ -71,9 +71,7 @@ def test_the_log_begins_behind_what_it_has_forgotten():
 def test_events_forgotten_before_the_plan_fail_it():
     log = Log()
     log.oldest = 4
-    with pytest.raises(
-        ServiceError, match=r"^q has forgotten events 2 to 3 .*failOnDataLoss=false"
-    ):
+    with pytest.raises(ServiceError, match=r"^q has deleted events 2 to 3 .*failOnDataLoss=false"):
         table_reads.of(log).parts(1, 10)
     assert len(table_reads.of(log).parts(3, 10)) == 1
 
@@ -83,7 +81,7 @@ def test_events_forgotten_between_two_pages_fail_the_task():
     rows = table_reads.of(log).rows(ReadPartition(None, 0, 10))
     assert [next(rows)[0] for _ in range(PAGE)] == [1, 2, 3]
     log.oldest = 7
-    with pytest.raises(ServiceError, match=r"^q has forgotten events 4 to 6 "):
+    with pytest.raises(ServiceError, match=r"^q has deleted events 4 to 6 "):
         next(rows)
 
 
@@ -91,7 +89,7 @@ def test_without_them_the_read_goes_on_and_says_so(caplog):
     log = Log(failOnDataLoss="false")
     log.oldest = 7
     assert numbers(log, ReadPartition(None, 0, 10)) == [7, 8, 9, 10]
-    assert "q has forgotten events 1 to 6 (event_log_days, event_log_size); going on" in caplog.text
+    assert "q has deleted events 1 to 6 (event_log_days, event_log_size); continuing" in caplog.text
 
 
 def test_a_log_that_is_shorter_than_it_was_has_lost_events(caplog):
@@ -102,4 +100,4 @@ def test_a_log_that_is_shorter_than_it_was_has_lost_events(caplog):
     with pytest.raises(ServiceError, match=r"^the log of q ends at 10 and once went to 12;"):
         numbers(log, ReadPartition(None, 8, 12))
     table_reads.of(Log(failOnDataLoss="false")).check(11, 10)
-    assert "once went to 11; going on without them" in caplog.text
+    assert "once went to 11; continuing without them" in caplog.text

@@ -36,7 +36,7 @@ class FakeLine:
         self.restored = 0
         self.dropped = 0
         self.failures = []
-        self.window = None
+        self.window = self.results = None
         self.script = None
 
     def send(self, data):
@@ -106,7 +106,8 @@ class Clock:
 def make(line, *, size=4, timeout=5.0, retries=3, slow_after=5.0, clock=time.monotonic):
     limits = Limits(size, timeout, retries, Backoff(0.001, 0.002), slow_after)
     task = Task("queue.localhost", "partition 0", "pq0-")
-    line.window = Window(line, task, limits, Answers(), clock=clock, jitter=lambda: 1.0)
+    line.results = Answers()
+    line.window = Window(line, task, limits, line.results, clock=clock, jitter=lambda: 1.0)
     return line.window
 
 
@@ -183,7 +184,7 @@ async def test_who_handles_answers_may_send_something_else_for_what_is_refused_o
     window = make(line, size=4)
     (other,) = publishes(1, size=3)
     instead = [[other], []]
-    results = window._results
+    results = line.results
     results.instead = lambda _: instead.pop()
     line.script = lambda it: error("modify", "bad-request") if it in {"pq0-1", "pq0-3"} else OK
     rows = publishes(5)
@@ -234,7 +235,7 @@ async def test_being_asked_to_wait_halves_the_window_and_success_opens_it_again(
         for n in range(2, 8):
             line.answer(f"pq0-{n}")
         await line.until(10)
-        assert window._allowed == 8
+        assert window.allowed == 8
         line.script = lambda _: OK
         for request in line.sent[8:]:
             line.answer(request)

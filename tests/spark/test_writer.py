@@ -69,7 +69,7 @@ def test_only_the_attempts_that_the_driver_names_are_seen_and_one_line_tells_it(
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith(
         "version 7 of 'nightly' to queue.localhost: 3 items, 108 bytes, 0 known, 0 rows left out,"
-        " 0 dead-lettered, 0 requests tried again, 0 connections made anew, longest task "
+        " 0 dead-lettered, 0 requests retried, 0 reconnects, longest task "
     )
 
 
@@ -186,7 +186,7 @@ def test_a_commit_without_an_answer_says_that_its_outcome_is_not_known(
     background.run(component.start())
     assert "version 7 of 'nightly'" in str(caught.value)
     assert "nothing of it is visible" in str(caught.value) or "is not known" in str(caught.value)
-    assert "what it had staged stays until it expires" in caplog.text
+    assert "its staged items stay until they expire" in caplog.text
 
 
 def test_a_stream_s_task_says_which_batch_it_is(options, in_task, settled):

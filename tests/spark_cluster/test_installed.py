@@ -79,8 +79,20 @@ def test_a_zip_and_registration_do_where_only_slixmpp_is_installed(
     python = python_with(tmp_path / "venv", "slixmpp", "pyarrow")
     given = [f"{name}={value}" for name, value in options.items()]
     ran = submit(python, "--py-files", py_files, SUBMITTED, "1000", "node=jobs", *given)
-    assert (ran.returncode, ran.stdout) == (0, "importable:\nread: 1000\n"), ran.stderr
+    needed = "a payload with a content type needs the Python package msgspec on the driver and on every executor"
+    printed = f"importable:\nread: 1000\ntyped: {needed}\n"
+    assert (ran.returncode, ran.stdout) == (0, printed), ran.stderr
     assert visible(component.store) == numbers(1000)
+
+
+def test_payloads_with_content_types_need_only_msgspec_beside_the_zip(
+    submit, component, options, py_files, tmp_path
+):
+    python = python_with(tmp_path / "venv", "slixmpp", "pyarrow", "msgspec")
+    given = [f"{name}={value}" for name, value in options.items()]
+    ran = submit(python, "--py-files", py_files, SUBMITTED, "100", "node=jobs", *given)
+    printed = "importable: msgspec\nread: 100\ntyped: 100\n"
+    assert (ran.returncode, ran.stdout) == (0, printed), ran.stderr
 
 
 @pytest.fixture(scope="module")

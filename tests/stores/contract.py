@@ -11,6 +11,7 @@ from stores.of_batches import OfBatches, OfSharing
 from stores.of_commits import OfCommits
 from stores.of_contents import OfContents
 from stores.of_crowds import OfCrowds
+from stores.of_done import OfDone
 from stores.of_event_log import OfHistory
 from stores.of_groups import OfGroups
 from stores.of_instances import OfInstances
@@ -18,6 +19,7 @@ from stores.of_items import OfItems
 from stores.of_names import OfNames
 from stores.of_nodes import OfNodes
 from stores.of_plain_nodes import OfPlainNodes
+from stores.of_registrations import OfRegistrations
 from stores.of_samples import OfSamples
 from stores.of_schedules import OfSchedules
 from stores.of_slices import OfSlices
@@ -38,6 +40,7 @@ class StoreContract(
     OfSubscriptions,
     OfItems,
     OfContents,
+    OfDone,
     OfTime,
     OfGroups,
     OfBatches,
@@ -46,6 +49,7 @@ class StoreContract(
     OfSlices,
     OfHistory,
     OfSchedules,
+    OfRegistrations,
     OfSamples,
 ):
     """Inherit it, and give a fixture `make_store`, of which every call is a store."""

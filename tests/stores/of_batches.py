@@ -25,11 +25,13 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.store.listings import ItemIds, Nodes
+from pubqueue.app.store.item_listings import ItemIds
+from pubqueue.app.store.listings import Nodes
 from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.store.rows import AffiliationRow, Finished, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, State
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
 
 OWNER = AffiliationRow(JOBS, ANN_ACCOUNT, Affiliation.OWNER)
@@ -125,7 +127,7 @@ class OfBatches:
     )
     async def test_an_item_that_is_otherwise_is_neither_changed_nor_removed(self, store, believed):
         await make(
-            store, c.AddSubscription(window(ANN, 3)), c.CreateNode(replace(EMPTY, name=DEAD))
+            store, s.AddSubscription(window(ANN, 3)), c.CreateNode(replace(EMPTY, name=DEAD))
         )
         await make(store, add("free"), add("held"))
         held = await lock(store, "held")
@@ -143,7 +145,7 @@ class OfBatches:
             await self.is_stale(store, items=[Write(a, replace(a, node=node))])
 
     async def test_one_stale_lock_of_many_makes_none(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "abc"))
+        await make(store, s.AddSubscription(window(ANN, 3)), *map(add, "abc"))
         known = await items(store, "a", "b", "c")
         await lock(store, "b", BOB)
         before = await store.batch(everything)
@@ -154,7 +156,7 @@ class OfBatches:
     @pytest.mark.parametrize("fault", [BrokenError, asyncio.CancelledError, StoreError])
     async def test_a_batch_that_raises_leaves_nothing(self, store, fault):
         await furnish(store)
-        await make(store, c.AddSubscription(window(BOB)), *map(add, ("a", "gone", "held", "late")))
+        await make(store, s.AddSubscription(window(BOB)), *map(add, ("a", "gone", "held", "late")))
         await make(store, release(await lock(store, "a", BOB)))
         await make(store, c.NoteResource(ANN))
         held = await lock(store, "held", token=8)
@@ -163,9 +165,9 @@ class OfBatches:
         ready, due = await store.batch(look)
 
         def job(tx):
-            do(tx, add("i1"), c.AddSubscription(window(EVE)), c.RemoveItem(gone, NOW))
+            do(tx, add("i1"), s.AddSubscription(window(EVE)), c.RemoveItem(gone, NOW))
             do(tx, release(held), c.Lock(a, BOB, 9, after(9), NOW), c.Postpone(late, after(3)))
-            do(tx, c.EndSubscription(JOBS, BOB), c.NoteResource(EVE), c.ForgetResource(ANN))
+            do(tx, s.EndSubscription(JOBS, BOB), c.NoteResource(EVE), c.ForgetResource(ANN))
             do(tx, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.NONE), c.PurgeNode(JOBS))
             do(tx, c.CreateNode(replace(EMPTY, name=DEAD)), c.DeleteNode(JOBS))
             tx.number("token", 5)
@@ -305,7 +307,7 @@ class OfBatches:
         assert await ids(store) == ["i1"]
 
     async def test_a_store_that_was_closed_opens_again_with_all_that_was_there(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
+        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
         await lock(store, "i1")
         before = await store.batch(everything)
         await store.close()
@@ -356,7 +358,7 @@ class OfSharing:
     """Part of the contract of stores that several processes may use at once."""
 
     async def test_what_was_confirmed_is_there_after_opening_again(self, store, make_store):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
+        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"), add("i2"))
         await lock(store, "i1")
         before = await store.batch(everything)
         given = await store.batch(lambda tx: tx.number("token", 5))

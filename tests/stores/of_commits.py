@@ -34,20 +34,23 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.store.listings import (
+from pubqueue.app.store.listings import Events
+from pubqueue.app.store.ports import StaleError
+from pubqueue.app.store.rows import VERSIONS, Rows, Writes
+from pubqueue.app.store.version_listings import (
     Conflicts,
-    Events,
+    NodeBytes,
     NodeWinners,
     RecordOf,
     TakenWinners,
+    WinningBytes,
     WinningDrafts,
 )
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import VERSIONS, Rows, Writes
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.events import Event, EventKind
 from pubqueue.core.model import ItemId, Millis, State, digest
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.transactions.model import App, Commit, CommittedNode, Record, SetAside, TakenId
 
 
@@ -125,7 +128,7 @@ class OfCommits:
 
     async def test_winners_meet_what_is_there_in_classes(self, store):
         await make(store, *(add(name) for name in ("same", "like", "other", "locked", "bad")))
-        await make(store, c.AddSubscription(window(ANN, 3)))
+        await make(store, s.AddSubscription(window(ANN, 3)))
         await lock(store, "locked")
         await make(store, release(await lock(store, "other", token=8)))
         await make(store, add("done"))
@@ -197,7 +200,7 @@ class OfCommits:
         await make(
             store,
             c.CreateNode(queue(name=MORE, subscriptions=0)),
-            c.AddSubscription(window(ANN, 1)),
+            s.AddSubscription(window(ANN, 1)),
         )
         await make(store, add("locked"), add("dead"), add("same"))
         await lock(store, "locked")
@@ -377,4 +380,26 @@ class OfCommits:
             (EventKind.RETRACTED, "a", "replaced"),
             (EventKind.PUBLISHED, "a", "replaced"),
             (EventKind.PUBLISHED, "c", ""),
+        ]
+
+    async def test_the_bytes_that_winners_bring_are_known_before_they_take_their_places(
+        self, store
+    ):
+        await make(store, c.CreateNode(queue(name=MORE, subscriptions=0)))
+        await make(store, add("same", payload=b"<one/>"), add("other", payload=b"<long/>"))
+        await make(store, add("held", payload=b"<mine/>"), s.AddSubscription(window(ANN, 3)))
+        await lock(store, "held")
+        payloads_staged = {"new": b"<new/>", "same": b"<one/>", "other": b"<o/>", "held": b"<h/>"}
+        await make(store, stage(*(row(n, payload=p) for n, p in payloads_staged.items())))
+        await make(store, stage(row("x", payload=b"<xx/>"), node=MORE, attempt=0, part=1))
+
+        def look(tx):
+            choose(tx, (0, 0), (1, 0))
+            found = tx.page(Conflicts(JOBS, None), None, 99)
+            judge(tx, *((conflict, False) for conflict in found))
+            return sorted(tx.page(WinningBytes(), None, 99), key=lambda one: one.node)
+
+        assert await store.batch(look) == [
+            NodeBytes(JOBS, 6 + 4 - 7, 6 + 0 + (4 - 7) + (4 - 7), 4),
+            NodeBytes(MORE, 5, 5, 0),
         ]

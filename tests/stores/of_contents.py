@@ -10,10 +10,13 @@ from harness.stores.store_contents import contents
 from stores.staging_steps import row, stage
 from stores.steps import DEAD, EMPTY, ENOUGH, add, items, listed, load, lock, make, sweep
 
+from pubqueue.app.store import item_listings as it
 from pubqueue.app.store import listings as li
+from pubqueue.app.store import version_listings as ve
 from pubqueue.app.store.rows import Rows
 from pubqueue.core import changes as c
 from pubqueue.core.model import ItemId, Jid, State
+from pubqueue.core.nodes.subscriptions import changes as s
 
 if TYPE_CHECKING:
     from pubqueue.app.store.ports import Store
@@ -37,7 +40,7 @@ async def prepare(store: Store) -> dict[str, object]:
 async def fill(store: Store) -> None:
     """Have an item of each state, with a subscriber who has room."""
     for holder in (ANN, BOB):
-        await make(store, c.AddSubscription(window(holder, 9)))
+        await make(store, s.AddSubscription(window(holder, 9)))
     await make(
         store,
         *(add(name) for name in ("queued", "held", "dead", "aside")),
@@ -53,25 +56,25 @@ async def seen(store: Store, node: NodeName = JOBS) -> dict[str, object]:
     rows = await store.batch(lambda tx: contents(tx, node))
     numbers = [item.seq for item, _ in rows]
     pages = {
-        "ids": [ItemId(name) for name in await listed(store, li.ItemIds(node))],
-        "oldest": _pairs(await listed(store, li.Items(node))),
-        "newest": _pairs(await listed(store, li.Items(node, newest=True))),
-        "held": _pairs(await listed(store, li.Items(node, holders=(ANN, BOB)))),
-        "held last": _pairs(await listed(store, li.Items(node, holders=(ANN, BOB), newest=True))),
-        "numbered": _pairs(await listed(store, li.Items(node, numbers=tuple(numbers)))),
-        "dead": _names(await listed(store, li.DeadItems(node))),
-        "locks": _names(await listed(store, li.Locks())),
-        "locks from last": _names(await listed(store, li.LocksFromLast())),
-        "strides": [numbers.index(n) for n in await listed(store, li.Stride(node), None, 2)],
+        "ids": [ItemId(name) for name in await listed(store, it.ItemIds(node))],
+        "oldest": _pairs(await listed(store, it.Items(node))),
+        "newest": _pairs(await listed(store, it.Items(node, newest=True))),
+        "held": _pairs(await listed(store, it.Items(node, holders=(ANN, BOB)))),
+        "held last": _pairs(await listed(store, it.Items(node, holders=(ANN, BOB), newest=True))),
+        "numbered": _pairs(await listed(store, it.Items(node, numbers=tuple(numbers)))),
+        "dead": _names(await listed(store, it.DeadItems(node))),
+        "locks": _names(await listed(store, it.Locks())),
+        "locks from last": _names(await listed(store, it.LocksFromLast())),
+        "strides": [numbers.index(n) for n in await listed(store, it.Stride(node), None, 2)],
     }
     for state in (None, *State):
-        entries = await listed(store, li.ItemEntries(node, ALL, state, payloads=True, room=ENOUGH))
+        entries = await listed(store, it.ItemEntries(node, ALL, state, payloads=True, room=ENOUGH))
         pages[f"shown {state}"] = _names([entry.item for entry in entries])
     return pages | await _found(store, node, numbers)
 
 
 async def _found(store: Store, node: NodeName, numbers: list[int]) -> dict[str, object]:
-    newest = (await listed(store, li.NewestItem(node, dead=False)))[0]
+    newest = (await listed(store, it.NewestItem(node, dead=False)))[0]
     (entry,) = await listed(store, li.NodeEntries((node,)))
     ready = await store.batch(lambda tx: tx.ready({node: 9}, NOW, ENOUGH).rows)
     both = await store.batch(lambda tx: tx.ready({node: 9, DEAD: 9}, NOW, ENOUGH).rows)
@@ -80,7 +83,7 @@ async def _found(store: Store, node: NodeName, numbers: list[int]) -> dict[str, 
     held = await load(store, held={ANN, BOB})
     return {
         "newest number": numbers.index(newest) if newest else None,
-        "a death": (await listed(store, li.NewestItem(node, dead=True)))[0] > 0,
+        "a death": (await listed(store, it.NewestItem(node, dead=True)))[0] > 0,
         "tallies": (entry.queued, entry.locked, entry.delayed, entry.dead, entry.node.items),
         "oldest moment": entry.oldest,
         "ready nodes": [it.node for it in await listed(store, li.ReadyNodes()) if it.node],
@@ -95,11 +98,11 @@ async def _found(store: Store, node: NodeName, numbers: list[int]) -> dict[str, 
 
 async def _met(store: Store, node: NodeName) -> set[object]:
     """Return what the winners of a commit would meet under all these ids, without committing."""
-    winners = li.Winners("app", 1, ((0, 0),))
+    winners = ve.Winners("app", 1, ((0, 0),))
 
     def look(tx):
         tx.page(winners, None, 99)
-        return {conflict.there for conflict in tx.page(li.Conflicts(node, None), None, 99)}
+        return {conflict.there for conflict in tx.page(ve.Conflicts(node, None), None, 99)}
 
     return await store.batch(look)
 
@@ -132,7 +135,7 @@ class OfContents:
         await prepare(store)
         await fill(store)
         expected = await seen(store)
-        await make(store, *(c.EndSubscription(JOBS, Jid(jid)) for jid in (ANN, BOB)))
+        await make(store, *(s.EndSubscription(JOBS, Jid(jid)) for jid in (ANN, BOB)))
         await make(store, *WAYS[way])
         await fill(store)
         assert await seen(store) == expected

@@ -29,6 +29,7 @@ from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import Rows, Write
 from pubqueue.core import changes as c
 from pubqueue.core.model import Affiliation, Jid, SubscriptionState
+from pubqueue.core.nodes.subscriptions import changes as s
 
 STANDS = SubscriptionState.SUBSCRIBED
 HERE, FORMER = Subscribers(JOBS), FormerSubscribers(JOBS)
@@ -37,7 +38,7 @@ DELETED = c.DeleteNode(JOBS, announce=True)
 
 async def fill(store, *jids, again=""):
     for jid in jids:
-        await make(store, c.AddSubscription(window(jid, subid=f"{jid}{again}")))
+        await make(store, s.AddSubscription(window(jid, subid=f"{jid}{again}")))
 
 
 async def unnotified(store):
@@ -53,7 +54,7 @@ class OfCrowds:
         assert await listed(store, HERE, ANN, 1) == [BOB]
         assert await listed(store, HERE, Jid("b")) == [BOB, EVE]
         assert await listed(store, HERE, EVE) == []
-        await make(store, c.EndSubscription(JOBS, BOB))
+        await make(store, s.EndSubscription(JOBS, BOB))
         assert await listed(store, HERE) == [ANN, EVE]
         assert await listed(store, Subscribers("nowhere")) == []
 
@@ -116,21 +117,21 @@ class OfCrowds:
         await fill(store, ANN, BOB, EVE)
         before = await node_row(store)
         after = replace(before, subscriptions=1)
-        ended = c.EndSubscriptions(JOBS, (ANN, EVE))
+        ended = s.EndSubscriptions(JOBS, (ANN, EVE))
         await write(store, nodes=[Write(before, after)], bulk=[ended])
         assert await listed(store, HERE) == [BOB]
         assert await load(store, jids={ANN, EVE}) == Rows()
         with pytest.raises(StaleError):
-            await write(store, bulk=[c.EndSubscriptions(JOBS, (BOB, EVE))])
+            await write(store, bulk=[s.EndSubscriptions(JOBS, (BOB, EVE))])
         assert await listed(store, HERE) == [BOB]
 
     async def test_nodes_to_be_looked_through_are_known_until_they_have_been_or_go(self, store):
         other = replace(EMPTY, name=DEAD)
-        await make(store, c.CreateNode(other), c.BeginReview(JOBS), c.BeginReview(DEAD))
-        await make(store, c.BeginReview(JOBS))
+        await make(store, c.CreateNode(other), s.BeginReview(JOBS), s.BeginReview(DEAD))
+        await make(store, s.BeginReview(JOBS))
         assert await listed(store, Reviews()) == [JOBS, DEAD]
         assert await listed(store, Reviews(), JOBS) == [DEAD]
-        await make(store, c.EndReview(JOBS), c.EndReview(JOBS))
+        await make(store, s.EndReview(JOBS), s.EndReview(JOBS))
         assert await listed(store, Reviews()) == [DEAD]
         await make(store, c.DeleteNode(DEAD))
         assert await listed(store, Reviews()) == []

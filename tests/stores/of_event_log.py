@@ -19,19 +19,13 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import (
-    AgedEvents,
-    Counted,
-    Events,
-    ItemEntries,
-    LogEnds,
-    NewestItem,
-    NodeEntries,
-)
+from pubqueue.app.store.item_listings import Counted, ItemEntries, NewestItem
+from pubqueue.app.store.listings import AgedEvents, Events, LogEnds, NodeEntries
 from pubqueue.app.store.rows import Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.events import Event, EventKind
 from pubqueue.core.model import DeadLetter, ItemId, Jid, Millis, NodeName, State
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
 
 BARE = Event(EventKind.PURGED, JOBS, detail="3")
@@ -219,8 +213,8 @@ class OfHistory:
         assert await self.names(store, **dead) == "xab"
 
     async def test_nodes_are_counted_by_state(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), c.AddSubscription(window(BOB, 2)))
-        await make(store, c.SetAvailable(JOBS, BOB, available=False))
+        await make(store, s.AddSubscription(window(ANN, 3)), s.AddSubscription(window(BOB, 2)))
+        await make(store, s.SetAvailable(JOBS, BOB, available=False))
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
         published = {"published": after(3)}
         await make(store, replace(add("a"), **published), replace(add("b"), **published))

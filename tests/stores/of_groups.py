@@ -20,7 +20,8 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import Counted, GroupLines, GroupTurns, NodeEntries, WaitingGroups
+from pubqueue.app.store.item_listings import Counted, GroupLines, GroupTurns, WaitingGroups
+from pubqueue.app.store.listings import NodeEntries
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import Write
 from pubqueue.core import changes as c

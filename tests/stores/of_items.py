@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.batches.facts import ANN, BOB, JOBS, NOW, after, waiting, window
+from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, NOW, after, waiting, window
 from harness.stores.rows import rows_of
 from harness.stores.store_contents import contents, everything, recount
 from msgspec.structs import replace
@@ -27,10 +27,27 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import DeadItems, Forgettable, ItemIds, Items
-from pubqueue.app.store.rows import FINISHED, Due, Finished, Rows, Write
+from pubqueue.app.store.item_listings import DeadItems, ItemIds, Items
+from pubqueue.app.store.listings import Forgettable
+from pubqueue.app.store.rows import (
+    ANSWERED,
+    FINISHED,
+    KEY_TOTALS,
+    PING_ANSWERS,
+    SETTLED,
+    USED_KEYS,
+    Due,
+    Finished,
+    Rows,
+    Write,
+)
 from pubqueue.core import changes as c
+from pubqueue.core.deliveries.answered import Answered
 from pubqueue.core.model import NO_TIME, DeadLetter, ItemId, Jid, State, digest
+from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.core.presence.ping_answer import PingAnswer
+from pubqueue.core.publishing.keys import KeyTotal, UsedKey
+from pubqueue.core.queue.settling.memory import Settled
 from pubqueue.core.transactions.model import Sweep
 
 
@@ -207,7 +224,7 @@ class OfItems:
     # --- locks ---
 
     async def test_a_lock_has_a_holder_a_deadline_and_a_token(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"))
         (before,) = await items(store, "i1")
         item = await lock(store, "i1", token=7, deadline=after(60))
         assert item == replace(
@@ -223,14 +240,14 @@ class OfItems:
         assert await load(store, held={ANN}) == Rows(items=[item])
 
     async def test_many_locks_are_made_in_one_go(self, store):
-        await make(store, c.AddSubscription(window(ANN, 9)), *map(add, "abc"))
+        await make(store, s.AddSubscription(window(ANN, 9)), *map(add, "abc"))
         known = await items(store, "a", "b", "c")
         locks = [c.Lock(item, ANN, 7 + n, after(60), NOW) for n, item in enumerate(known)]
         await make(store, *locks)
         assert [item.token for item in await items(store, "a", "b", "c")] == [7, 8, 9]
 
     async def test_who_loses_a_lock_is_remembered_and_avoided(self, store):
-        await make(store, c.AddSubscription(window(ANN)), add("i1"))
+        await make(store, s.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
         await make(store, release(item, state=State.DELAYED, due=after(5), failed=2, released=3))
         (freed,) = await items(store, "i1")
@@ -293,7 +310,7 @@ class OfItems:
         assert await ready(store) == ("i1", "")
 
     async def test_why_an_item_failed_last_is_kept_through_the_next_lock(self, store):
-        await make(store, c.AddSubscription(window(ANN)), add("i1"), add("i2"))
+        await make(store, s.AddSubscription(window(ANN)), add("i1"), add("i2"))
         one, two = [await lock(store, name, token=n) for n, name in enumerate(("i1", "i2"), 1)]
         await make(store, release(one, failed=1, reason="no seat"), release(two))
         again = await lock(store, "i1", token=9)
@@ -303,7 +320,7 @@ class OfItems:
         assert found == ["no seat", None]
 
     async def test_why_an_item_was_given_back_is_kept_though_it_has_never_failed(self, store):
-        await make(store, c.AddSubscription(window(ANN)), add("i1"))
+        await make(store, s.AddSubscription(window(ANN)), add("i1"))
         held = await lock(store, "i1", token=1)
         await make(store, release(held, reason="no handler for {x}mail"))
         (back,) = await items(store, "i1")
@@ -315,7 +332,7 @@ class OfItems:
     # --- death and after ---
 
     async def test_a_dead_item_stays(self, store):
-        await make(store, c.AddSubscription(window(ANN)), add("i1"))
+        await make(store, s.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
         await make(store, c.GiveUp(item, NOW, "worn out", 20))
         (dead,) = await items(store, "i1")
@@ -331,7 +348,7 @@ class OfItems:
         await make(
             store,
             c.CreateNode(replace(EMPTY, name=DEAD)),
-            c.AddSubscription(window(ANN)),
+            s.AddSubscription(window(ANN)),
             add("i1", expires=after(900), headers=(("a", "1"),)),
         )
         await make(store, release(await lock(store, "i1", BOB)))
@@ -370,7 +387,7 @@ class OfItems:
         assert await listed(store, DeadItems(JOBS)) == []
 
     async def test_what_is_removed_takes_all_with_it(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"))
         await make(store, release(await lock(store, "i1", BOB)))
         item = await lock(store, "i1", token=8)
         await make(store, c.RemoveItem(item))
@@ -415,6 +432,82 @@ class OfItems:
         await make(store, c.Forget(after(8), 2))
         assert [row.id for row in (await load(store, finished=keys)).of[FINISHED]] == ["a"]
 
+    async def test_a_settled_lock_is_remembered_until_it_is_forgotten(self, store):
+        rows = [Settled(token, b"whose", "retract", after(token)) for token in (5, 6, 7)]
+        await make(store, *map(c.PutRow, rows))
+        keys = {5, 6, 7, 8}
+        assert sorted((await load(store, settled=keys)).of[SETTLED], key=str) == rows
+        assert await listed(store, Forgettable(after(4.999))) == [0]
+        assert await listed(store, Forgettable(after(6)), limit=9) == [2]
+        await make(store, c.Forget(after(4.999), 9))
+        await make(store, c.Forget(after(7), 1))
+        assert sorted((await load(store, settled=keys)).of[SETTLED], key=str) == rows[1:]
+        again = Settled(6, b"another", "unlock", after(60))
+        await make(store, c.PutRow(again))
+        await make(store, c.Forget(after(7), 9))
+        assert await load(store, settled=keys) == rows_of(settled=[again])
+
+    async def test_an_answer_to_a_ping_is_remembered_until_it_is_forgotten(self, store):
+        long = Jid(f"bee@x/{'ä' * 600}")
+        rows = [PingAnswer(jid, after(2), after(5)) for jid in (ANN, long)]
+        await make(store, *map(c.PutRow, rows))
+        keys = {ANN, long, BOB}
+        found = (await load(store, ping_answers=keys)).of[PING_ANSWERS]
+        assert sorted(found, key=str) == sorted(rows, key=str)
+        again = PingAnswer(ANN, after(3), after(9))
+        await make(store, c.PutRow(again))
+        assert await listed(store, Forgettable(after(4.999))) == [0]
+        await make(store, c.Forget(after(5), 9))
+        assert await load(store, ping_answers=keys) == rows_of(ping_answers=[again])
+
+    async def test_an_answer_to_a_delivery_is_remembered_until_it_is_forgotten(self, store):
+        rows = [
+            Answered(5, arrived=False, until=after(5)),
+            Answered(6, arrived=True, until=after(9)),
+        ]
+        await make(store, *map(c.PutRow, rows))
+        found = (await load(store, answered_deliveries={5, 6, 7})).of[ANSWERED]
+        assert sorted(found, key=str) == rows
+        again = Answered(5, arrived=True, until=after(5))
+        await make(store, c.PutRow(again))
+        assert await listed(store, Forgettable(after(4.999))) == [0]
+        await make(store, c.Forget(after(4), 9))
+        assert await load(store, answered_deliveries={5}) == rows_of(answered_deliveries=[again])
+        await make(store, c.Forget(after(5), 9))
+        assert await load(store, answered_deliveries={5, 6}) == rows_of(
+            answered_deliveries=[rows[1]]
+        )
+
+    async def test_a_used_key_is_remembered_until_it_is_forgotten_and_counts_no_more_then(
+        self, store
+    ):
+        used = [
+            UsedKey(f"k{n}", ETL, b"content", after(n), n, (ItemId(f'"{n}'), ItemId("é")), ())
+            for n in (5, 6, 7)
+        ]
+        other = UsedKey("other", BOSS, b"", after(6), 100, (), (ItemId("known"),))
+        await make(
+            store,
+            *map(c.PutRow, used),
+            c.PutRow(KeyTotal(ETL, sum(one.size for one in used))),
+            c.PutRow(other),
+            c.PutRow(KeyTotal(BOSS, 100)),
+        )
+        keys, accounts = {"k5", "k6", "k7", "k8", "other"}, {ETL, BOSS}
+        found = await load(store, used_keys=keys, key_totals=accounts)
+        assert sorted(found.of[USED_KEYS], key=str) == sorted([*used, other], key=str)
+        assert sorted(found.of[KEY_TOTALS], key=str) == [KeyTotal(BOSS, 100), KeyTotal(ETL, 18)]
+        assert await listed(store, Forgettable(after(6)), limit=9) == [3]
+        await make(store, c.Forget(after(4.999), 9))
+        await make(store, c.Forget(after(7), 1))
+        found = await load(store, used_keys=keys, key_totals={ETL})
+        assert found.of[KEY_TOTALS] == [KeyTotal(ETL, 13)]
+        again = replace(used[1], until=after(60), content=b"another", size=50)
+        await make(store, c.PutRow(again), c.PutRow(KeyTotal(ETL, 57)))
+        await make(store, c.Forget(after(7), 9))
+        left = rows_of(used_keys=[again], key_totals=[KeyTotal(ETL, 50)])
+        assert await load(store, used_keys=keys, key_totals=accounts) == left
+
     async def test_work_that_finishes_again_is_remembered_anew(self, store):
         for payload in (b"<a/>", b"<b/>"):
             await make(store, add("i1", payload=payload))
@@ -429,7 +522,7 @@ class OfItems:
 
     async def test_a_purge_takes_all_items_and_all_locks(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))
-        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "abc"))
+        await make(store, s.AddSubscription(window(ANN, 3)), *map(add, "abc"))
         await make(store, release(await lock(store, "b", token=6)))
         held = await lock(store, "a", token=7)
         await make(store, c.PurgeNode(JOBS))
@@ -443,7 +536,7 @@ class OfItems:
         assert await load(store, payloads={held.seq}, receipts={held.seq}) == Rows()
 
     async def test_what_is_purged_is_no_longer_there_while_it_is_swept(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), *map(add, "ab"))
+        await make(store, s.AddSubscription(window(ANN, 3)), *map(add, "ab"))
         await make(store, add("later", state=State.DELAYED, due=after(1)), add("old", expires=NOW))
         await lock(store, "a", token=7)
         await make(store, c.PurgeNode(JOBS), add("a", payload=b"<new/>"), add("c"))

@@ -24,12 +24,14 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import Conflicts, FormerSubscribers, SubscriberRoles, Subscribers
+from pubqueue.app.store.listings import FormerSubscribers, SubscriberRoles, Subscribers
 from pubqueue.app.store.rows import FINISHED, Finished, Write, Writes
+from pubqueue.app.store.version_listings import Conflicts
 from pubqueue.core import changes as c
 from pubqueue.core import event_log
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import MAX_ID_LENGTH, Affiliation, ItemId, Jid, NodeName, SubscriptionState
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside
 from pubqueue.core.validity import is_name
 
@@ -76,7 +78,7 @@ class OfNames:
     async def test_those_of_the_longest_jids_subscribe(self, store):
         people = [window(jid, subid=f"s{n}") for n, jid in enumerate(JIDS)]
         role = c.SetAffiliation(JOBS, Jid(ACCOUNT), Affiliation.MEMBER)
-        await make(store, role, *(c.AddSubscription(one) for one in reversed(people)))
+        await make(store, role, *(s.AddSubscription(one) for one in reversed(people)))
         for found in (
             (await load(store, subscribers={JOBS})).subscriptions,
             (await load(store, accounts={Jid(ACCOUNT)})).subscriptions,
@@ -91,7 +93,7 @@ class OfNames:
             assert await listed(store, SubscriberRoles(JOBS), place) == roles[after_it + 1 :]
         node = await node_row(store)
         fewer = Write(node, replace(node, subscriptions=4))
-        await write(store, nodes=[fewer], bulk=[c.EndSubscriptions(JOBS, (ANN,))])
+        await write(store, nodes=[fewer], bulk=[s.EndSubscriptions(JOBS, (ANN,))])
         assert await listed(store, Subscribers(JOBS)) == JIDS[1:]
         await make(store, c.DeleteNode(JOBS, announce=True))
         assert await listed(store, FormerSubscribers(JOBS), JIDS[1]) == JIDS[2:]
@@ -99,7 +101,7 @@ class OfNames:
         assert await listed(store, FormerSubscribers(JOBS)) == JIDS[3:]
 
     async def test_those_of_the_longest_jids_hold_items_and_lose_them(self, store):
-        await make(store, c.AddSubscription(window(ANN, 2, subid="a")), add(ITEM), add("b"))
+        await make(store, s.AddSubscription(window(ANN, 2, subid="a")), add(ITEM), add("b"))
         item = await lock(store, ITEM, ANN)
         assert (await load(store, held={ANN})).items == [item]
         assert (await load(store, held={JIDS[1]})).items == []
@@ -116,7 +118,7 @@ class OfNames:
         """Even where the node and the id together would be longer than an ItemID."""
         queues = [queue(name=name, subscriptions=0) for name in {MORE, NODE}]
         await make(store, *(c.CreateNode(one) for one in queues))
-        await make(store, c.AddSubscription(window(ANN, subid="a")))
+        await make(store, s.AddSubscription(window(ANN, subid="a")))
         twin = ItemId(f"{ITEM[:-1]}Z")
         for one in (ITEM, twin):
             await make(store, add(one, node=node))

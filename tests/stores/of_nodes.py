@@ -30,7 +30,10 @@ from pubqueue.app.store.listings import (
     AffiliationsOf,
     FreeSubscriptions,
     Nodes,
+    NodesNamed,
     NodesOfAccount,
+    NodesOfAccountNamed,
+    NodesPushed,
     ReadyNodes,
     SubscriptionsOfAccount,
     Total,
@@ -56,6 +59,8 @@ from pubqueue.core.model import (
     NodeName,
     PublishModel,
 )
+from pubqueue.core.nodes.labels import PUSHED
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.queue.dispatch import place as turn
 
 OTHER = NodeName("other")
@@ -119,12 +124,12 @@ class OfNodes:
     async def test_people_have_an_affiliation_or_subscribe_or_hold_something(self, store):
         owner, eve = Jid("boss@x"), Jid("eve@x")
         await make(store, c.SetAffiliation(JOBS, owner, Affiliation.OWNER))
-        await make(store, c.AddSubscription(window(ANN, 1)), add("a"))
+        await make(store, s.AddSubscription(window(ANN, 1)), add("a"))
         await lock(store, "a", "bob@x/1")
         asked = {owner, ANN_ACCOUNT, ANN, BOB_ACCOUNT, Jid("bob@x/1"), eve}
         found = await load(store, people=asked)
         assert {one.jid for one in found.of[PEOPLE]} == {owner, ANN_ACCOUNT, Jid("bob@x/1")}
-        await make(store, c.EndSubscription(JOBS, ANN))
+        await make(store, s.EndSubscription(JOBS, ANN))
         await make(store, c.SetAffiliation(JOBS, owner, Affiliation.NONE))
         assert {one.jid for one in (await load(store, people=asked)).of[PEOPLE]} == {Jid("bob@x/1")}
 
@@ -149,26 +154,40 @@ class OfNodes:
         await make(store, c.NoteResource(ANN))
         assert await heard() == {}
 
+    async def test_what_a_client_can_do_is_kept_while_its_resource_is_here(self, store):
+        async def able(*pairs):
+            await store.batch(lambda tx: tx.write(Writes(NOW, able=list(pairs))))
+            return (await load(store, resources={ANN_ACCOUNT})).able
+
+        phone = Jid(f"{ANN_ACCOUNT}/phone")
+        assert await able((ANN, True)) == {}
+        await make(store, c.NoteResource(ANN), c.NoteResource(phone))
+        assert await able((ANN, True), (BOB, True)) == {ANN: True}
+        assert await able((ANN, False), (phone, True)) == {ANN: False, phone: True}
+        await make(store, c.ForgetResource(ANN))
+        await make(store, c.NoteResource(ANN))
+        assert await able() == {phone: True}
+
     async def test_a_node_is_ready_with_an_item_and_a_window_for_it(self, store):
-        await make(store, c.AddSubscription(window(ANN, 1)))
+        await make(store, s.AddSubscription(window(ANN, 1)))
         assert await ready_nodes(store) == []
         await make(store, add("a"), add("b"))
         assert await ready_nodes(store) == [JOBS]
         item = await lock(store, "a")
         assert await ready_nodes(store) == []
-        await make(store, release(item), c.SetAvailable(JOBS, ANN, available=False))
+        await make(store, release(item), s.SetAvailable(JOBS, ANN, available=False))
         assert await ready_nodes(store) == []
 
     async def test_a_plain_node_has_nothing_to_hand_out(self, store):
         news = replace(plain(), name=NodeName("news"))
         subscription = replace(window(ANN, 1), node=news.name, subid="news")
         await make(
-            store, c.CreateNode(news), c.AddSubscription(subscription), add("x", node=news.name)
+            store, c.CreateNode(news), s.AddSubscription(subscription), add("x", node=news.name)
         )
         assert await ready_nodes(store) == []
 
     async def test_what_is_put_aside_is_ready_as_well(self, store):
-        await make(store, c.AddSubscription(window(ANN, 1)), add("a"))
+        await make(store, s.AddSubscription(window(ANN, 1)), add("a"))
         (item,) = await items(store, "a")
         await make(store, c.Postpone(item, after_now(5)))
         assert await ready_nodes(store) == [JOBS]
@@ -179,7 +198,7 @@ class OfNodes:
             await make(store, c.CreateNode(replace(EMPTY, name=node)))
             if number % 2:
                 subscription = replace(window(ANN, 1), node=node, subid=node)
-                await make(store, c.AddSubscription(subscription))
+                await make(store, s.AddSubscription(subscription))
             if number % 3 != 2:
                 await make(store, add("x", node=node))
         assert sorted(await ready_nodes(store)) == ["n1", "n3"]
@@ -201,7 +220,7 @@ class OfNodes:
             window("busy@x/1", 2, in_flight=2),
             window("away@x/1", 2, available=False),
         ]
-        await make(store, *map(c.AddSubscription, subscriptions))
+        await make(store, *map(s.AddSubscription, subscriptions))
         which = FreeSubscriptions(JOBS)
         found = await listed(store, which)
         assert [one.jid[0] for one in found] == ["c", "e", "b", "a", "d"]
@@ -209,7 +228,7 @@ class OfNodes:
         assert await listed(store, which, turn(found[-1])) == []
         assert await listed(store, FreeSubscriptions(DEAD)) == []
         await make(
-            store, *(c.EndSubscription(JOBS, subscription.jid) for subscription in subscriptions)
+            store, *(s.EndSubscription(JOBS, subscription.jid) for subscription in subscriptions)
         )
 
     async def test_nodes_come_by_name_in_pages(self, store):
@@ -247,7 +266,7 @@ class OfNodes:
         await make(
             store,
             c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.OWNER),
-            c.AddSubscription(window()),
+            s.AddSubscription(window()),
             add("i1"),
             add("i2"),
             add("done"),
@@ -280,7 +299,7 @@ class OfNodes:
 
     async def test_what_leaves_a_node_that_goes_does_not_go_with_it(self, store):
         other = replace(EMPTY, name=DEAD)
-        await make(store, c.CreateNode(other), c.AddSubscription(window()), add("i1"), add("i2"))
+        await make(store, c.CreateNode(other), s.AddSubscription(window()), add("i1"), add("i2"))
         (item,) = (await load(store, items={(JOBS, "i1")})).items
         moved = replace(item, node=DEAD)
         await write(
@@ -349,6 +368,39 @@ class OfNodes:
         assert await listed(store, Total(mine)) == [3]
         assert await listed(store, NodesOfAccount(Jid("eve@x"))) == []
 
+    async def test_nodes_are_listed_by_what_their_names_begin_with(self, store):
+        names = ("p/a/1", "p/a/2", "p/a/\u00e9", "p/a/", "p/a", "p/a0", "p/A/1", "p/b/1")
+        hidden = NodeConfig(access_model=AccessModel.WHITELIST)
+        for name in map(NodeName, names):
+            config = hidden if name == "p/a/2" else EMPTY.config
+            await make(store, c.CreateNode(replace(EMPTY, name=name, config=config)))
+            await make(store, c.SetAffiliation(name, BOB_ACCOUNT, Affiliation.MEMBER))
+        await make(store, c.SetAffiliation(NodeName("p/a/2"), ANN_ACCOUNT, Affiliation.OWNER))
+        every = [node.name for node in await listed(store, NodesNamed("p/a/"))]
+        assert every == ["p/a/1", "p/a/2", "p/a/\u00e9"]
+        assert [n.name for n in await listed(store, NodesNamed("p/a/"), "p/a/1", 1)] == ["p/a/2"]
+        assert await listed(store, NodesNamed("p/a/"), "p/a/\u00e9") == []
+        opened = await listed(store, NodesNamed("p/a/", AccessModel.OPEN))
+        assert [node.name for node in opened] == ["p/a/1", "p/a/\u00e9"]
+        mine = NodesOfAccountNamed(ANN_ACCOUNT, "p/a/")
+        assert [(n.name, role) for n, role in await listed(store, mine)] == [
+            ("p/a/2", Affiliation.OWNER)
+        ]
+        assert await listed(store, mine, "p/a/2") == []
+        assert len(await listed(store, NodesOfAccountNamed(BOB_ACCOUNT, "p/a/"))) == 3
+
+    async def test_nodes_are_listed_whose_labels_have_an_endpoint(self, store):
+        for name in map(NodeName, ("a", "b", "c", "d")):
+            await make(store, c.CreateNode(replace(EMPTY, name=name)))
+        pushed = replace(EMPTY.config, labels=f"colour=red\n{PUSHED}=there")
+        for name in map(NodeName, ("d", "b")):
+            await make(store, c.ConfigureNode(name, pushed))
+        assert [node.name for node in await listed(store, NodesPushed())] == ["b", "d"]
+        (found,) = await listed(store, NodesPushed(), "b")
+        assert (found.name, found.config) == ("d", pushed)
+        await make(store, c.ConfigureNode(NodeName("b"), EMPTY.config))
+        assert [node.name for node in await listed(store, NodesPushed())] == ["d"]
+
     async def test_nodes_and_people_are_found_by_what_they_are(self, store):
         closed = NodeConfig(access_model=AccessModel.WHITELIST)
         hidden = replace(EMPTY, name=NodeName("hidden"), config=closed)
@@ -379,7 +431,7 @@ class OfNodes:
             for node, jid in [(JOBS, phone), (JOBS, ANN), (other, phone), (other, BOB)]
         ]
         await make(store, c.CreateNode(replace(EMPTY, name=other)))
-        await make(store, *map(c.AddSubscription, subscriptions))
+        await make(store, *map(s.AddSubscription, subscriptions))
         mine = SubscriptionsOfAccount(ANN_ACCOUNT)
         first, second, third = sorted(
             (subscriptions[2], subscriptions[1], subscriptions[0]), key=place
@@ -406,30 +458,30 @@ class OfNodes:
         assert await window_row(store, ANN) == row
 
     async def test_a_subscription_is_of_exactly_one_jid(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)))
+        await make(store, s.AddSubscription(window(ANN, 3)))
         jids = ANN, ANN_ACCOUNT, Jid("ann@x/2")
         assert [await window_row(store, jid) for jid in jids] == [window(ANN, 3), None, None]
 
     async def test_an_account_subscribes_by_any_of_its_jids(self, store):
         mine = [window(ANN), window(ANN_ACCOUNT)]
-        await make(store, *map(c.AddSubscription, [*mine, window(BOB), window("ann@xy")]))
+        await make(store, *map(s.AddSubscription, [*mine, window(BOB), window("ann@xy")]))
         found = await load(store, subscriptions={(JOBS, ANN_ACCOUNT), (DEAD, ANN_ACCOUNT)})
         assert sorted(found.subscriptions, key=str) == sorted(mine, key=str)
-        await make(store, *(c.EndSubscription(JOBS, one.jid) for one in mine))
+        await make(store, *(s.EndSubscription(JOBS, one.jid) for one in mine))
         assert await load(store, subscriptions={(JOBS, ANN_ACCOUNT)}) == Rows()
 
     async def test_subscribers_come_oldest_first(self, store):
-        await make(store, c.AddSubscription(window(EVE)), c.AddSubscription(window(ANN)))
+        await make(store, s.AddSubscription(window(EVE)), s.AddSubscription(window(ANN)))
         found = await load(store, subscribers={JOBS})
         assert found == Rows(subscriptions=[window(EVE), window(ANN)])
         assert (await node_row(store)).subscriptions == 2
-        await make(store, c.EndSubscription(JOBS, EVE))
-        await make(store, c.AddSubscription(window(EVE, subid="again")))
+        await make(store, s.EndSubscription(JOBS, EVE))
+        await make(store, s.AddSubscription(window(EVE, subid="again")))
         found = await load(store, subscribers={JOBS})
         assert [one.jid for one in found.subscriptions] == [ANN, EVE]
 
     async def test_a_subscription_changes_and_keeps_its_place(self, store):
-        await make(store, c.AddSubscription(window(EVE)), c.AddSubscription(window(ANN)))
+        await make(store, s.AddSubscription(window(EVE)), s.AddSubscription(window(ANN)))
         changed = window(EVE, 5, available=False, unanswered=3, last_served=9)
         await write(store, subscriptions=[Write(window(EVE), changed)])
         found = await load(store, subscribers={JOBS})
@@ -439,7 +491,7 @@ class OfNodes:
         other = replace(window(ANN), node=DEAD, subid="2")
         again = replace(window(ANN_ACCOUNT), subid="3")
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
-        await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB), again)))
+        await make(store, *map(s.AddSubscription, (window(ANN), other, window(BOB), again)))
         mine = await load(store, accounts={ANN_ACCOUNT, Jid("eve@x")})
         assert sorted(mine.subscriptions, key=str) == sorted([window(ANN), other, again], key=str)
 
@@ -447,14 +499,14 @@ class OfNodes:
         other = replace(window(ANN), node=DEAD, subid="2")
         phone = replace(window(f"{ANN_ACCOUNT}/phone"), subid="3")
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
-        await make(store, *map(c.AddSubscription, (window(ANN), other, window(BOB), phone)))
+        await make(store, *map(s.AddSubscription, (window(ANN), other, window(BOB), phone)))
         mine = await load(store, jids={ANN, ANN_ACCOUNT, Jid("eve@x")})
         assert sorted(mine.subscriptions, key=str) == sorted([window(ANN), other], key=str)
-        await make(store, c.EndSubscription(JOBS, ANN))
+        await make(store, s.EndSubscription(JOBS, ANN))
         assert await load(store, jids={ANN}) == Rows(subscriptions=[other])
 
     async def test_a_subscription_that_several_needs_name_comes_once(self, store):
-        await make(store, c.AddSubscription(window(ANN)), c.AddSubscription(window(BOB)))
+        await make(store, s.AddSubscription(window(ANN)), s.AddSubscription(window(BOB)))
         found = await load(
             store,
             subscriptions={(JOBS, ANN_ACCOUNT), (JOBS, BOB_ACCOUNT)},
@@ -465,24 +517,24 @@ class OfNodes:
         assert sorted(found.subscriptions, key=str) == [window(ANN), window(BOB)]
 
     async def test_locks_outlive_the_subscription_and_are_counted_in_the_next(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"))
         item = await lock(store, "i1")
-        await make(store, c.EndSubscription(JOBS, ANN))
+        await make(store, s.EndSubscription(JOBS, ANN))
         assert await load(store, held={ANN}) == Rows(items=[item])
         again = window(ANN, 3, in_flight=1)
-        await make(store, c.AddSubscription(again), c.RemoveItem(item))
+        await make(store, s.AddSubscription(again), c.RemoveItem(item))
         assert await window_row(store, ANN) == window(ANN, 3)
 
     async def test_what_happened_under_an_old_subscription_does_not_count_for_the_new(self, store):
-        await make(store, c.AddSubscription(window(ANN, 3)), add("i1"))
+        await make(store, s.AddSubscription(window(ANN, 3)), add("i1"))
         item = await lock(store, "i1")
-        again = c.AddSubscription(window(ANN, 3))
-        await make(store, release(item), c.EndSubscription(JOBS, ANN), again)
+        again = s.AddSubscription(window(ANN, 3))
+        await make(store, release(item), s.EndSubscription(JOBS, ANN), again)
         assert await window_row(store, ANN) == window(ANN, 3)
 
     async def test_counters_are_added_to_whatever_others_have_added(self, store):
         subscription = window(ANN, 9)
-        await make(store, c.AddSubscription(subscription), *map(add, "abc"))
+        await make(store, s.AddSubscription(subscription), *map(add, "abc"))
         node = await node_row(store)
         one, two, three = (await load(store, items={(JOBS, name) for name in "abc"})).items
         fewer = Write(node, replace(node, items=2, bytes=node.bytes - 6))

@@ -11,16 +11,13 @@ from msgspec.structs import replace
 from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep, write
 
 from pubqueue.app.store import rows
+from pubqueue.app.store.item_listings import ItemIds, Items, NewestItems, PlaceOf, Places
 from pubqueue.app.store.listings import (
     AffiliationsOf,
     Backward,
-    ItemIds,
-    Items,
     MovedTo,
     Nodes,
     NodesOfAccount,
-    PlaceOf,
-    Places,
     SubscriptionsOfAccount,
     Total,
     Trims,
@@ -29,6 +26,7 @@ from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import MAX_ID_LENGTH, AccessModel, Affiliation, Jid, Millis, NodeName
+from pubqueue.core.nodes.subscriptions import changes as s
 
 OTHER = NodeName("zoo")
 LONG_NAME = "".join(chr(0x4E00 + number) for number in range(MAX_ID_LENGTH))
@@ -93,7 +91,7 @@ class OfPlainNodes:
             for account in (ANN_ACCOUNT, account_of(BOB)):
                 await make(store, c.SetAffiliation(node, account, Affiliation.MEMBER))
             for jid in (ANN, BOB, Jid(f"{ANN_ACCOUNT}/2")):
-                await make(store, c.AddSubscription(window(jid, node=node, subid=f"{node}{jid}")))
+                await make(store, s.AddSubscription(window(jid, node=node, subid=f"{node}{jid}")))
         await make(store, *map(add, ("i0", "i1", "i2", "i3")))
         for listing, place in (
             (Nodes(), attrgetter("name")),
@@ -189,3 +187,13 @@ async def overwrite(store, name):
         tx.write(writes_of(NOW, **rows))
 
     await store.batch(job)
+
+    async def test_the_newest_items_of_nodes_are_known_in_one_statement(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        await make(store, c.CreateNode(replace(EMPTY, name=OTHER)))
+        await make(store, add("a"), add("x", node=DEAD), add("b"))
+        names = DEAD, OTHER, NodeName("none"), JOBS
+        found = await listed(store, NewestItems(names))
+        assert {name for name, _ in found} == {DEAD, JOBS}
+        assert dict(found)[JOBS] > dict(found)[DEAD] > 0
+        assert await listed(store, NewestItems(())) == []

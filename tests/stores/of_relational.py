@@ -13,6 +13,7 @@ from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import Millis, NodeName
+from pubqueue.core.nodes.subscriptions import changes as s
 
 
 class Subclass(str):
@@ -53,14 +54,14 @@ class OfRelational:
         ],
     )
     async def test_the_schema_repeats_the_invariants(self, store, broken):
-        await make(store, c.AddSubscription(window()), add("free"), add("held"))
+        await make(store, s.AddSubscription(window()), add("free"), add("held"))
         await lock(store, "held")
         with pytest.raises(StoreError, match=r"(?i)constraint"):
             await self.ask(store, broken)
 
     async def test_a_row_that_cannot_be_read_is_named_with_what_has_run_out(self, store):
         await make(
-            store, c.AddSubscription(window(expire=NOW)), c.AddSubscription(window(BOB, expire=NOW))
+            store, s.AddSubscription(window(expire=NOW)), s.AddSubscription(window(BOB, expire=NOW))
         )
         for name in ("locked", "odd", "delayed", "living", "old"):
             await make(store, add(name, expires=NOW if name in {"living", "old"} else None))

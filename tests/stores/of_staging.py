@@ -29,7 +29,6 @@ from stores.steps import (
     payloads,
 )
 
-from pubqueue.app.store.listings import AttemptsOf, NodeWinners, RecordOf, Records, Sweepable
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import (
     APPS,
@@ -43,6 +42,13 @@ from pubqueue.app.store.rows import (
     Rows,
     StagedKey,
     StagedSize,
+)
+from pubqueue.app.store.version_listings import (
+    AttemptsOf,
+    NodeWinners,
+    RecordOf,
+    Records,
+    Sweepable,
 )
 from pubqueue.core.model import ItemId, Jid
 from pubqueue.core.transactions.model import (

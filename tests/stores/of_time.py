@@ -20,10 +20,21 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.store.listings import HeldBy, Items, Locks, LocksFromLast, Stride, Total
+from pubqueue.app.store.item_listings import (
+    FullHolders,
+    HeldBy,
+    HeldOf,
+    HoldersOf,
+    Items,
+    Locks,
+    LocksFromLast,
+    Stride,
+    TooLarge,
+)
+from pubqueue.app.store.listings import Total
 from pubqueue.app.store.rows import BEGINNING, HELD, Due, Passed, Reach, Ready
 from pubqueue.core import changes as c
-from pubqueue.core.model import State
+from pubqueue.core.model import Jid, State
 
 
 def names(rows):
@@ -159,6 +170,35 @@ class OfTime:
         reach = Reach(first.passed, 2)
         then = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH, reach))
         assert (names(item for item, _ in then.rows), then.passed) == ("e", {})
+
+    async def test_what_is_larger_than_wanted_is_passed_over_likewise(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
+        large = {"payload": b"123456789"}
+        await make(store, *(add(name, **large) for name in "abc"), add("d"), add("e", **large))
+        await make(store, add("f"), *(add(name, node=DEAD, **large) for name in "xy"))
+        await make(store, add("z", expires=NOW), add("old", expires=NOW, **large))
+        await make(store, *(c.Postpone(row, after(5)) for row in await items(store, *"ef")))
+        sizes = {JOBS: 8}
+        find = {JOBS: 9, DEAD: 9}, NOW, ENOUGH
+        found = await store.batch(lambda tx: tx.ready(*find, Reach(sizes=sizes)))
+        assert (names(row for row, _ in found.rows), found.passed) == ("dfxy", {})
+        reach = Reach({}, 2, sizes)
+        found = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH, reach))
+        (row,) = await items(store, "c")
+        assert (names(row for row, _ in found.rows), found.passed[JOBS].queued) == (
+            "f",
+            (0, row.seq),
+        )
+        reach = Reach(found.passed, 9, sizes)
+        found = await store.batch(lambda tx: tx.ready({JOBS: 1}, NOW, ENOUGH, reach))
+        assert names(row for row, _ in found.rows) == "df"
+
+    async def test_what_is_too_large_is_counted(self, store):
+        large = {"payload": b"123456789"}
+        await make(store, *(add(name, **large) for name in "abc"), add("d"))
+        await make(store, *(c.Postpone(row, after(5)) for row in await items(store, "a")))
+        assert await listed(store, TooLarge(JOBS, 8)) == [2]
+        assert await listed(store, TooLarge(JOBS, 9)) == [0]
 
     async def test_places_are_shared_by_the_nodes(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)))
@@ -319,6 +359,46 @@ class OfTime:
         assert counts == {held: [4], here: [3], HeldBy(BOB, DEAD): [0]}
         await make(store, release(c_))
         assert names(await listed(store, held, None, 9)) == "adx"
+
+    async def test_holders_that_are_connections_of_an_instance_come_once_each_in_pages(self, store):
+        await make(store, *map(add, "abcdefg"))
+        service, long = Jid("q_x.example"), f"{'a' * 600}@q_x.example/line.3.1"
+        bees = [f"bee@q_x.example/line.3.{number}" for number in (1, 2)]
+        others = ["bee@q_x.example/line.4.3", "bee@qyx.example/line.3.1", "ann@x/1"]
+        for token, (name, holder) in enumerate(
+            zip("abcdefg", [*others, *bees, bees[1], long], strict=True), 1
+        ):
+            await lock(store, name, Jid(holder), token=token)
+        which = HoldersOf(service, 3)
+        assert await listed(store, which, None, 9) == [long, *bees]
+        assert await listed(store, which, None, 1) == [long]
+        assert await listed(store, which, Jid(long), 1) == [bees[0]]
+        assert await listed(store, which, Jid(bees[1]), 9) == []
+        assert await listed(store, HoldersOf(service, 33), None, 9) == []
+        everybody = sorted({Jid(one) for one in (*others, *bees, long)})
+        assert await listed(store, FullHolders(), None, 9) == everybody
+        assert await listed(store, FullHolders(), everybody[1], 2) == everybody[2:4]
+
+    async def test_what_an_account_holds_of_a_node_is_that_of_all_its_addresses(self, store):
+        await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abcdefg"))
+        await make(store, add("x", node=DEAD))
+        long = Jid(f"{'a' * 600}@x")
+        # neighbours of an account in the order of characters, and ones that only begin as it does
+        holders = [
+            "ann@x",
+            "ann@x/1",
+            "ann@x/2",
+            "ann@x.org/1",
+            "ann@x-1/1",
+            f"{long}/1",
+            f"{long}b",
+        ]
+        for token, (name, holder) in enumerate(zip("abcdefg", holders, strict=True), 1):
+            await lock(store, name, Jid(holder), token=token)
+        (x,) = await items(store, "x", node=DEAD)
+        await make(store, c.Lock(x, ANN, 9, after(9), NOW))
+        asked = [(JOBS, "ann@x"), (DEAD, "ann@x"), (JOBS, long), (JOBS, "eve@x"), ("none", "ann@x")]
+        assert await listed(store, HeldOf(tuple(asked)), None, 9) == [3, 1, 1, 0, 0]
 
     async def test_what_is_nobody_s_any_more_is_held_by_nobody(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))

@@ -7,8 +7,8 @@ from stores.steps import (
     load,
 )
 
-from pubqueue.app.store.listings import WinnerClasses, Winners
 from pubqueue.app.store.rows import WAITING, Judged, Writes
+from pubqueue.app.store.version_listings import WinnerClasses, Winners
 from pubqueue.core.model import Jid, NodeName, State
 from pubqueue.core.transactions.model import (
     Commit,

@@ -13,8 +13,9 @@ from harness.stores.rows import needs_of, of_kind, writes_of
 from harness.stores.store_contents import contents
 from msgspec.structs import replace
 
-from pubqueue.app.store.listings import ItemIds
+from pubqueue.app.store.item_listings import ItemIds
 from pubqueue.app.store.rows import (
+    KIND_OF,
     AffiliationRow,
     Finished,
     Needs,
@@ -37,6 +38,7 @@ from pubqueue.core.model import (
     State,
     Subscription,
 )
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.transactions.model import (
     Abort,
     App,
@@ -68,8 +70,8 @@ IN_TIME = after(300)
 BULK = (
     c.PurgeNode,
     c.DropFormer,
-    c.BeginReview,
-    c.EndReview,
+    s.BeginReview,
+    s.EndReview,
     c.BeginTrim,
     c.EndTrim,
     c.Forget,
@@ -88,6 +90,12 @@ NEEDS: Final = {
     "subscriptions": lambda key: Needs(subscriptions={(key[0], account_of(key[1]))}),
     "resources": lambda key: Needs(resources={account_of(key)}),
     "finished": lambda key: needs_of(finished={key}),
+    "seeks": lambda key: needs_of(seeks={key}),
+    "settled": lambda key: needs_of(settled={key}),
+    "ping_answers": lambda key: needs_of(ping_answers={key}),
+    "answered_deliveries": lambda key: needs_of(answered_deliveries={key}),
+    "used_keys": lambda key: needs_of(used_keys={key}),
+    "key_totals": lambda key: needs_of(key_totals={key}),
     "apps": lambda key: needs_of(apps={key}),
     "versions": lambda key: needs_of(versions={key}),
     "attempts": lambda key: needs_of(attempts={key}),
@@ -117,7 +125,7 @@ class RowMaker:
         self._rows: dict[tuple[str, Any], list[Any]] = {}
         self._writes = Writes(NOW)
 
-    def make(self, change: Change) -> None:
+    def make(self, change: Change) -> None:  # a row for each kind
         """Take one change; what has to be written on its own is written at once."""
         match change:
             case c.CreateNode() | c.ConfigureNode() | c.DeleteNode():
@@ -134,9 +142,14 @@ class RowMaker:
                 self._put("resources", change.jid, change.jid)
             case c.ForgetResource():
                 self._put("resources", change.jid, None)
+            case c.PutRow(row=row):
+                kind = KIND_OF[type(row)]
+                self._put(kind.name, kind.key_of(row), row)
+            case c.DropRow(kind=row, key=key):
+                self._put(KIND_OF[row].name, key, None)
             case Stage():
                 self._stage(change)
-            case _ if isinstance(change, c.SubscriptionChange):
+            case _ if isinstance(change, s.SubscriptionChange):
                 self._change_subscription(change)
             case _ if isinstance(change, c.ItemChange):
                 self._change_item(change)
@@ -177,13 +190,13 @@ class RowMaker:
         if not isinstance(change, c.ConfigureNode):
             self.write()
 
-    def _change_subscription(self, change: c.SubscriptionChange) -> None:
-        of = change.subscription if isinstance(change, c.AddSubscription) else change
+    def _change_subscription(self, change: s.SubscriptionChange) -> None:
+        of = change.subscription if isinstance(change, s.AddSubscription) else change
         before = self._row("subscriptions", (of.node, of.jid))[1]
         now = afterwards.subscription_after(change, before)
         self._put("subscriptions", (of.node, of.jid), now)
         self._count(of.node, "subscriptions", (now is not None) - (before is not None))
-        if isinstance(change, c.EndSubscription):
+        if isinstance(change, s.EndSubscription):
             self.write()  # the next one of this JID is another row
 
     def _count(self, name: NodeName, what: str, by: int) -> None:
@@ -221,11 +234,14 @@ class RowMaker:
 
     def _count_item(self, before: Item | None, now: Item | None) -> None:
         for item, by in ((before, -1), (now, 1)):
-            if item is not None:
+            if item is not None and item.state is State.DONE:
+                self._count(item.node, "done", by)
+                self._count(item.node, "done_bytes", by * item.size)
+            elif item is not None:
                 self._count(item.node, "items", by)
                 self._count(item.node, "bytes", by * item.size)
                 if item.holder is not None:
-                    self._count_lock(item, by, gone=now is None)
+                    self._count_lock(item, by, gone=afterwards.in_queue(now) is None)
 
     def _count_lock(self, item: Item, by: int, *, gone: bool) -> None:
         key = item.node, item.holder

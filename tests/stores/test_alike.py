@@ -15,9 +15,11 @@ from harness.stores.store_contents import ALL, contents, everything, next_token,
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
-from pubqueue.app.store.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
+from pubqueue.app.store.item_listings import DeadItems, ItemEntries, Items
+from pubqueue.app.store.listings import NodeEntries, ReadyNodes
 from pubqueue.core import changes as c
 from pubqueue.core.model import NO_TIME, State
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.core.transactions.model import Sweep
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
@@ -109,7 +111,7 @@ async def furnish(store):
     """Make two queues and two workers."""
     await store.open()
     await make(store, c.CreateNode(EMPTY), c.CreateNode(replace(EMPTY, name=DEAD)))
-    await make(store, *(c.AddSubscription(window(jid, 99)) for jid in (ANN, BOB)))
+    await make(store, *(s.AddSubscription(window(jid, 99)) for jid in (ANN, BOB)))
     while await store.batch(next_token) < FROM:  # each begins where it likes
         pass
 

@@ -218,7 +218,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_left(store):
 
 
 def test_only_one_backup_is_written_under_a_name(store, file):
-    with backups._part(file):
+    with backups.part_of(file):
         said = f"pubqueue: {file}.part: another backup is being written there\n"
         assert run("backup", "--store", store, file) == (2, "", said)
     assert run("backup", "--store", store, file)[0] == 0

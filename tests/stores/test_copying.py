@@ -18,6 +18,7 @@ from stores.steps import EMPTY, add, lock, make
 
 from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError
 from pubqueue.core import changes as c
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import RefusedError, copy
 from pubqueue.stores.copying.endpoints import AT_ONCE
@@ -194,7 +195,7 @@ async def work(address, name):
 async def test_a_service_goes_on_from_its_copy_and_comes_back(files, postgres):
     store = store_at(files[0])
     await store.open()
-    await make(store, c.CreateNode(EMPTY), c.AddSubscription(window(requests=9)), add("first"))
+    await make(store, c.CreateNode(EMPTY), s.AddSubscription(window(requests=9)), add("first"))
     await store.close()
     ways = [(files[0], postgres.address), (postgres.address, files[1])]
     known = [await work(files[0], "a")]

@@ -29,6 +29,8 @@ OF_THE_KNOWN = {"sqlite": 20, "postgres": 15}
 """The migration since which presence is kept of those alone who are somebody here."""
 MEANT = {"sqlite": 16, "postgres": 10}
 """The migration since which a node keeps which other node it has named."""
+WEIGHED = {"sqlite": 21, "postgres": 16}
+"""The migration that has worked out what each item weighs."""
 
 
 class File:
@@ -279,6 +281,13 @@ async def test_both_stores_show_the_same(tmp_path, database):
 
 
 async def test_what_items_weigh_is_known_since_and_added_up_for_each_node(earlier):
+    if earlier.number() >= WEIGHED[earlier.kind]:  # programs since have weighed them, and it stays
+        sizes = "SELECT i.seq, i.size FROM item i ORDER BY i.seq"
+        before = earlier.ask(sizes)
+        async with opened(earlier):
+            pass
+        assert earlier.ask(sizes) == before
+        return
     async with opened(earlier) as store:
         assert await store.batch(misweighed) == []
     ((wrong,),) = earlier.ask(

@@ -12,7 +12,9 @@ from msgspec import json
 from msgspec.structs import replace
 from stores.steps import make, sweep
 
+from pubqueue.app.store import item_listings as it
 from pubqueue.app.store import listings as li
+from pubqueue.app.store import version_listings as ve
 from pubqueue.app.store.rows import (
     APPS,
     ATTEMPTS,
@@ -235,9 +237,9 @@ async def test_nodes_and_people_read_back(store):
 
 
 async def test_items_read_back_in_every_state(store):
-    found = [row for node in (JOBS, DEAD_LETTERS) for row in await listed(store, li.Items(node))]
+    found = [row for node in (JOBS, DEAD_LETTERS) for row in await listed(store, it.Items(node))]
     assert found == [(one, payload(one.seq)) for one in ITEMS]
-    assert {one.state for one in ITEMS} == set(State)
+    assert {one.state for one in ITEMS} == set(State) - {State.DONE}  # it is in no queue
     seqs = {one.seq for one in ITEMS}
     assert sorted((await load(store, receipts=seqs)).receipts) == RECEIPTS
     assert (await load(store, finished={(JOBS, DONE.id)})).of[FINISHED] == [DONE]
@@ -259,7 +261,7 @@ async def test_what_waits_for_commits_reads_back(store):
     assert {(one.items, one.bytes) for one in found.of[WAITING]} == {(4, 24)}
     assert {(one.key, one.size) for one in found.of[STAGED]} == {(key, 6) for key in STAGED_KEYS}
     assert isinstance(found.of[WAITING][0], StagedTotals)
-    assert await listed(store, li.Records(waiting=False)) == [COMMITTED]
+    assert await listed(store, ve.Records(waiting=False)) == [COMMITTED]
 
 
 async def test_the_log_reads_back_and_its_numbers_go_on(store):
@@ -291,7 +293,7 @@ async def test_an_item_that_is_written_now_stands_behind_the_old_ones(store):
         return come.id
 
     come = await store.batch(job)
-    assert (await listed(store, li.ItemIds(JOBS)))[-1] == come
+    assert (await listed(store, it.ItemIds(JOBS)))[-1] == come
     assert await store.batch(recount) == []
 
 
@@ -307,7 +309,7 @@ async def test_the_file_is_whole(store, old):
 async def test_what_is_purged_or_deleted_then_goes_and_the_file_is_whole(store, old):
     (jobs, other) = (await load(store, nodes={JOBS, DEAD_LETTERS})).nodes
     await make(store, PurgeNode(jobs.name), DeleteNode(other.name))
-    assert await listed(store, li.Items(jobs.name)) == []
+    assert await listed(store, it.Items(jobs.name)) == []
     await sweep(store, 1)
     assert await store.batch(recount) == []
     await test_the_file_is_whole(store, old)
@@ -322,7 +324,7 @@ async def test_two_that_open_it_at_once_bring_it_up_once(old):
     await asyncio.gather(*(store.open() for store in stores))
     for store in stores:
         assert await listed(store, li.Nodes()) == list(NODES)
-        assert len(await listed(store, li.Items(JOBS))) == NODES[1].items
+        assert len(await listed(store, it.Items(JOBS))) == NODES[1].items
     given = [await store.batch(lambda tx: tx.number("item", 1)) for store in stores]
     assert given == [15, 16]
     for store in stores:

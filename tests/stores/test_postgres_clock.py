@@ -9,8 +9,8 @@ from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
 
-from pubqueue import wiring
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.management.given import Given
 from pubqueue.app.management.service import SERVICE
 from pubqueue.cli.management.remote_checks import store_clock
@@ -26,12 +26,13 @@ from pubqueue.stores.looking import look
 from pubqueue.stores.postgres import durability_warnings
 from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.wiring import queue
 
 HOUR = 3_600_000
 
 
 def machine(ahead):
-    return lambda: wiring.now() + ahead
+    return lambda: queue.now() + ahead
 
 
 async def broker_of(postgres, clock_ahead):
@@ -42,11 +43,10 @@ async def broker_of(postgres, clock_ahead):
     said = []
     broker = Broker(
         store,
+        Terms(CreationPolicy.ANYONE),
         clock=store.clock(machine(clock_ahead)),
-        policy=CreationPolicy.ANYONE,
-        same_payload=bytes.__eq__,
         instance=await store.instances.enter(),
-        about=wiring.about(postgres.address, store, Millis(0)),
+        about=queue.about(postgres.address, store, Millis(0)),
     )
     WatchedFace(broker, said).up()
     broker.start()
@@ -83,7 +83,7 @@ async def test_who_only_listens_keeps_to_the_time_of_the_database(postgres):
     clock = store.clock(machine(HOUR))
     await store.open()
     try:
-        assert abs(clock() - wiring.now()) < TIMEOUT * 1000
+        assert abs(clock() - queue.now()) < TIMEOUT * 1000
     finally:
         await store.close()
 
@@ -124,7 +124,7 @@ class Asked:
 )
 def test_check_says_when_clocks_differ(monkeypatch, ahead, words):
     monkeypatch.setattr(durability_warnings.time, "time", lambda: 1000 + ahead)
-    said = durability_warnings._about_clocks(Asked(1000.0))
+    said = durability_warnings.about_clocks(Asked(1000.0))
     assert [word in one for word, one in zip(words, said, strict=True)] == [True] * len(words)
 
 
@@ -149,6 +149,7 @@ async def test_a_doctor_tells_how_far_the_clock_of_an_instance_is_from_the_store
 ):
     store, broker, _ = await broker_of(postgres, wrong)
     try:
+        await broker.handle(Expire())  # a batch reads the database's clock; a read does not
         state = await broker.handle(AskService(who(ANN, admin=True)))
         (row,) = SERVICE.answer(state, Given({})).rows
         cells = dict(zip((column.name for column in SERVICE.columns), row, strict=True))

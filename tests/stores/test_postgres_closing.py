@@ -137,7 +137,7 @@ def test_a_thread_of_ours_does_what_is_asked_in_order_and_keeps_no_process():
     last.result(TIMEOUT)
     assert done == ["a", "b", "c"]
     assert dropped.done()
-    inner = thread._thread
+    (inner,) = [each for each in threading.enumerate() if each.name == "test"]
     assert inner.daemon
     thread.shutdown()
     assert not inner.is_alive()

@@ -9,6 +9,7 @@ from harness.batches.witness import WatchedFace
 from harness.databases.postgres_wire import PostgresWire
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import Jid
 from pubqueue.core.nodes.access import CreationPolicy
@@ -61,7 +62,9 @@ async def start(postgres):
         await store.open()
         said = []
         broker = Broker(
-            store, clock=lambda: NOW, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__
+            store,
+            Terms(CreationPolicy.ANYONE),
+            clock=lambda: NOW,
         )
         face = WatchedFace(broker, said)
         broker.start()

@@ -11,7 +11,8 @@ from harness.databases.postgres_wire import PostgresWire
 from harness.stores.store_contents import everything, recount
 from stores.steps import EMPTY, add, do, ids, make
 
-from pubqueue.app.store.listings import ItemIds, Nodes
+from pubqueue.app.store.item_listings import ItemIds
+from pubqueue.app.store.listings import Nodes
 from pubqueue.app.store.ports import ForeignStoreError, StoreError
 from pubqueue.core import changes as c
 from pubqueue.stores.postgres import locks, schema
@@ -275,7 +276,7 @@ async def test_a_batch_whose_asker_has_gone_is_over_before_the_next(store):
 
 async def test_a_password_is_not_in_what_goes_wrong(postgres, wire, caplog):
     store = PostgresStore(wire.address(postgres.address.replace("@", ":pa55word@")))
-    wire._beyond = 1  # nobody is there
+    wire.beyond = 1  # nobody is there
     with pytest.raises(ForeignStoreError) as refused:
         await store.open()
     said = [str(refused.value), repr(refused.value.__cause__), repr(store), caplog.text]

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from harness.batches.inside import is_committed, line_of
 from harness.patience import TIMEOUT
 from harness.processes import pausing
 from harness.stores.store_contents import recount
@@ -82,6 +81,6 @@ async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
 
 
 async def test_who_is_in_doubt_about_a_commit_does_not_wait_for_who_hangs(store, postgres):
-    line = line_of(store)
+    line = store.line
     async with hung(postgres.address, "batch"):
-        assert await line.run(lambda: is_committed(store, line))
+        assert await line.run(lambda: store.is_committed(line, RuntimeError("cut")))

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 from harness.batches.facts import ANN
-from harness.batches.inside import line_of, notifications_to, writer_id
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
@@ -13,6 +12,7 @@ from stores.of_instances import died
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.ports import FencedError, Instance, StoreError
 from pubqueue.app.tasks import other_processes
 from pubqueue.app.tasks.other_processes import OtherProcesses
@@ -25,7 +25,7 @@ from pubqueue.stores.postgres.instances import instances as of_postgres
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sql import leases
 from pubqueue.stores.sql.statements import scripts
-from pubqueue.wiring import now
+from pubqueue.wiring.queue import now
 
 EVER = 3600.0
 CONNECTIONS = (
@@ -85,7 +85,7 @@ async def test_who_serves_alone_tells_nobody(one, postgres):
         async with serving(postgres):
             await make(one, add("b"))
         await one.instances.leave(0)
-        assert said_so_far(listening, postgres) == [writer_id(one)]
+        assert said_so_far(listening, postgres) == [one.writer_id]
 
 
 async def test_a_lost_connection_may_have_lost_a_word(one, other, postgres):
@@ -114,8 +114,8 @@ def said_so_far(connection, postgres):
 async def heard_by(store, postgres):
     """Return who besides itself has spoken, and was not heard yet."""
     instances = store.instances
-    said = await line_of(instances).run(lambda: said_so_far(notifications_to(instances), postgres))
-    return [name for name in said if name != writer_id(store)]
+    said = await instances.line.run(lambda: said_so_far(instances.listens_on, postgres))
+    return [name for name in said if name != store.writer_id]
 
 
 @asynccontextmanager
@@ -124,7 +124,11 @@ async def process(postgres, *, connected):
     heard = asyncio.Queue()
     async with serving(postgres) as store:
         broker, watch = (
-            Broker(store, clock=now, policy=CreationPolicy.ANYONE, same_payload=bytes.__eq__),
+            Broker(
+                store,
+                Terms(CreationPolicy.ANYONE),
+                clock=now,
+            ),
             OtherProcesses(store),
         )
         face = WatchedFace(broker, Said(heard))
@@ -187,7 +191,7 @@ async def test_who_dies_after_an_outage_is_spoken_for(one, other, postgres, monk
 async def test_who_was_cut_off_alone_is_fenced_when_another_has_taken_its_number(
     one, other, postgres
 ):
-    postgres.ask(f"{CONNECTIONS} AND pid = {notifications_to(one.instances).info.backend_pid}")
+    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
     assert await died(other.instances) == [0]
     with pytest.raises(FencedError, match="has taken the number 0"):
         await make(one, add("lost"))
@@ -225,7 +229,7 @@ async def test_who_copies_waits_for_leases_and_fences_who_comes_back(
 ):
     monkeypatch.setattr(exclusive_access, "TIMEOUT", 0.1)
     monkeypatch.setattr(exclusive_access, "LEASE", 0.1)
-    postgres.ask(f"{CONNECTIONS} AND pid = {notifications_to(one.instances).info.backend_pid}")
+    postgres.ask(f"{CONNECTIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
     postgres.ask(f"UPDATE pubqueue.instance SET until = {until}")
     with closing(connected(one.conninfo)) as connection:
         schema.configure(connection)

@@ -42,6 +42,19 @@ FULL = """
         FROM generate_series(1, 20000) g;
     INSERT INTO receipt SELECT g, 'a' || g % 50 || '@x/r' FROM generate_series(1, 10000) g;
     INSERT INTO finished SELECT 1, 'd' || g, 'x', g FROM generate_series(1, 10000) g;
+    INSERT INTO used_key SELECT 'k' || g, 'a' || g % 50 || '@x', 'x', g, 9, '[]', '[]' FROM generate_series(1, 10000) g;
+    INSERT INTO ping_answer SELECT 'a' || g || '@x/r', g, g FROM generate_series(1, 10000) g;
+    INSERT INTO answered SELECT g, g % 2, g FROM generate_series(1, 10000) g;
+    INSERT INTO key_total SELECT 'a' || g || '@x', 9 FROM generate_series(1, 10000) g;
+    INSERT INTO registration SELECT 'r' || g, 'a', 'n', true, 'x', false, 0, '', 0, '', '', 0, 1 FROM generate_series(1, 1000) g;
+    INSERT INTO kept_message SELECT 'm' || g, 's', 'a' || g % 50, 'i', 'q', '', 1, g % 2, '', g, CASE WHEN g % 2 = 1 THEN ''::bytea END
+        FROM generate_series(1, 10000) g;
+    INSERT INTO message_total SELECT 'a' || g, g % 2, g % 2, 1 FROM generate_series(1, 10000) g;
+    INSERT INTO forwarded SELECT lpad((g % 5)::text, 12, '0') || '.a.' || g, 'x' FROM generate_series(1, 10000) g;
+    INSERT INTO feeding SELECT 'm' || g, g, 'x' FROM generate_series(1, 1000) g;
+    INSERT INTO fed_message SELECT 'm' || g, 'x' FROM generate_series(1, 10000) g;
+    INSERT INTO secret SELECT 's' || g, 'x' FROM generate_series(1, 1000) g;
+    INSERT INTO settled SELECT g, 'x', 'retract', g FROM generate_series(1, 10000) g;
     INSERT INTO txn_app (name, owner, used) SELECT 'app' || g, 'e' || g || '@x', g FROM generate_series(1, 500) g;
     INSERT INTO txn (app_id, owner, version, immediate, began, until, committed)
         SELECT 1 + g % 500, 'e' || g % 500 || '@x', g, false, g, g, CASE WHEN g % 10 > 0 THEN g END FROM generate_series(1, 5000) g;
@@ -71,9 +84,12 @@ WALKS = {
     "reviews": "as many as are under review",
     "node_entries": "locks, of which there are no more than windows",
     "unmoved": "commits under way",
+    "unfed": "publishes under way",
+    "seeks_under_way": "seeks under way",
     "sweep_staged": "ends with the slice",
     "sweep_attempts": "ends with the slice",
     "sweep_items": "an index that has nothing but litter",
+    "sweep_done": "an index that has nothing but litter",
     "sweep_places": "an index that has nothing but litter",
     "sweep_contents": "an index that has nothing but litter",
     "sweep_subscriptions": "ends with the slice",
@@ -102,14 +118,66 @@ PLANS = {
     "jids": "subscription_jid (left)",
     "resources": "resource_account (account)",
     "items": "item_node_id_id_key (node_id id)",
+    "done_items": "done_item_published (node_id published)",
+    "keep_item": "item_pkey (seq)",
+    "revive_item": "done_item_pkey (seq)",
+    "drop_done_item": "done_item_pkey (seq)",
+    "seeks": "seek_pkey (node_id)",
+    "change_seek": "seek_pkey (node_id)",
+    "drop_seek": "seek_pkey (node_id)",
+    "keeping": "node_done (name)",
     "numbers": "item_pkey (seq)",
     "held": "item_held (left)",
     "held_numbers": "item_held (left)",
     "held_by": "item_held (left)",
+    "holders_of": "item_held (left)",
     "count_held_by": "item_held (left)",
     "payloads": "item_pkey (seq)",
     "receipts": "receipt_of_item (seq)",
     "finished": "finished_pkey (node_id id)",
+    "settled": "settled_pkey (token)",
+    "change_settled": "settled_pkey (token)",
+    "drop_settled": "settled_pkey (token)",
+    "forget_settled": "settled_until (until)",
+    "ping_answers": "ping_answer_jid (left)",
+    "change_ping_answer": "ping_answer_jid (left)",
+    "drop_ping_answer": "ping_answer_jid (left)",
+    "forget_ping_answers": "ping_answer_until (until)",
+    "answered_deliveries": "answered_pkey (token)",
+    "change_answered": "answered_pkey (token)",
+    "drop_answered": "answered_pkey (token)",
+    "forget_answered": "answered_until (until)",
+    "used_keys": "used_key_pkey (mark)",
+    "change_used_key": "used_key_pkey (mark)",
+    "drop_used_key": "used_key_pkey (mark)",
+    "forget_used_keys": "used_key_until (until)",
+    "key_totals": "key_total_pkey (account)",
+    "change_key_total": "key_total_pkey (account)",
+    "drop_key_total": "key_total_pkey (account)",
+    "free_keys": "key_total_pkey (account)",
+    "drop_free_keys": "key_total_pkey (account)",
+    "kept_messages": "kept_message_pkey (mark)",
+    "change_kept_message": "kept_message_pkey (mark)",
+    "drop_kept_message": "kept_message_pkey (mark)",
+    "message_bytes": "kept_message_pkey (mark)",
+    "messages_over": "kept_message_until (until)",
+    "messages_of": "kept_message_account (account held)",
+    "message_totals": "message_total_pkey (account)",
+    "change_message_total": "message_total_pkey (account)",
+    "drop_message_total": "message_total_pkey (account)",
+    "message_accounts": "message_total_held (account)",
+    "registrations_of": "registration_pkey (name)",
+    "change_feeding": "feeding_pkey (mark)",
+    "drop_feeding": "feeding_pkey (mark)",
+    "change_fed_message": "fed_message_pkey (name)",
+    "drop_fed_message": "fed_message_pkey (name)",
+    "forwarded_to": "forwarded_pkey (mark)",
+    "change_forwarded": "forwarded_pkey (mark)",
+    "drop_forwarded": "forwarded_pkey (mark)",
+    "change_registration": "registration_pkey (name)",
+    "drop_registration": "registration_pkey (name)",
+    "change_secret": "secret_pkey (name)",
+    "drop_secret": "secret_pkey (name)",
     "apps": "txn_app_name_key (name)",
     "waiting": "staged_usage_pkey (account)",
     "ready_places": "item_ready (node_id)",
@@ -120,6 +188,8 @@ PLANS = {
     "due_delayed": "item_due (due)",
     "holdings": "node_creator (creator)",
     "page_nodes": "node_name_key (name)",
+    "nodes_pushed": "node_pushed (name)",
+    "nodes_named": "node_name_key (name)",
     "free_subscriptions": "subscription_free (node_id)",
     "numbered": "item_pkey (seq)",
     "nodes_of_account": "affiliation_account (jid)",
@@ -157,6 +227,11 @@ PLANS = {
 """By which index, and which of its columns, the statements of a batch find their rows: in every state."""
 
 COUNTED = {
+    "registrations": "registration_pkey (name json_array_elements_text)",
+    "feedings": "feeding_pkey (mark json_array_elements_text)",
+    "fed_messages": "fed_message_pkey (name json_array_elements_text)",
+    "forwarded_bundles": "forwarded_pkey (mark json_array_elements_text)",
+    "secrets": "secret_pkey (name json_array_elements_text)",
     "versions": "txn_app_id_version_key (app_id version)",
     "staged": "staged_id (txn_id node id attempt_id)",
     "noted": "staged_id (txn_id node id)",
@@ -182,6 +257,8 @@ COUNTED = {
     "records_of_app": "txn_of_app (app_id id)",
     "records_of_owner": "txn_of_owner (owner id)",
     "page_nodes_with": "node_access (access_model name)",
+    "nodes_named_with": "node_access (access_model name)",
+    "nodes_of_account_named": "node_name_key (name)",
     "appear": "staged_pkey (attempt_id)",
     "winner_rows": "staged_pkey (attempt_id place)",
     "drop_samples": "sample_at (at)",

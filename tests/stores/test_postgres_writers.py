@@ -4,7 +4,6 @@ from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
-from harness.batches.inside import is_committed, line_of, writer_id
 from harness.stores.store_reader import StoreReader
 from msgspec.structs import replace
 from stores.steps import EMPTY, make
@@ -39,7 +38,7 @@ async def test_the_last_batch_of_a_process_long_gone_is_forgotten(store, postgre
         "('quiet', 7, now() - interval '29 days')"
     )
     async with opened(postgres):
-        assert set(postgres.ask(IDS)) == {("quiet",), (writer_id(store),)}
+        assert set(postgres.ask(IDS)) == {("quiet",), (store.writer_id,)}
 
 
 async def test_somebodys_batch_is_not_waited_for(store, postgres):
@@ -47,14 +46,14 @@ async def test_somebodys_batch_is_not_waited_for(store, postgres):
     with postgres.session() as writing:
         writing.execute("SELECT pg_advisory_lock(%s)", (locks.LOCK,))
         async with opened(postgres):
-            assert set(postgres.ask(IDS)) == {("gone",), (writer_id(store),)}
+            assert set(postgres.ask(IDS)) == {("gone",), (store.writer_id,)}
 
 
 async def test_a_batch_whose_note_is_gone_is_not_said_to_be_undone(store, postgres):
     postgres.ask("DELETE FROM pubqueue.writer")
-    line = line_of(store)
+    line = store.line
     with pytest.raises(StoreError, match="nobody knows any more"):
-        await line.run(lambda: is_committed(store, line))
+        await line.run(lambda: store.is_committed(line, RuntimeError("cut")))
 
 
 BUSY = "cannot exit pipeline mode while busy"

@@ -12,18 +12,26 @@ from functools import partial
 from random import Random
 
 import pytest
-from harness.batches.facts import JOBS, NOW, after, draft, queue, window
-from harness.batches.inside import connection_of
+from harness.batches.facts import ETL, JOBS, NOW, after, draft, queue, who, window
+from harness.batches.queue_requests import a_queue, publishes, retracts
 from harness.databases.power_loss import Image, images
 from harness.databases.recording_vfs import Confirmed, Recorder, Sync, Write
 from msgspec.structs import replace
 from stores.steps import ENOUGH, add, do, release
 
-from pubqueue.app.store.listings import Winners
+from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.app.store.version_listings import Winners
 from pubqueue.core import after as afterwards
 from pubqueue.core import changes as c
-from pubqueue.core.model import Affiliation, Jid, State, digest
+from pubqueue.core.decision import DoneTogether
+from pubqueue.core.model import Affiliation, Jid, Millis, NodeName, State, digest
+from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.replies import Declared
+from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.core.publishing.keys import PublishKey
+from pubqueue.core.together import Together
 from pubqueue.core.transactions.model import Commit, CommittedNode, Mark, Stage, StagedItem, Totals
 from pubqueue.stores.sqlite import SqliteStore
 
@@ -75,7 +83,7 @@ class Load:
         self.done = Counter()
 
     async def look(self, store):
-        self.states.append(await connection_of(store).run(dump))
+        self.states.append(await store.connection.run(dump))
 
     async def batch(self, store, job):
         """Run the job in one batch, and take note once it is confirmed."""
@@ -88,7 +96,7 @@ class Load:
         node = c.CreateNode(queue(name=JOBS, subscriptions=0, event_log=True))
         people = c.SetAffiliation(JOBS, Jid("etl@x"), Affiliation.PUBLISHER)
         await self.batch(store, lambda tx: do(tx, node, people))
-        come = [c.AddSubscription(window(jid, 4)) for jid in WORKERS]
+        come = [s.AddSubscription(window(jid, 4)) for jid in WORKERS]
         await self.batch(store, lambda tx: do(tx, *come))
 
     async def work(self, store, batches):
@@ -142,7 +150,7 @@ class Load:
         if number % 5 == 4:
             yield c.ConfigureNode(JOBS, replace(CONFIG, lock_timeout=number))
         if number == 6 and not self.done["EndSubscription"]:
-            yield c.EndSubscription(JOBS, WORKERS[1])
+            yield s.EndSubscription(JOBS, WORKERS[1])
 
 
 @pytest.fixture
@@ -155,9 +163,7 @@ async def recorded(recorder, tmp_path):
         await load.begin(store)
         await load.work(store, 10)
     async with opened(path) as store:
-        await connection_of(store).run(
-            lambda c: c.execute("PRAGMA wal_autocheckpoint = 12").fetchall()
-        )
+        await store.connection.run(lambda c: c.execute("PRAGMA wal_autocheckpoint = 12").fetchall())
         await load.work(store, 10)
     return load
 
@@ -167,7 +173,7 @@ async def fault(image, states, folder):
     image.unpack(folder)
     try:
         async with opened(folder / "pubqueue.db") as store:
-            found = await connection_of(store).run(dump)
+            found = await store.connection.run(dump)
     except (ForeignStoreError, sqlite3.Error) as problem:
         return f"{image}: {problem}"
     finally:
@@ -193,6 +199,40 @@ async def test_every_image_holds_what_was_confirmed(recorder, recorded, tmp_path
     assert await faults(events, recorded.states, tmp_path / "image") == []
 
 
+async def test_what_is_done_together_is_whole_or_not_there(recorder, tmp_path):
+    load = Load(recorder)
+    async with opened(tmp_path / "pubqueue.db") as store:
+        await load.look(store)
+        broker = Broker(
+            store,
+            Terms(CreationPolicy.ANYONE),
+            clock=lambda: NOW,
+        )
+        broker.start()
+        news = NodeName("news")
+        for request in (a_queue(), a_queue(news), *_done_together(news)):
+            reply = await broker.handle(request)
+            assert isinstance(reply, Declared | DoneTogether)
+            recorder.events.append(Confirmed(len(load.states)))
+            await load.look(store)
+        await broker.stop()
+    assert await faults(list(recorder.events), load.states, tmp_path / "image") == []
+
+
+def _done_together(other):
+    """Publish in two nodes, under a key as well, then retract and publish in both; some payloads take pages of their own."""
+    large = b"<job>" + b"x" * 5000 + b"</job>"
+    for at in range(0, 15, 5):
+        names = [f"i{number}" for number in range(at, at + 5)]
+        news = [
+            publishes(name, node=node, payload=large) for name in names for node in (JOBS, other)
+        ]
+        old = [f"i{number}" for number in range(at - 5, at)] if at else []
+        gone = [retracts(ETL, name, node=node) for name in old for node in (JOBS, other)]
+        news[0] = replace(news[0], key=PublishKey(f"k{at}", Millis(60_000)))
+        yield Together(who(ETL), (*news, *gone))
+
+
 async def test_a_confirmed_frame_that_is_cut_off_is_noticed(recorder, tmp_path):
     load = Load(recorder)
     async with opened(tmp_path / "pubqueue.db") as store:
@@ -208,9 +248,7 @@ async def test_a_confirmed_frame_that_is_cut_off_is_noticed(recorder, tmp_path):
 async def test_commits_that_are_not_synced_are_noticed(recorder, tmp_path):
     load = Load(recorder)
     async with opened(tmp_path / "pubqueue.db") as store:
-        await connection_of(store).run(
-            lambda c: c.execute("PRAGMA synchronous = NORMAL").fetchall()
-        )
+        await store.connection.run(lambda c: c.execute("PRAGMA synchronous = NORMAL").fetchall())
         await load.look(store)
         await load.begin(store)
         events = list(recorder.events)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, after, held, window
-from harness.batches.inside import connection_of, reader_of, session_in
+from harness.batches.inside import session_in
 from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.contract import SharedStoreContract
@@ -26,6 +26,7 @@ from pubqueue.app.store.ports import ForeignStoreError, StoreError
 from pubqueue.app.store.rows import Needs, Write, Writes
 from pubqueue.core import changes as c
 from pubqueue.core.model import ItemId, Jid
+from pubqueue.core.nodes.subscriptions import changes as s
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import store as store_module
 from pubqueue.stores.sqlite.queries import SQL
@@ -215,7 +216,7 @@ async def full(store):
     """A store whose disk is nearly full: SQLite then ends the transaction by itself."""
     await make(store, c.CreateNode(EMPTY))
     ((pages,),) = await ask(store, "PRAGMA page_count")
-    await connection_of(store).run(lambda raw: raw.execute(f"PRAGMA max_page_count = {pages + 4}"))
+    await store.connection.run(lambda raw: raw.execute(f"PRAGMA max_page_count = {pages + 4}"))
     return store
 
 
@@ -291,7 +292,7 @@ def make_stubborn(connection, *failing):
 
 async def test_a_batch_that_cannot_be_undone_is_not_gone_on_with(store):
     await make(store, c.CreateNode(EMPTY))
-    stubborn = make_stubborn(connection_of(store), "COMMIT", "ROLLBACK")
+    stubborn = make_stubborn(store.connection, "COMMIT", "ROLLBACK")
     for _ in range(3):
         with pytest.raises(StoreError, match="disk I/O"):
             await make(store, add("in-vain"))
@@ -303,10 +304,10 @@ async def test_a_batch_that_cannot_be_undone_is_not_gone_on_with(store):
 async def test_whatever_sqlite_meets_is_the_stores_error(store, tmp_path, monkeypatch):
     await make(store, c.CreateNode(EMPTY))
     await store.read(lambda tx: tx.page(Nodes()))
-    make_stubborn(reader_of(store), "BEGIN")
+    make_stubborn(store.reader, "BEGIN")
     with pytest.raises(StoreError, match="disk I/O"):
         await store.read(lambda tx: tx.page(Nodes()))
-    make_stubborn(connection_of(store), "PRAGMA data_version")
+    make_stubborn(store.connection, "PRAGMA data_version")
     with pytest.raises(StoreError, match="disk I/O"):
         await store.changes()
     os.close(os.open(f"{tmp_path / 'queue.db'}-alone", os.O_CREAT))
@@ -317,7 +318,7 @@ async def test_whatever_sqlite_meets_is_the_stores_error(store, tmp_path, monkey
 
 async def test_a_connection_that_cannot_be_closed_keeps_no_other_from_it(store):
     await store.read(lambda tx: tx.page(Nodes()))
-    reader, writer = reader_of(store), connection_of(store)
+    reader, writer = store.reader, store.connection
 
     async def fail():
         await type(reader).close(reader)
@@ -326,7 +327,8 @@ async def test_a_connection_that_cannot_be_closed_keeps_no_other_from_it(store):
     reader.close = fail
     with pytest.raises(StoreError, match="disk I/O"):
         await store.close()
-    assert writer._connection is None
+    with pytest.raises(ValueError, match="no active connection"):
+        assert writer.raw
     await store.close()
 
 
@@ -439,7 +441,7 @@ PLANS = {
     "nodes": "sqlite_autoindex_node_1",
     "affiliations": "PRIMARY KEY (node_id=? AND jid=?)",
     "subscriptions": "subscription_account (account=? AND node_id=?)",
-    "subscribers": "subscription_state (node_id=?)",
+    "subscribers": "sqlite_autoindex_subscription_2 (node_id=?)",
     "subscribers_of": "subscription_state (node_id=? AND state=? AND jid>?)",
     "subscriptions_of": "subscription_state (node_id=? AND state=? AND jid>?)",
     "former_subscribers": "subscription_state (node_id=? AND state=? AND jid>?)",
@@ -473,6 +475,10 @@ PLANS = {
     "holdings": "node_creator (creator=?)",
     "node_sums": "node_creator (creator>?)",
     "page_nodes_with": "node_access (<expr>=? AND name>?)",
+    "nodes_pushed": "node_pushed (name>?)",
+    "nodes_named": "sqlite_autoindex_node_1 (name>? AND name<?)",
+    "nodes_named_with": "node_access (<expr>=? AND name>? AND name<?)",
+    "nodes_of_account_named": "sqlite_autoindex_node_1 (name>? AND name<?)",
     "count_nodes_with": "node_access",
     "ready_nodes": "subscription_free",
     "item_ids": "item_node (node_id=? AND rowid>?)",
@@ -482,10 +488,17 @@ PLANS = {
     "stride": "COVERING INDEX item_node",
     "subscriptions_of_account": "subscription_account (account=?)",
     "dead": "item_dead",
+    "done_items": "done_item_published (node_id=? AND published=? AND seq>?)",
+    "keep_item": "INTEGER PRIMARY KEY",
+    "revive_item": "INTEGER PRIMARY KEY",
+    "drop_done_item": "INTEGER PRIMARY KEY",
+    "seeks": "INTEGER PRIMARY KEY",
+    "keeping": "node_done (name>?)",
     "locks": "item_deadline",
     "locks_from_last": "item_deadline",
     "held_numbers": "item_held",
     "held_by": "item_held (holder=? AND rowid>?)",
+    "holders_of": "item_held (holder>?)",
     "count_held_by": "item_held (holder=?)",
     "shown_dead": "item_death",
     "count_queued": "item_ready (node_id=? AND priority=? AND <expr>>?)",
@@ -507,6 +520,16 @@ PLANS = {
     "outdated": "finished_until",
     "forget": "PRIMARY KEY (node_id=? AND id=?)",
     "forgettable": "finished_until",
+    "settled": "INTEGER PRIMARY KEY",
+    "forget_settled": "settled_until",
+    "ping_answers": "PRIMARY KEY (jid=?)",
+    "forget_ping_answers": "ping_answer_until",
+    "answered_deliveries": "INTEGER PRIMARY KEY",
+    "forget_answered": "answered_until",
+    "used_keys": "sqlite_autoindex_used_key_1",
+    "forget_used_keys": "used_key_until",
+    "key_totals": "PRIMARY KEY (account=?)",
+    "free_keys": "PRIMARY KEY (account=?)",
     "place": "sqlite_autoindex_attempt_1",
     "sweep_staged": "sqlite_autoindex_attempt_1 (txn_id=?)",
     "drop_until": "sqlite_autoindex_attempt_1 (txn_id=?)",
@@ -559,9 +582,19 @@ async def test_a_long_queue_costs_no_more_than_a_short_one(store, query, index):
             "due_versions",
             "locks",
         ),
-        *("shown_dead", "records", "records_of_app", "records_of_owner", "appear", "dead"),
+        *(
+            "shown_dead",
+            "records",
+            "records_of_app",
+            "records_of_owner",
+            "appear",
+            "dead",
+            "done_items",
+            "keeping",
+        ),
         *("item_ids", "oldest", "newest", "shown", "stride", "page_nodes_with", "ready_nodes"),
-        *("numbered", "held_numbers", "held_by", "locks_from_last"),
+        *("nodes_pushed", "nodes_named", "nodes_named_with", "nodes_of_account_named"),
+        *("numbered", "held_numbers", "held_by", "holders_of", "locks_from_last"),
     ],
 )
 async def test_what_comes_in_order_is_read_in_order(store, query):
@@ -582,12 +615,12 @@ async def test_a_look_around_sees_in_the_index_what_is_ready(store):
 
 
 async def test_a_batch_of_many_items_takes_few_statements(store):
-    await make(store, c.CreateNode(EMPTY), c.AddSubscription(window(ANN, 99)))
+    await make(store, c.CreateNode(EMPTY), s.AddSubscription(window(ANN, 99)))
     await make(store, *(add(f"i{n}") for n in range(20)))
     said = []
-    connection_of(store).raw.set_trace_callback(said.append)
+    store.connection.raw.set_trace_callback(said.append)
     await store.batch(live)
-    connection_of(store).raw.set_trace_callback(None)
+    store.connection.raw.set_trace_callback(None)
     words = [
         " ".join(statement.split()[:3]) for statement in said if not statement.startswith("--")
     ]

@@ -89,7 +89,7 @@ async def test_whatever_is_async_is_a_handler(service, worker, handler):
         (nothing, "The handler nothing is a coroutine function: give it to `run`"),
         (AsyncObject(), "The handler AsyncObject is a coroutine function: give it to `run`"),
         (functools.partial(nothing), "is a coroutine function: give it to `run`"),
-        (Handlers(), "Handlers are given to `run`"),
+        (Handlers(), "Pass Handlers to `run`"),
         (None, "The handler is None; it takes a plain function"),
     ],
 )
@@ -118,7 +118,7 @@ def test_what_is_no_middleware_is_refused(wrong, sentence):
 
 @pytest.mark.parametrize("name", [7, b"job", ("a", "b")])
 def test_a_handler_is_of_items_by_a_text(name):
-    with pytest.raises(TypeError, match="a handler is of items by a text"):
+    with pytest.raises(TypeError, match="a handler selects items by a text"):
         Handlers().handler(name)
 
 
@@ -169,10 +169,10 @@ async def test_a_middleware_may_settle_the_item_itself(service, worker):
 
 NAIVE = datetime(2026, 11, 22, 12)  # noqa: DTZ001 - what is refused
 WRONG = [
-    ({"id": ""}, ValueError, "id is ''; it takes a text that is not empty, or None"),
-    ({"id": 7}, ValueError, "id is 7; it takes a text"),
-    ({"headers": {"a": 1}}, TypeError, "header 'a' has a value that is no text"),
-    ({"headers": {1: "a"}}, TypeError, "header 1 has a name that is no text"),
+    ({"id": ""}, ValueError, "id is ''; it takes a non-empty text, or None"),
+    ({"id": 7}, ValueError, "id is 7; it takes a non-empty text"),
+    ({"headers": {"a": 1}}, TypeError, "header 'a' has a value that is not text"),
+    ({"headers": {1: "a"}}, TypeError, "header 1 has a name that is not text"),
     ({"headers": ["a"]}, TypeError, "headers are a mapping of names to texts, not list"),
     ({"delay": NAIVE}, ValueError, "delay is 2026-11-22T12:00:00, which has no time zone"),
     ({"ttl": NAIVE}, ValueError, "ttl is 2026-11-22T12:00:00, which has no time zone"),

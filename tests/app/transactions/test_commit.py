@@ -1,4 +1,4 @@
-"""Commits through rules and store: all of it is seen, at once and once."""
+"""Commits through rules and store: all items appear, at once and once."""
 
 import itertools
 
@@ -106,7 +106,7 @@ STATES = ("new", "queued", "delayed", "locked", "dead", "finished", "withdrawn")
 
 
 def meet(shell, state):
-    """Have an item `a` with the payload <job/> in this state."""
+    """Make an item `a` with the payload <job/> in this state."""
     shell.do(a_queue(NodeName("trial"), max_failures=1, dedup_window=60, lock_timeout=10))
     node = NodeName("trial")
     if state == "new":
@@ -151,7 +151,7 @@ def test_ids_that_are_there_are_treated_as_a_publish_treats_them(tmp_path, state
 
 @pytest.mark.parametrize("state", ["queued", "locked", "dead"])
 @pytest.mark.parametrize("by", [BOSS, ETL])
-def test_what_was_withdrawn_a_commit_publishes_again(shell, state, by):
+def test_a_commit_publishes_a_withdrawn_item_again(shell, state, by):
     node = meet(shell, state)
     taken = Withdrawn(locked=("a",)) if state == "locked" else Done()
     assert shell.do(retracts(by, "a", node=node)) == taken
@@ -161,7 +161,7 @@ def test_what_was_withdrawn_a_commit_publishes_again(shell, state, by):
 
 
 def story_of_taken_ids(shell):
-    """Have `locked` and `dead` in the node trial, and stage them with other payloads beside `new`."""
+    """Make `locked` and `dead` in the node trial, and stage them with other payloads beside `new`."""
     node = meet(shell, "dead")
     shell.do(publishes("locked", node=node))
     for name, part in (("new", 0), ("a", 1), ("locked", 1)):
@@ -191,7 +191,7 @@ def test_a_refused_commit_names_the_ids_that_are_taken_and_may_be_said_again(she
     assert left_over(shell) == 0
 
 
-def test_what_is_taken_goes_to_a_dead_letter_node_in_the_same_step(shell):
+def test_items_with_taken_ids_go_to_a_dead_letter_node_in_the_same_step(shell):
     node = story_of_taken_ids(shell)
     shell.do(joins(ANN, 9, node=MORE))
     asked = {"on_taken": OnTaken.DEAD_LETTER, "dead_letter_node": MORE}
@@ -225,7 +225,7 @@ def test_payloads_are_compared_by_meaning(shell):
     assert ids(shell) == [("a", "job"), ("b", "new")]
 
 
-def test_of_two_parts_with_one_id_the_last_counts(shell):
+def test_the_last_of_two_parts_with_one_id_counts(shell):
     shell.do(stages("a", "b", payload=b"<one/>"))
     shell.do(stages("a", part=1, payload=b"<two/>"))
     shell.do(publishes("b"))

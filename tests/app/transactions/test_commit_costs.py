@@ -1,4 +1,4 @@
-"""What a commit of a version costs that is visible at once: the same, however much has been published in it."""
+"""The cost of committing an immediately visible version does not depend on how much was published in it."""
 
 import pytest
 from harness.batches.queue_requests import a_queue
@@ -14,7 +14,7 @@ A_BIT = 300
 
 
 @pytest.mark.parametrize("attempts", [1, 4])
-def test_what_is_visible_at_once_is_not_counted_anew(tmp_path, attempts):
+def test_immediately_visible_items_are_not_counted_again(tmp_path, attempts):
     costs = []
     for size in (SMALL, LARGE):
         shell = Shell(tmp_path / f"{size}.db")

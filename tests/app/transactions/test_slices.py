@@ -1,4 +1,4 @@
-"""Commits that are too large for one batch: in slices, between which anything may happen, the end of the process too."""
+"""Commits that are too large for one batch go in slices, between which anything may happen, even the end of the process."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, ETL, JOBS, who
@@ -20,7 +20,7 @@ from harness.batches.transactions import (
 )
 
 from pubqueue.app.facts.transactions import moving
-from pubqueue.app.store.listings import RecordOf
+from pubqueue.app.store.version_listings import RecordOf
 from pubqueue.core.decision import Done, Refusal
 from pubqueue.core.model import ItemId, Jid, NodeName, State
 from pubqueue.core.nodes.manage import Configure, Create, Delete
@@ -48,13 +48,13 @@ def stage_all(shell):
 
 
 def until(shell, request, kind):
-    """Go on up to the first slice of that kind; return it."""
+    """Continue up to the first slice of that kind; return it."""
     while not isinstance(request, kind):
         request = shell.batch(request).decisions[0].then
     return request
 
 
-def test_they_do_what_small_ones_do(shell):
+def test_sliced_commits_have_the_result_of_small_ones(shell):
     stage_all(shell)
     assert shell.do(commits(*WINNERS)) == committed(4)
     assert (names(shell), names(shell, MORE)) == (["a1", "b1", "b2"], ["a2"])
@@ -104,7 +104,7 @@ def test_a_refusal_leaves_everything_staged(shell):
     assert shell.do(commits(*WINNERS)) == committed(4)
 
 
-def test_what_has_come_in_the_way_of_a_committed_winner_is_withdrawn(shell):
+def test_an_item_in_the_place_of_a_committed_winner_is_withdrawn(shell):
     shell.do(joins(ANN))
     stage_all(shell)
     request = until(shell, commits(*WINNERS), MoveWinners)
@@ -145,7 +145,7 @@ def test_a_node_that_is_no_more_or_full_refuses_all(shell):
     assert refusal(shell.do(commits(*WINNERS))) is Refusal.NODE_NOT_FOUND
 
 
-def test_of_winners_under_one_id_the_last_counts(shell):
+def test_the_last_of_several_winners_with_one_id_counts(shell):
     shell.do(stages("a", "b"))
     shell.do(stages("a", part=1, payload=b"<last/>"))
     assert shell.do(commits((0, 0, 2), (1, 0, 1))) == committed(2, known=1)
@@ -181,7 +181,7 @@ PARTS = (0, 0, 1), (1, 0, 3)
 
 
 def taken_ids(shell):
-    """Have `dead` and `locked` in a node, and stage them with other payloads between `new` and `last`."""
+    """Make `dead` and `locked` in a node, and stage them with other payloads between `new` and `last`."""
     shell.do(a_queue(TRIAL, max_failures=1, lock_timeout=10))
     shell.do(publishes("dead", node=TRIAL))
     shell.do(joins(ANN, 1, node=TRIAL))
@@ -230,7 +230,7 @@ def test_a_refusal_names_no_more_ids_than_have_room(shell):
 
 @pytest.mark.parametrize("slices", [None, *range(4)])
 @pytest.mark.parametrize("place", [None, MORE])
-def test_what_is_taken_goes_aside_whatever_is_killed(tmp_path, shell, slices, place):
+def test_items_with_taken_ids_are_moved_despite_kills(tmp_path, shell, slices, place):
     taken_ids(shell)
     asked = {"on_taken": OnTaken.SKIP} if place is None else DEAD_LETTER
     at, again = shell.now, shell
@@ -254,7 +254,7 @@ def test_what_is_taken_goes_aside_whatever_is_killed(tmp_path, shell, slices, pl
         again.close()
 
 
-def test_what_is_free_when_its_turn_comes_does_not_go_aside(shell):
+def test_an_id_that_is_free_in_its_slice_is_not_moved(shell):
     taken_ids(shell)
     request = until(shell, commits(*PARTS, on_taken=OnTaken.SKIP), MoveWinners)
     shell.do(retracts(ANN, "locked", node=TRIAL))

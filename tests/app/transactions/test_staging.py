@@ -1,4 +1,4 @@
-"""Transactions through rules and store, up to the commit and beside it: nothing is seen before."""
+"""Transactions through rules and store, up to the commit and beside it: nothing is visible before."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, ETL, JOBS, after, who
@@ -19,13 +19,15 @@ from harness.batches.transactions import (
     sweep,
 )
 
+from pubqueue.app.facts.transactions.staging import usage
 from pubqueue.core.decision import (
     Done,
     Refusal,
     Refused,
 )
 from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.manage import Configure, ListItems
+from pubqueue.core.nodes.discovery import ListItems
+from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.reading.retrieve import Retrieve
@@ -42,7 +44,7 @@ from pubqueue.core.transactions.staging import AskLastVersion, ListTransactions
 # --- stage -------------------------------------------------------------------------------------------
 
 
-def test_what_is_staged_is_seen_nowhere(shell):
+def test_staged_items_are_not_visible(shell):
     shell.do(joins(ANN, 9))
     before = shell.look(lambda tx: tx.nodes())
     outcome = shell.batch(stages("a", "b"), stages("c", node=MORE))
@@ -79,7 +81,7 @@ def test_an_id_may_be_staged_and_published_beside(shell):
     ],
     ids=["no node", "no right", "too big", "too many", "paused"],
 )
-def test_what_can_be_refused_is_refused_when_it_is_staged(shell, request_, refused):
+def test_refusals_happen_at_staging(shell, request_, refused):
     shell.do(a_queue(NodeName("shut"), publish_paused=1))
     shell.do(a_queue(NodeName("small")))
     wanted = Settings({"max_items": 2})
@@ -130,7 +132,7 @@ def test_an_abort_that_names_its_attempts_drops_nothing_of_a_successor_s(shell):
     shell.do(stages("b", part=1, attempt=1))
     shell.do(stages("a", part=0, attempt=2))
     assert shell.do(aborts((0, 1), (1, 1), (7, 7))) == Done()
-    assert shell.look(lambda tx: tx.usage("etl@x").account_items) == 1
+    assert shell.look(lambda tx: usage(tx, "etl@x").account_items) == 1
     sweep(shell)
     assert left_over(shell) == 1 + 1 + 2 + 1
     assert shell.do(commits((0, 2, 1))) == committed(1)
@@ -146,7 +148,7 @@ def test_with_the_last_of_its_attempts_the_version_is_dropped(shell):
     assert shell.do(stages("a", immediate=True)) == staged("a")
 
 
-def test_what_an_attempt_has_made_visible_is_known_again_after_its_abort(shell):
+def test_published_items_of_an_attempt_are_known_after_its_abort(shell):
     shell.do(joins(ANN))
     shell.do(stages("a", immediate=True, attempt=1))
     assert shell.do(retracts(ANN, "a")) == Done()
@@ -172,7 +174,7 @@ def test_an_administrator_may_abort_what_others_have_left(shell):
     assert left_over(shell) == 0
 
 
-def test_what_nobody_commits_goes_after_its_time(shell):
+def test_uncommitted_items_expire(shell):
     shell.limits = Limits(staged_for=HOUR)
     shell.do(stages("a"))
     shell.wait(3000)
@@ -277,7 +279,7 @@ def test_items_that_were_there_before_the_version_are_known(shell):
     assert shell.do(commits((0, 2, 2))) == committed(1, 1)
 
 
-def test_what_a_queue_refuses_is_not_noted(shell):
+def test_a_refused_publish_is_not_recorded(shell):
     shell.do(joins(ANN, 9))
     shell.do(publishes("a"))
     request = stages("b", "a", immediate=True, payload=b"<new/>")
@@ -336,7 +338,7 @@ def test_records_come_in_pages(shell):
 
 
 def test_a_request_that_fails_takes_nothing_of_its_neighbours_with_it(shell, monkeypatch):
-    """The counts that a batch gathers must not keep what a savepoint has undone."""
+    """The counts of a batch must not include changes that a savepoint has undone."""
     bad = stages("bad", node=MORE)
     original = shell.same
 

@@ -64,7 +64,7 @@ def test_the_publish_model_widens_who_may_publish(model, subscribed, allowed):
 
 
 @pytest.mark.parametrize("action", Action)
-def test_nothing_is_open_to_an_outcast(action):
+def test_an_outcast_has_no_access(action):
     node = plain(publish_model=PublishModel.OPEN)
     assert not may(Affiliation.OUTCAST, action, node, subscribed=True)
 

@@ -1,7 +1,7 @@
 import pytest
 from harness.batches.facts import BOSS, JOBS, who
 
-from pubqueue.core.decision import MyAffiliations, MySubscriptions, Refusal, Refused
+from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Affiliation, Jid, NodeName, Principal, Subscription
 from pubqueue.core.nodes.account import (
     AffiliationFacts,
@@ -11,6 +11,7 @@ from pubqueue.core.nodes.account import (
     list_my_affiliations,
     list_my_subscriptions,
 )
+from pubqueue.core.nodes.replies import MyAffiliations, MySubscriptions
 
 MORE = NodeName("more")
 NONE, OWNER, OUTCAST = Affiliation.NONE, Affiliation.OWNER, Affiliation.OUTCAST
@@ -32,7 +33,7 @@ def test_an_account_is_told_what_it_counts_as(by, found, reported):
     assert (decision.reply, decision.changes) == (MyAffiliations(reported), ())
 
 
-def test_of_one_node_it_is_told_only_if_the_node_is_there():
+def test_a_request_about_one_node_needs_an_existing_node():
     asked = ListMyAffiliations(who(BOSS), MORE)
     assert list_my_affiliations(asked, AffiliationFacts(())).reply == Refused(
         Refusal.NODE_NOT_FOUND

@@ -1,15 +1,17 @@
-"""Nodes of the configuration file: made, brought to what is declared, or told of."""
+"""Nodes of the configuration file: created, changed to match, or reported."""
 
 import pytest
 from harness.batches.facts import BOSS, EVE, JOBS, NOW, plain, queue, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ConfigureNode, CreateNode, EndSubscription, SetAffiliation
-from pubqueue.core.decision import Decision, Declared, Difference, Refusal, Refused
+from pubqueue.core.changes import ConfigureNode, CreateNode, SetAffiliation
+from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
 from pubqueue.core.nodes.declare import OPEN_TO_ALL, Declare, declare
 from pubqueue.core.nodes.manage import NodeFacts
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Declared, Difference
+from pubqueue.core.nodes.subscriptions.changes import EndSubscription
 
 SERVICE = who("queue.x", admin=True)
 BOT, ETL = Jid("bot@x"), Jid("etl@x")
@@ -17,7 +19,7 @@ CLOSED = AccessModel.WHITELIST
 
 
 def declared(node=None, *, people=(), audience=(), settings=(), **named):
-    """Decide about JOBS, declared as a queue with these settings, where this node is."""
+    """Decide about JOBS, declared as a queue with these settings, with this existing node."""
     request = Declare(SERVICE, JOBS, Settings({"queueing": True} | dict(settings)), **named)
     known = {"affiliations": tuple(people), "subscriptions": tuple(map(window, audience))}
     return declare(request, NodeFacts(NOW, node, Affiliation.NONE, **known))
@@ -42,7 +44,7 @@ def test_a_node_that_is_not_there_is_made_closed_with_its_people_and_of_two_righ
     assert len(people) == 4
 
 
-def test_what_is_there_as_declared_is_left_alone():
+def test_a_node_that_matches_its_declaration_is_unchanged():
     node = queue(access_model=CLOSED)
     people = ((Jid("boss@x"), Affiliation.OWNER), (BOT, Affiliation.MEMBER))
     decision = declared(node, people=people, owners=(Jid("boss@x"),), members=(BOT,))
@@ -113,7 +115,7 @@ def test_where_the_file_names_owners_nobody_else_is_one():
     assert declared(after, people=people, owners=(Jid("ann@x"), BOT)).changes == ()
 
 
-def test_who_owned_it_before_and_is_named_for_less_is_that():
+def test_a_former_owner_with_a_declared_affiliation_gets_it():
     decision = declared(
         queue(access_model=CLOSED),
         people=((Jid("boss@x"), Affiliation.OWNER),),
@@ -139,12 +141,12 @@ def test_a_queue_that_is_open_though_the_file_does_not_say_so_is_told_and_works_
 @pytest.mark.parametrize(
     "how", [{"settings": {"access_model": "whitelist"}}, {"outcasts": (Jid("eve@x"),)}]
 )
-def test_who_is_declared_out_gets_no_more(how):
+def test_a_declared_outcast_gets_no_more_items(how):
     decision = declared(queue(), audience=(EVE,), **how)
     assert EndSubscription(JOBS, EVE) in decision.changes
 
 
-def test_what_does_not_fit_changes_nothing():
+def test_an_invalid_declaration_changes_nothing():
     decision = declared(queue(), settings={"lock_timeout": 0})
     assert isinstance(decision.reply, Refused)
     assert decision.reply.refusal is Refusal.INVALID_CONFIG

@@ -1,53 +1,40 @@
-"""Nodes and who is what to them (XEP-0060 5, 8)."""
+"""Nodes and affiliations (XEP-0060 5, 8)."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import (
-    ConfigureNode,
-    CreateNode,
-    DeleteNode,
-    EndSubscription,
-    PurgeNode,
-    SetAffiliation,
-)
-from pubqueue.core.decision import (
-    Affiliations,
-    Created,
-    Decision,
-    Described,
-    Done,
-    Emptied,
-    Listed,
-    Refusal,
-    Refused,
-)
+from pubqueue.core.changes import ConfigureNode, CreateNode, DeleteNode, PurgeNode, SetAffiliation
+from pubqueue.core.decision import Decision, Done, Refusal, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig, SubscriptionState
-from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.core.nodes.access import PRIVILEGES, Action, CreationPolicy
+from pubqueue.core.nodes.discovery import (
+    Describe,
+    ListItems,
+    ListNodes,
+    NodeListFacts,
+    describe,
+    list_items,
+    list_nodes,
+)
 from pubqueue.core.nodes.manage import (
     Configure,
     Create,
     Delete,
-    Describe,
     GetAffiliations,
-    ListItems,
-    ListNodes,
     NodeFacts,
-    NodeListFacts,
     Purge,
     SetAffiliations,
     configure_node,
     create,
     delete,
-    describe,
     get_affiliations,
-    list_items,
-    list_nodes,
     purge,
     set_affiliations,
 )
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Affiliations, Created, Described, Emptied, Listed
+from pubqueue.core.nodes.subscriptions.changes import EndSubscription
 from pubqueue.core.nodes.subscriptions.pending import changed as reported
 from pubqueue.core.notices import NOBODY, Deleted, Purged, ToEach
 
@@ -70,7 +57,7 @@ def refused(refusal, reason="", limit=None):
     return Decision(Refused(refusal, reason, limit))
 
 
-def test_who_creates_a_node_owns_it():
+def test_the_creator_of_a_node_owns_it():
     closed = NodeConfig(queueing=True, access_model=AccessModel.WHITELIST)
     node = Node(JOBS, closed, Jid("boss@x"), NOW)
     decision = create(Create(who(BOSS, local=True), JOBS, QUEUE), facts())
@@ -109,7 +96,7 @@ def test_a_node_is_created_once():
 
 
 @pytest.mark.parametrize("node", [None, queue()])
-def test_who_may_not_create_does_not_learn_what_is_there(node):
+def test_an_account_that_may_not_create_does_not_learn_whether_a_node_exists(node):
     decision = create(Create(who(EVE), JOBS, Settings()), facts(node, policy=CreationPolicy.ADMINS))
     assert decision == refused(Refusal.FORBIDDEN, "you may not create nodes on this service")
 
@@ -140,7 +127,7 @@ def test_only_owners_manage(rule, request_):
 
 
 @pytest.mark.parametrize(("rule", "request_"), MANAGED)
-def test_what_is_not_there_is_not_managed(rule, request_):
+def test_a_missing_node_is_not_managed(rule, request_):
     assert rule(request_, facts()) == refused(Refusal.NODE_NOT_FOUND)
 
 
@@ -159,10 +146,19 @@ def test_the_owner_sees_the_settings():
     assert decision == Decision(Described(node, (Jid("boss@x"),)))
 
 
-def test_anybody_sees_that_a_node_is_there():
+def test_any_account_may_see_that_a_node_exists():
     node = queue(access_model=AccessModel.WHITELIST)
     decision = describe(Describe(who(EVE), JOBS, manage=False), facts(node, affiliations=OWNED))
-    assert decision == Decision(Described(node, (Jid("boss@x"),)))
+    seen = Described(node, (Jid("boss@x"),), may_publish=False, may_subscribe=False)
+    assert decision == Decision(seen)
+
+
+@pytest.mark.parametrize("affiliation", Affiliation)
+def test_the_permissions_of_the_principal_are_shown(affiliation):
+    node = queue(access_model=AccessModel.WHITELIST)
+    seen = describe(Describe(who(EVE), JOBS, manage=False), facts(node, affiliation)).reply
+    assert seen.may_publish is (Action.PUBLISH in PRIVILEGES[affiliation])
+    assert seen.may_subscribe is (Action.SUBSCRIBE in PRIVILEGES[affiliation])
 
 
 def test_a_node_that_is_not_there_is_not_described():
@@ -242,11 +238,11 @@ class TestAffiliations:
         )
         assert decision == Decision(Affiliations(JOBS, OWNED))
 
-    def test_they_belong_to_accounts(self):
+    def test_affiliations_belong_to_accounts(self):
         changes = (SetAffiliation(JOBS, Jid("ann@x"), PUBLISHER),)
         assert self.change((ANN, PUBLISHER)) == Decision(Done(), changes)
 
-    def test_nobody_is_named_twice(self):
+    def test_a_repeated_account_is_refused(self):
         decision = self.change((ANN, PUBLISHER), (Jid("ann@x/2"), OUTCAST))
         assert decision == refused(Refusal.BAD_REQUEST, "a JID is named twice")
 

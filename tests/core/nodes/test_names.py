@@ -3,12 +3,13 @@
 import pytest
 from harness.batches.facts import NOW, who
 
-from pubqueue.core.decision import Created, Refusal, Refused
+from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Affiliation, Jid, NodeName
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
 from pubqueue.core.nodes.manage import Create, NodeFacts, create
 from pubqueue.core.nodes.names import standing
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import Created
 from pubqueue.core.queue.publication import Publish, PublishFacts
 from pubqueue.core.queue.publish import publish
 
@@ -27,7 +28,7 @@ ROLES = list(Affiliation)
         (who("eve@x/1"), NodeName("repliesann@x"), True),
     ],
 )
-def test_who_makes_a_node_for_replies_by_creating_or_by_publishing(by, name, may):
+def test_nodes_for_replies_are_created_by_a_create_or_a_publish(by, name, may):
     there = NodeFacts(NOW, None, Affiliation.NONE, CreationPolicy.ANYONE)
     made = create(Create(by, name, Settings()), there).reply
     assert isinstance(made, Created) is may
@@ -39,7 +40,7 @@ def test_who_makes_a_node_for_replies_by_creating_or_by_publishing(by, name, may
 
 
 @pytest.mark.parametrize("stored", ROLES)
-def test_what_is_stored_is_what_counts_but_for_who_owns_a_node_for_replies(stored):
+def test_the_stored_name_counts_except_for_the_owner_of_a_node_for_replies(stored):
     assert standing(NodeName("jobs"), Jid("eve@x"), stored) is stored
     assert standing(HERS, Jid("ann@x"), stored) is Affiliation.OWNER
     other = Affiliation.NONE if stored is Affiliation.OWNER else stored

@@ -29,14 +29,22 @@ TABLE = {
     "access_model": ("open", ["open", "authorize", "presence", "roster", "whitelist"], ["friends", ""]),
     "publish_model": ("publishers", ["publishers", "subscribers", "open"], ["", "all"]),
     "max_items": ("max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
-    "max_payload_size": ("65536", ["1", "1000000000"], ["0", "1000000001", "max"]),
+    "max_bytes": ("max", ["1", "max", "1000000000000000"], ["0", "-1", "", "1000000000000001"]),
+    "max_payload_size": ("65536", ["1", "10485760"], ["0", "10485761", "max"]),
     "item_expire": ("max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
+    "qos": ("unacknowledged", ["unacknowledged"], ["", "twice"]),
+    "expired": ("dead", ["dead", "drop", "truncate"], ["", "gone"]),
+    "keep_done": ("0", ["0", "1"], ["2", "yes", ""]),
+    "unused_expire": ("", ["", "1", str(100 * YEAR)], ["0", "-1", "1.5", str(100 * YEAR + 1)]),
     "notify_retract": ("1", ["0", "1"], ["2", "yes", ""]),
     "notify_delete": ("1", ["0", "1"], ["2", "yes", ""]),
     "queueing": ("0", ["0", "1"], ["2", "on", ""]),
     "lock_timeout": ("300", ["1", str(YEAR)], ["0", str(YEAR + 1), "1.5", "max"]),
+    "lock_longest": ("", ["", "1", "600"], ["0", "-1", "1.5"]),
     "max_failures": ("20", ["1", "1000000"], ["0", "1000001"]),
     "dead_letter_node": ("", ["", "dead"], ["x" * 1024]),
+    "source": ("", ["", "news"], ["x" * 1024]),
+    "filter": ("", ["", "headers:kind"], ["kind", "headers:" + "x" * 1024]),
     "backoff_min": ("1", ["0", "60"], ["-1", "86401"]),
     "backoff_max": ("60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
     "dedup_window": ("0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
@@ -62,6 +70,7 @@ TABLE = {
     "tempsub": ("0", ["0", "1"], ["", "yes"]),
     "notify_sub": ("0", ["0", "1"], ["", "yes"]),
     "multi_subscribe": ("0", ["0", "1"], ["", "yes"]),
+    "labels": ("", ["", "a=1", "a=1\nb=", "a=b=c"], ["a", "=1", "a=1\na=2", "a=\x01", "a=" + "x" * 32_768]),
     "roster_groups_allowed": ("", ["Friends"], []),
 }  # fmt: skip
 GOOD = [(name, text) for name, (_, good, _) in TABLE.items() for text in good]
@@ -84,7 +93,7 @@ def test_a_new_node_has_these_settings():
 
 
 def test_every_setting_of_a_node_is_in_the_table():
-    kept = {reference.meant for reference in REFERENCES.values()}
+    kept = {reference.meant for reference in REFERENCES.values()} | {"feeds", "used"}
     assert tuple(SETTINGS) == tuple(
         name for name in NodeConfig.__struct_fields__ if name not in kept
     )
@@ -108,7 +117,7 @@ def test_a_value_beyond_its_bounds_is_refused_with_its_name(name, text):
 
 
 @pytest.mark.parametrize("value", [0, -1, None, True + 10**6, 1.5])
-def test_what_is_typed_has_the_same_bounds(value):
+def test_typed_values_have_the_same_bounds(value):
     reason = "max_failures: a whole number from 1 to 1000000 is required"
     assert configured(max_failures=value) == Refused(
         Refusal.INVALID_CONFIG, reason, setting="max_failures"
@@ -123,7 +132,7 @@ def test_an_access_model_of_others_has_its_own_answer():
     assert configured(access_model=AccessModel.WHITELIST).access_model is AccessModel.WHITELIST
 
 
-def test_those_that_are_named_change():
+def test_only_named_settings_change():
     before = queue(lock_timeout=7, max_failures=3).config
     after = configure(before, Settings({"max_failures": 9}))
     assert after == queue(lock_timeout=7, max_failures=9).config
@@ -138,7 +147,7 @@ def test_an_unknown_setting_is_refused():
     assert configured(speed=1) == no
 
 
-def test_what_a_face_could_not_read_is_refused_behind_what_it_could():
+def test_unreadable_settings_are_refused_after_the_readable_ones():
     assert configured(UNREAD, title="new") == UNREAD
     assert configured(UNREAD, max_failures=0).setting == "max_failures"
 
@@ -183,7 +192,7 @@ def test_a_node_is_not_its_own_dead_letter_node():
 
 
 @pytest.mark.parametrize("name", OF_QUEUES)
-def test_what_a_queue_cannot_choose_is_refused_with_its_name(name):
+def test_a_setting_that_a_queue_cannot_have_is_refused_by_name(name):
     """XEP-0254 row 10a: work that must not be lost allows only one value."""
     held = written(queue().config)[name]
     for text in {*SETTINGS[name].options, *(("0", "1") if held in {"0", "1"} else ())}:
@@ -196,7 +205,7 @@ def test_what_a_queue_cannot_choose_is_refused_with_its_name(name):
             )
 
 
-def test_what_a_plain_node_has_chosen_comes_back_when_it_is_no_queue_any_more():
+def test_settings_of_a_plain_node_return_when_it_is_no_longer_a_queue():
     before = plain(persist_items=False).config
     work = configure(before, Settings({"queueing": "1"}))
     assert isinstance(work, NodeConfig)
@@ -224,6 +233,6 @@ def test_settings_are_preconditions_of_a_publish(wanted, reason):
     )
 
 
-def test_what_the_face_could_not_read_is_no_precondition_that_is_met():
+def test_an_unreadable_precondition_is_not_met():
     answer = agrees(plain().config, Settings({}, UNREAD))
     assert answer == Refused(Refusal.PRECONDITION_NOT_MET, UNREAD.reason)

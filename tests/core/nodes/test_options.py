@@ -1,32 +1,36 @@
-"""Options of a subscription, and what becomes of a lease (XEP-0060 6.3, 12.5, 12.19)."""
+"""Options of a subscription, and leases (XEP-0060 6.3, 12.5, 12.19)."""
 
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, after, plain, queue, who, window
 from msgspec.structs import replace
 
+from pubqueue.core.addresses import account_of
 from pubqueue.core.after import subscription_after
-from pubqueue.core.changes import (
+from pubqueue.core.changes import Forget
+from pubqueue.core.decision import Refusal, Refused
+from pubqueue.core.model import Affiliation, Level, SubscriptionState, later
+from pubqueue.core.nodes.subscriptions.changes import (
     Approve,
     EndSubscription,
-    Forget,
     NoteUnanswered,
     SetAvailable,
+    SetLevel,
+    SetLockTimeout,
     SetTerms,
     SetWindow,
 )
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Affiliation, SubscriptionState, later
 from pubqueue.core.nodes.subscriptions.options import MAX_LEASE, Granted, Lease, Options, grant
 from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, SubscribeFacts, set_options
 from pubqueue.core.notices import SubscriptionChanged
-from pubqueue.core.queue.expire import Expire, ExpireFacts, Leave, LeaveFacts, expire, leave
+from pubqueue.core.presence.leave import Leave, LeaveFacts, leave
+from pubqueue.core.queue.expire import Expire, ExpireFacts, expire
 
 DAY = 86_400
 PENDING = SubscriptionState.PENDING
 
 
 def granted(options, before=None, node=None):
-    return grant(options, node or plain(), before, NOW)
+    return grant(ANN, options, node or plain(), before, NOW)
 
 
 def test_a_lease_ends_when_it_was_asked_to_and_is_announced_a_day_before():
@@ -50,7 +54,7 @@ def test_a_lease_that_is_over_is_none(ago):
     assert granted(Options(lease=Lease(after(-ago)))) == no
 
 
-def test_what_is_not_asked_for_stays():
+def test_options_that_are_not_named_stay():
     before = window(deliver=False, expire=after(9), remind=after(8), temporary=True)
     assert granted(None, before) == Granted(None, False, after(9), after(8), True)  # noqa: FBT003
     given = granted(Options(deliver=True), before)
@@ -78,7 +82,83 @@ def test_the_window_may_be_left_out_where_there_is_one():
     assert granted(Options(deliver=False), None, queue()) == needed
 
 
-def test_whoever_wants_nothing_told_is_handed_nothing_until_it_does():
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [("30", 30), (" 30 ", 30), (30, 30), ("301", 300), ("9" * 30, 300), ("", None), (None, 7)],
+)
+def test_a_lock_timeout_is_at_most_the_queues(asked, seconds):
+    options = Options(1, lock_timeout=asked)
+    before = window(lock_timeout=7)
+    assert granted(options, before, queue(lock_timeout=300)).lock_timeout == seconds
+    assert granted(options, before, queue(lock_timeout=300)).configured == (asked is not None)
+
+
+@pytest.mark.parametrize("asked", ["0", "-1", "1.5", "soon", 0])
+def test_a_lock_timeout_is_a_number_of_seconds(asked):
+    no = granted(Options(1, lock_timeout=asked), None, queue())
+    assert (no.refusal, no.setting) == (Refusal.INVALID_OPTIONS, "lock_timeout")
+
+
+def test_only_queues_have_locks():
+    no = granted(Options(lock_timeout="9"), None, plain())
+    assert no == Refused(
+        Refusal.INVALID_OPTIONS,
+        "lock_timeout: only queues have this option",
+        setting="lock_timeout",
+    )
+
+
+def test_a_lock_timeout_is_changed_alone():
+    request = SetOptions(who(ANN), JOBS, ANN, None, Options(lock_timeout="9"))
+    facts = SubscribeFacts(NOW, queue(), Affiliation.NONE, window())
+    decision = set_options(request, facts)
+    change = SetLockTimeout(JOBS, ANN, 9)
+    assert decision.changes == (change,)
+    assert subscription_after(change, window()) == decision.reply.subscription
+    assert decision.reply.subscription == window(lock_timeout=9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "level"),
+    [*((one.value, one) for one in Level), (" assured ", Level.ASSURED), ("", None)],
+)
+def test_a_subscriber_may_have_a_level_of_its_own(asked, level):
+    given = granted(Options(1, qos=asked), window(qos=Level.ACKNOWLEDGED), queue())
+    assert (given.qos, given.configured) == (level, True)
+    assert granted(Options(1), window(qos=Level.ASSURED), queue()).qos is Level.ASSURED
+
+
+def test_a_level_is_one_of_three():
+    no = granted(Options(1, qos="twice"), None, queue())
+    reason = "qos: one of unacknowledged, acknowledged, assured, or empty for that of the queue"
+    assert no == Refused(Refusal.INVALID_OPTIONS, reason, setting="qos")
+    no = granted(Options(qos="assured"), None, plain())
+    assert no == Refused(
+        Refusal.INVALID_OPTIONS, "qos: only queues have this option", setting="qos"
+    )
+
+
+@pytest.mark.parametrize("level", Level)
+def test_a_bare_jid_is_sent_messages(level):
+    bare = grant(account_of(ANN), Options(1, qos=level.value), queue(), None, NOW)
+    if level is Level.UNACKNOWLEDGED:
+        assert bare.qos is level
+    else:
+        reason = "qos is always unacknowledged for a bare JID"
+        assert bare == Refused(Refusal.INVALID_OPTIONS, reason, setting="qos")
+
+
+def test_a_level_is_changed_alone():
+    request = SetOptions(who(ANN), JOBS, ANN, None, Options(qos="acknowledged"))
+    facts = SubscribeFacts(NOW, queue(), Affiliation.NONE, window())
+    decision = set_options(request, facts)
+    change = SetLevel(JOBS, ANN, Level.ACKNOWLEDGED)
+    assert decision.changes == (change,)
+    assert subscription_after(change, window()) == decision.reply.subscription
+    assert decision.reply.subscription == window(qos=Level.ACKNOWLEDGED)
+
+
+def test_a_subscriber_with_deliver_off_gets_nothing():
     request = SetOptions(who(ANN), JOBS, ANN, None, Options(deliver=False))
     facts = SubscribeFacts(NOW, queue(), Affiliation.NONE, window())
     decision = set_options(request, facts)
@@ -103,11 +183,11 @@ WAITING = {"state": PENDING, "available": False}
         SetTerms(JOBS, ANN, deliver=False, expire=after(1), remind=None, temporary=True),
     ],
 )
-def test_nothing_else_makes_it_available(known, change):
+def test_other_changes_do_not_make_a_subscriber_available(known, change):
     assert not subscription_after(change, window(**known)).available
 
 
-def test_who_is_approved_is_there_unless_it_wants_nothing():
+def test_an_approved_subscriber_is_available_unless_deliver_is_off():
     assert subscription_after(Approve(JOBS, ANN), window(**WAITING)) == window()
     both = window(**WAITING, deliver=False)
     assert not subscription_after(Approve(JOBS, ANN), both).available

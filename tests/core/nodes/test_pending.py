@@ -1,20 +1,21 @@
-"""Subscriptions that wait for an owner's word (XEP-0060 6.1.4, 8.6)."""
+"""Subscriptions that wait for an owner's approval (XEP-0060 6.1.4, 8.6)."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import (
+from pubqueue.core.changes import SetAffiliation
+from pubqueue.core.decision import Decision, Done, Refusal, Refused
+from pubqueue.core.model import AccessModel, Affiliation, Jid, SubscriptionState
+from pubqueue.core.nodes.manage import NodeFacts, SetAffiliations, set_affiliations
+from pubqueue.core.nodes.replies import NodeSubscriptions, Subscribed
+from pubqueue.core.nodes.subscriptions.changes import (
     AddSubscription,
     Approve,
     EndReview,
     EndSubscription,
     EndSubscriptions,
-    SetAffiliation,
 )
-from pubqueue.core.decision import Decision, Done, NodeSubscriptions, Refusal, Refused, Subscribed
-from pubqueue.core.model import AccessModel, Affiliation, Jid, SubscriptionState
-from pubqueue.core.nodes.manage import NodeFacts, SetAffiliations, set_affiliations
 from pubqueue.core.nodes.subscriptions.options import Options
 from pubqueue.core.nodes.subscriptions.pending import (
     Answer,
@@ -61,7 +62,7 @@ def test_a_stranger_waits_and_every_owner_is_asked():
 
 
 @pytest.mark.parametrize("is_a", [Affiliation.MEMBER, Affiliation.PUBLISHER, OWNER])
-def test_who_is_something_to_the_node_need_not_wait(is_a):
+def test_affiliates_need_not_wait_for_approval(is_a):
     assert join(affiliation=is_a).reply == Subscribed(window(), queueing=False)
 
 
@@ -105,7 +106,7 @@ def test_a_word_of_others_or_about_nobody_who_waits_does_nothing(odd, allow):
     assert answer(nobody, AnswerFacts(None, OWNER, waits())) == NOTHING
 
 
-def test_who_becomes_somebody_waits_no_more_and_a_new_owner_is_asked_about_the_others():
+def test_a_new_affiliate_is_subscribed_and_a_new_owner_gets_the_other_requests():
     entries = ((ANN, OWNER), (BOB, Affiliation.OUTCAST))
     decision = set_affiliations(
         SetAffiliations(who(BOSS), JOBS, entries),
@@ -131,7 +132,7 @@ def test_who_becomes_somebody_waits_no_more_and_a_new_owner_is_asked_about_the_o
     )
 
 
-def test_of_a_crowd_those_who_need_wait_no_more_are_let_in_page_by_page():
+def test_pending_subscriptions_that_need_no_approval_are_granted_page_by_page():
     page = ((ANN, NONE, PENDING), (BOB, Affiliation.OUTCAST, PENDING), (EVE, NONE, SUBSCRIBED))
     decision = review(ReviewSubscribers(JOBS), ReviewFacts(plain(), page))
     assert decision.changes == (
@@ -154,7 +155,7 @@ def test_owners_see_who_waits_and_have_it_sent_to_them():
 
 
 @pytest.mark.parametrize("ask", [ReadPending, SendPending])
-def test_nobody_else_does(ask):
+def test_other_accounts_are_refused(ask):
     rule = read_pending if ask is ReadPending else send_pending
     request = ask(who(EVE), JOBS)
     assert rule(request, PendingFacts(ASKING, NONE)) == Decision(Refused(Refusal.FORBIDDEN))

@@ -1,4 +1,4 @@
-"""What becomes of items that are published to a plain node (XEP-0060 4.3, 7.1)."""
+"""Publishing to a plain node (XEP-0060 4.3, 7.1)."""
 
 import pytest
 from harness.batches.facts import ANN, ETL, FLEETING, JOBS, NOW, draft, plain, waiting, who
@@ -23,7 +23,7 @@ OLD = tuple(waiting(seq) for seq in range(1, 7))
 
 
 def put(*drafts, node, existing=(), options=None, **facts):
-    """Publish as the owner; `existing` are the items that are there under the first drafts' ids."""
+    """Publish as the owner; `existing` are the items with the first drafts' ids."""
     found = [(Known.OTHER, item) for item in existing]
     found += [(Known.NEW, None)] * (len(drafts) - len(found))
     known = {
@@ -49,7 +49,7 @@ def announced(given):
     return reported(Announce(NOBODY, JOBS, given, WRITER))
 
 
-def test_of_a_full_node_the_oldest_goes_and_that_is_told_behind_the_item():
+def test_a_full_node_drops_its_oldest_item_and_notifies_after_the_new_one():
     new = draft("new")
     decision = put(new, node=plain(items=3, max_items=3), oldest=OLD[:2])
     gone = reported(Retracted(NOBODY, JOBS, (OLD[0].id,)))
@@ -66,7 +66,7 @@ def test_or_nothing_is_told_of_it(config):
     assert (decision.changes[0], decision.notices) == (RemoveItem(OLD[0]), (announced(new),))
 
 
-def test_what_is_overwritten_needs_no_room_and_is_not_the_oldest_that_goes():
+def test_an_overwritten_item_needs_no_room_and_is_not_dropped():
     one, two = draft("i1"), draft("new")
     decision = put(
         *(one, two),

@@ -1,9 +1,9 @@
-"""Whether an address can be reached has changed."""
+"""Changes of whether an address can be reached."""
 
 from harness.batches.facts import ANN, JOBS, window
 
-from pubqueue.core.changes import Recount
 from pubqueue.core.decision import Decision, Done
+from pubqueue.core.nodes.subscriptions.changes import Recount
 from pubqueue.core.nodes.subscriptions.reachability import ReachChanged, ReachFacts, reach_changed
 
 
@@ -12,5 +12,5 @@ def test_its_window_is_counted_anew_in_each_of_its_queues():
     assert reach_changed(ReachChanged(ANN), facts) == Decision(Done(), (Recount(JOBS, ANN),))
 
 
-def test_it_may_subscribe_to_nothing():
+def test_an_address_without_subscriptions_changes_nothing():
     assert reach_changed(ReachChanged(ANN), ReachFacts(())) == Decision(Done())

@@ -1,15 +1,17 @@
-"""Access models that the rosters of a node's owners decide (XEP-0060 6.1.3.2, 6.1.3.3, 6.5.9), and who nobody stands behind."""
+"""Access models that the rosters of a node's owners decide (XEP-0060 6.1.3.2, 6.1.3.3, 6.5.9), and anonymous accounts."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, NOW, plain, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ConfigureNode, EndSubscription
-from pubqueue.core.decision import Decision, Refusal, Refused, Retrieved, RostersWanted, Subscribed
+from pubqueue.core.changes import ConfigureNode
+from pubqueue.core.decision import Decision, Refusal, Refused, Retrieved
 from pubqueue.core.model import AccessModel, Affiliation, Contact, Jid, NodeConfig
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.core.nodes.manage import Configure, Create, NodeFacts, configure_node, create
 from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.core.nodes.replies import RostersWanted, Subscribed
+from pubqueue.core.nodes.subscriptions.changes import EndSubscription
 from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, SubscribeFacts, subscribe
 from pubqueue.core.reading.listing import WHOLE
 from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
@@ -58,7 +60,7 @@ def test_one_owner_s_contact_is_enough(node):
 
 
 @pytest.mark.parametrize("node", [PRESENCE, ROSTER])
-def test_who_is_something_to_the_node_or_subscribes_already_needs_no_roster(node):
+def test_affiliates_and_subscribers_need_no_roster(node):
     assert isinstance(joins(node, None, affiliation=Affiliation.MEMBER), Subscribed)
     assert isinstance(looks(node, None, affiliation=Affiliation.PUBLISHER), Retrieved)
     assert isinstance(looks(node, None, subscribed=True), Retrieved)
@@ -89,6 +91,6 @@ def test_a_node_that_has_one_can_be_configured_whatever_the_server_lets_us_ask()
     assert decision.changes == (ConfigureNode(JOBS, replace(PRESENCE.config, title="News")),)
 
 
-def test_nobody_subscribes_whom_nobody_stands_behind():
+def test_an_anonymous_account_may_not_subscribe():
     by = replace(who(ANN), anonymous=True)
     assert joins(plain(), None, by=by).refusal is Refusal.FORBIDDEN

@@ -1,10 +1,9 @@
-"""Who subscribes several times: what makes one more, what names which, and who is told (XEP-0060 6.1.6, 6.2, 6.3, 8.8, 12.5)."""
+"""Several subscriptions of a JID: creation, ids, and notices (XEP-0060 6.1.6, 6.2, 6.3, 8.8, 12.5)."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, FLEETING, JOBS, NOW, after, plain, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import AddAnother, AddSubscription, EndSubscription, SetTerms
 from pubqueue.core.decision import Done, Refusal, Retrieved, SubscriptionEntry
 from pubqueue.core.model import (
     AccessModel,
@@ -18,6 +17,12 @@ from pubqueue.core.model import (
     Terms,
 )
 from pubqueue.core.multi_subscription import MAX_OF_JID, apart, terms_of, together
+from pubqueue.core.nodes.subscriptions.changes import (
+    AddAnother,
+    AddSubscription,
+    EndSubscription,
+    SetTerms,
+)
 from pubqueue.core.nodes.subscriptions.options import Lease, Options
 from pubqueue.core.nodes.subscriptions.subscribe import (
     SetOptions,
@@ -45,7 +50,8 @@ from pubqueue.core.notices import (
     ToEach,
     to_each,
 )
-from pubqueue.core.queue.expire import Expire, ExpireFacts, Leave, LeaveFacts, expire, leave
+from pubqueue.core.presence.leave import Leave, LeaveFacts, leave
+from pubqueue.core.queue.expire import Expire, ExpireFacts, expire
 from pubqueue.core.reading.listing import WHOLE
 from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
 
@@ -101,7 +107,7 @@ class TestOneMore:
         (added,) = join(ONE, node=node).changes  # an owner has approved the JID
         assert added == AddAnother(JOBS, ANN, Terms("new"))
 
-    def test_they_count_and_a_jid_has_so_many_at_most(self):
+    def test_subscriptions_of_a_jid_are_counted_and_limited(self):
         full = join(of_account=5, most=5)
         assert (refusal(full), full.reply.limit) == (Refusal.TOO_MANY_SUBSCRIPTIONS, 5)
         many = together(ONE, tuple(Terms(str(number)) for number in range(MAX_OF_JID)))
@@ -212,11 +218,11 @@ class TestOwners:
             ([("none", "one"), ("none", "one")], "a subscription is named twice"),
         ],
     )
-    def test_what_is_named_twice_is_refused(self, wishes, words):
+    def test_a_repeated_subid_is_refused(self, wishes, words):
         decision = self.wish(*wishes)
         assert (refusal(decision), decision.reply.reason) == (Refusal.BAD_REQUEST, words)
 
-    def test_what_cannot_be_is_shown_as_it_stands(self):
+    def test_a_refused_change_shows_the_current_subscription(self):
         stands = SubscriptionState.SUBSCRIBED
         (entry,) = self.wish(("none", "no such")).reply.standing
         assert entry == SubscriptionEntry(ANN, stands, "one")
@@ -241,7 +247,7 @@ class TestEnds:
         known = LeaveFacts(NOW, (), ((row, node),), is_here=False, is_last=False)
         return leave(Leave(ANN), known).changes
 
-    def test_who_leaves_loses_what_was_temporary(self):
+    def test_a_leaving_subscriber_loses_temporary_subscriptions(self):
         row = together(ONE, (*terms_of(ONE), Terms("two", temporary=True)))
         assert self.away(row) == (EndSubscription(JOBS, ANN, "two"),)
         assert self.away(row, plain(tempsub=True)) == (EndSubscription(JOBS, ANN),)
@@ -259,18 +265,18 @@ class TestNotifying:
         [Announce(NOBODY, JOBS, None, None), Retracted(NOBODY, JOBS, (ItemId("i1"),))],
         ids=["item", "retract"],
     )
-    def test_of_items_a_jid_hears_once_for_which_of_its_subscriptions(self, what):
+    def test_a_jid_gets_one_notice_with_the_ids_of_its_subscriptions(self, what):
         (news,) = to_each(self.HEARD, what, fleeting=FLEETING)
         assert news == ToEach((ANN, BOSS), what, FLEETING, self.HEARD.subids)
         ann, boss = news.notices()
         assert (ann.to, ann.subids) == (ANN, ("one", "two"))
         assert boss == replace(what, to=BOSS)
 
-    def test_of_the_node_it_hears_without(self):
+    def test_notices_about_the_node_have_no_subscription_ids(self):
         (news,) = to_each(self.HEARD, Purged(NOBODY, JOBS))
         assert news == ToEach((ANN, BOSS), Purged(NOBODY, JOBS))
 
-    def test_nobody_hears_nothing(self):
+    def test_no_notice_goes_to_no_subscriber(self):
         assert to_each(Several((), {}), Purged(NOBODY, JOBS)) == ()
 
 

@@ -3,21 +3,11 @@
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, plain, queue, who, window
 
-from pubqueue.core.changes import (
-    AddSubscription,
-    EndSubscription,
-    HearOf,
-    NoteResource,
-    SetWindow,
-)
-from pubqueue.core.decision import (
-    Decision,
-    Refusal,
-    Refused,
-    Subscribed,
-    Unsubscribed,
-)
+from pubqueue.core.changes import HearOf, NoteResource
+from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Jid
+from pubqueue.core.nodes.replies import Subscribed, Unsubscribed
+from pubqueue.core.nodes.subscriptions.changes import AddSubscription, EndSubscription, SetWindow
 from pubqueue.core.nodes.subscriptions.subscribe import (
     Options,
     SetOptions,
@@ -84,7 +74,7 @@ def test_a_window_is_clamped_and_the_reply_says_so(asked, given):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "NaN", "", " ", "1.5", "1e3", "five", "٣", "²"])
-def test_what_is_no_window_is_refused(text):
+def test_an_invalid_window_is_refused(text):
     assert join(requests(text)) == Decision(WHOLE)
 
 
@@ -93,7 +83,7 @@ def test_options_without_a_window_are_refused():
 
 
 @pytest.mark.parametrize("asked", [None, "1"])
-def test_what_a_face_could_not_read_is_refused(asked):
+def test_unreadable_options_are_refused(asked):
     assert join(Options(asked, UNREAD)) == Decision(UNREAD)
 
 
@@ -110,7 +100,7 @@ def test_an_account_has_a_quota_of_subscriptions_to_a_node():
     assert join(requests("5"), subscription=window(), of_account=10, most=10).changes
 
 
-def test_nobody_subscribes_others():
+def test_an_account_cannot_subscribe_others():
     assert join(requests("1"), by="eve@x/1") == refused(Refusal.FOREIGN_JID)
 
 
@@ -134,14 +124,14 @@ def test_without_the_node_there_is_no_subscription():
     ],
 )
 @pytest.mark.parametrize("options", [None, Options("0"), Options("", UNREAD)])
-def test_who_may_not_subscribe_does_not_learn_that_it_is_a_queue(
+def test_an_account_that_may_not_subscribe_does_not_learn_that_it_is_a_queue(
     affiliation, model, expected, options
 ):
     decision = join(options, affiliation=affiliation, node=queue(access_model=model))
     assert decision == refused(expected)
 
 
-def test_who_comes_back_takes_up_what_is_still_locked_to_them():
+def test_a_returning_subscriber_keeps_its_locks():
     new = window(requests=3, in_flight=2)
     assert join(requests("3"), held=2).changes == (AddSubscription(new), HearOf(ANN))
 
@@ -167,7 +157,7 @@ def test_a_subscriber_who_was_away_is_here_again():
 
 
 class TestPlainNode:
-    """A node that is no queue has no window."""
+    """A plain node has no window."""
 
     def test_no_options_are_needed(self):
         new = window()
@@ -234,7 +224,7 @@ def test_unsubscribing_ends_the_subscription_and_nothing_else(subid):
 
 
 class TestPresence:
-    """Who subscribes is here, though what a stranger says of its presence is not kept."""
+    """A subscriber counts as available, although the presence of a stranger is not stored."""
 
     @pytest.mark.parametrize(
         ("jid", "node", "came", "here", "noted"),
@@ -248,7 +238,7 @@ class TestPresence:
             (ANN, plain(), (ANN,), (), [ANN]),
         ],
     )
-    def test_it_is_noted(self, jid, node, came, here, noted):
+    def test_a_subscription_is_recorded(self, jid, node, came, here, noted):
         options = requests("1") if node.config.queueing else None
         decision = join(options, jid=jid, node=node, came=came, here=here)
         found = [one.jid for one in decision.changes if isinstance(one, NoteResource)]

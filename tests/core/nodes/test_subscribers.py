@@ -1,18 +1,12 @@
-"""Who subscribes, in an owner's hands (XEP-0060 8.8)."""
+"""Subscriptions that an owner manages (XEP-0060 8.8)."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, plain, queue, who, window
 
-from pubqueue.core.changes import AddSubscription, Approve, EndSubscription
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    NodeSubscriptions,
-    Refusal,
-    Refused,
-    SubscriptionEntry,
-)
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, SubscriptionEntry
 from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
+from pubqueue.core.nodes.replies import NodeSubscriptions
+from pubqueue.core.nodes.subscriptions.changes import AddSubscription, Approve, EndSubscription
 from pubqueue.core.nodes.subscriptions.pending import changed
 from pubqueue.core.nodes.subscriptions.subscribers import (
     GetSubscriptions,
@@ -65,7 +59,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("state", "there", "changes", "reported"), CHANGES.values(), ids=CHANGES)
-def test_what_is_wished_becomes_true_and_is_told(state, there, changes, reported):
+def test_requested_changes_are_made_and_notified(state, there, changes, reported):
     assert set_((wish(state), there)) == Decision(Done(), changes, (changed(window(), reported),))
 
 
@@ -79,7 +73,7 @@ def test_what_is_wished_becomes_true_and_is_told(state, there, changes, reported
         (None, NOBODY_YET),
     ],
 )
-def test_what_is_so_already_changes_nothing(state, there):
+def test_a_change_to_the_current_state_changes_nothing(state, there):
     assert set_((wish(state), there)) == Decision(Done())
 
 
@@ -97,13 +91,13 @@ CANNOT = {
 
 
 @pytest.mark.parametrize(("one", "there", "known", "entry"), CANNOT.values(), ids=CANNOT)
-def test_what_cannot_be_is_named_and_the_rest_is_done(one, there, known, entry):
+def test_impossible_changes_are_named_and_the_others_are_made(one, there, known, entry):
     decision = set_((one, there), (wish("none", BOB), Named(window(BOB), NONE)), **known)
     assert decision.reply == kept(entry)
     assert decision.changes == (EndSubscription(JOBS, BOB),)
 
 
-def test_nobody_is_named_twice():
+def test_a_repeated_jid_is_refused():
     decision = set_((wish("none"), SITS), (wish("subscribed"), SITS))
     assert decision.reply.refusal is Refusal.BAD_REQUEST
     assert decision.changes == ()

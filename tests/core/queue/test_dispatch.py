@@ -1,4 +1,4 @@
-"""Who gets the next item (XEP-0254 2.2)."""
+"""Which subscriber gets the next item (XEP-0254 2.2)."""
 
 from collections import Counter, deque
 
@@ -11,7 +11,7 @@ from pubqueue.core.changes import (
     Postpone,
 )
 from pubqueue.core.model import Jid
-from pubqueue.core.queue.dispatch import dispatch, free
+from pubqueue.core.queue.dispatch import TakeWindow, dispatch, free
 
 
 def hand_out(items, windows, *, first_token=1, **config):
@@ -32,6 +32,16 @@ def test_an_item_goes_out_under_a_new_token_until_its_deadline():
     assert hand_out([item], [window()], first_token=41, lock_timeout=120) == expected
 
 
+def test_a_subscriber_may_have_a_shorter_lock_timeout_and_no_longer_one():
+    windows = [window(ANN, lock_timeout=9), window(BOB), window(EVE, lock_timeout=999)]
+    changes = hand_out(ready(3), windows, lock_timeout=120)
+    assert {change.holder: change.deadline for change in changes} == {
+        ANN: after(9),
+        BOB: after(120),
+        EVE: after(120),
+    }
+
+
 def test_items_go_out_in_the_order_given_with_rising_tokens():
     items = ready(3)
     changes = hand_out(items, [window(requests=3)], first_token=10)
@@ -40,7 +50,7 @@ def test_items_go_out_in_the_order_given_with_rising_tokens():
     )
 
 
-def test_nobody_gets_more_than_their_window():
+def test_no_subscriber_gets_more_than_its_window():
     windows = [window(ANN, 2), window(BOB, 3, in_flight=1)]
     assert Counter(holders(hand_out(ready(10), windows))) == {ANN: 2, BOB: 2}
 
@@ -70,7 +80,7 @@ def test_the_least_loaded_is_next():
     assert holders(hand_out(ready(1), windows)) == [BOB]
 
 
-def test_of_equals_the_least_recently_served_is_next():
+def test_the_least_recently_served_of_equal_subscribers_is_next():
     windows = [window(ANN, last_served=8), window(BOB, last_served=5), window(EVE, last_served=9)]
     assert holders(hand_out(ready(3), windows)) == [BOB, ANN, EVE]
 
@@ -80,13 +90,13 @@ def test_a_wide_window_takes_its_share_and_starves_nobody():
     assert Counter(holders(hand_out(ready(4), windows))) == {ANN: 3, BOB: 1}
 
 
-def test_who_let_an_item_go_is_passed_over_while_anybody_else_has_room():
+def test_a_subscriber_that_released_an_item_is_skipped_while_others_have_room():
     item = waiting(avoid=ANN)
     windows = [window(ANN, 9), window(BOB, 9, in_flight=8)]
     assert hand_out([item], windows) == [Lock(item, BOB, 1, after(300), NOW)]
 
 
-def test_who_was_passed_over_is_next_for_the_item_behind():
+def test_a_skipped_subscriber_is_next_for_the_following_item():
     windows = [window(ANN, 1), window(BOB, 1)]
     items = [waiting(1, avoid=ANN), waiting(2)]
     assert holders(hand_out(items, windows)) == [BOB, ANN]
@@ -124,7 +134,7 @@ def test_after_the_pause_somebody_else_is_still_better():
 
 
 def work(workers, count):
-    """Hand out `count` items to workers who finish in the order in which they began."""
+    """Deliver `count` items to workers that finish in the order in which they began."""
     windows = {worker.jid: worker for worker in workers}
     out, given, token = deque(), Counter(), 1
     for seq in range(count):
@@ -144,7 +154,7 @@ def work(workers, count):
 
 
 def jain(shares):
-    """Return Jain's fairness index: 1 is perfect, 1/n is one who takes all."""
+    """Return Jain's fairness index: 1 is perfect, 1/n means that one worker gets all."""
     return sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))
 
 
@@ -167,3 +177,96 @@ def test_no_more_goes_out_than_may_whoever_has_room():
     for most, expected in ((0, []), (2, [1, 2]), (9, [1, 2, 3, 4, 5]), (None, [1, 2, 3, 4, 5])):
         made = dispatch(queue(), ready, [window(ANN, 9)], now=NOW, first_token=7, most=most)
         assert [change.item.seq for change in made] == expected
+
+
+class TestLargeItems:
+    """A subscriber that cannot have an item is skipped for it, and gets the following one."""
+
+    def go(self, items, windows, carriers, **more):
+        given = dispatch(queue(), items, windows, now=NOW, first_token=1, carriers=carriers, **more)
+        return [(change.item.seq, change.holder) for change in given if type(change) is Lock]
+
+    def test_an_item_goes_to_the_next_possible_subscriber(self):
+        windows = [window(ANN, 9), window(BOB, 9), window(EVE, 9)]
+        found = self.go(ready(3), windows, {1: {BOB, EVE}, 2: {ANN}})
+        assert found == [(1, BOB), (2, ANN), (3, EVE)]
+
+    def test_later_items_do_not_wait_for_an_item_without_possible_subscriber(self):
+        windows = [window(ANN, 1)]
+        assert self.go(ready(3), windows, {1: set(), 2: {BOB}}) == [(3, ANN)]
+
+    def test_an_item_waits_for_room_while_others_have_some(self):
+        windows = [window(ANN, 3), window(BOB, 1)]
+        assert self.go(ready(4), windows, {1: {BOB}, 2: {BOB}}) == [(1, BOB), (3, ANN), (4, ANN)]
+
+    def test_the_line_is_the_same_for_what_everybody_can_have(self):
+        windows = [window(ANN, 4), window(BOB, 4)]
+        with_large = self.go(ready(6), windows, {3: {ANN, BOB}})
+        assert with_large == self.go(ready(6), windows, {})
+
+    def test_one_that_avoids_the_only_one_who_can_is_put_aside(self):
+        item = waiting(avoid=ANN)
+        changes = dispatch(
+            *(queue(), [item], [window(ANN, 1), window(BOB, 1)]),
+            now=NOW,
+            first_token=1,
+            carriers={1: {ANN}},
+        )
+        assert [type(change) for change in changes] == [Postpone]
+
+
+def asks(number, jid=EVE, *, held=0, window=10, room=1, last_served=0):
+    """A take of an account that holds this many items, with this much room."""
+    return TakeWindow(number, Jid(jid), held, window, held + room, last_served)
+
+
+def given(items, windows, takes):
+    """Return the receiver of each item, with the number of the take."""
+    made = dispatch(queue(), items, windows, now=NOW, first_token=1, takes=takes)
+    return [(change.holder, change.take) for change in made if isinstance(change, Lock)]
+
+
+def test_a_take_stands_in_the_line_with_what_its_account_holds():
+    windows = [window(ANN, 10, in_flight=4), window(BOB, 10, in_flight=6)]
+    assert given(ready(1), windows, [asks(7, held=5)]) == [(ANN, 0)]
+    assert given(ready(1), windows, [asks(7, held=3)]) == [(EVE, 7)]
+    assert given(ready(3), windows, [asks(7, held=5)]) == [(ANN, 0), (EVE, 7), (ANN, 0)]
+
+
+def test_among_equals_a_take_comes_after_those_that_were_served_before_it_asked():
+    windows = [window(ANN, 10, last_served=5), window(BOB, 10, last_served=9)]
+    assert given(ready(2), windows, [asks(7, last_served=8)]) == [(ANN, 0), (EVE, 7)]
+
+
+def test_a_take_gets_as_many_as_it_has_room_for():
+    assert given(ready(5), [], [asks(7, room=3)]) == [(EVE, 7)] * 3
+
+
+def test_takes_of_one_address_are_told_apart():
+    assert given(ready(9), [], [asks(7, room=2), asks(8, held=2)]) == [(EVE, 7), (EVE, 7), (EVE, 8)]
+
+
+def test_an_item_that_avoids_an_address_passes_all_its_takes():
+    takes = [asks(7), asks(8, held=1), asks(9, BOB, held=5)]
+    avoiding = waiting(avoid=EVE, released=1)
+    assert given([avoiding], [], takes) == [(BOB, 9)]
+    assert given([avoiding], [], takes[:2]) == []
+    ripe = replace(avoiding, due=NOW)
+    assert given([ripe, waiting(2)], [], takes[:2]) == [(EVE, 7), (EVE, 8)]
+
+
+def test_a_take_gets_no_more_items_once_they_have_so_many_bytes():
+    sized = [replace(item, size=60) for item in ready(4)]
+    one = replace(asks(7, room=9), bytes=100)
+    assert given(sized, [], [one]) == [(EVE, 7)] * 2, "the last one may exceed it"
+    assert given(sized, [], [one, asks(8, BOB, held=5)]) == [(EVE, 7), (EVE, 7), (BOB, 8)]
+
+
+def test_the_locks_of_a_take_have_the_time_that_it_says_within_the_longest_of_the_node():
+    until = []
+    for span in (None, 5_000, 400_000, 10**9):
+        one = replace(asks(7), span=span)
+        node = queue(lock_timeout=300, lock_longest=500)
+        (lock,) = dispatch(node, ready(1), [], now=NOW, first_token=1, takes=[one])
+        until.append(lock.deadline - NOW)
+    assert until == [300_000, 5_000, 400_000, 500_000]

@@ -1,11 +1,12 @@
-"""An owner ends locks of others, and the subscription of one; nobody else may."""
+"""Only an owner may end locks of others, and another account's subscription."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, held, plain, queue, waiting, who
 
-from pubqueue.core.changes import EndSubscription, Release
+from pubqueue.core.changes import Release
 from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, ItemId, State
+from pubqueue.core.nodes.subscriptions.changes import EndSubscription
 from pubqueue.core.notices import Unlocked
 from pubqueue.core.queue.force_unlock import Dismiss, FreeFacts, FreeLocks, dismiss, free_locks
 from pubqueue.core.reading.summaries import Freed
@@ -30,7 +31,7 @@ def refusal(decision):
 
 
 def released(item):
-    """Return what ends its lock: nobody's failure, and at once."""
+    """Return the change that ends its lock at once, without a failure."""
     return Release(item, State.QUEUED, None, item.failed, item.released + 1)
 
 
@@ -85,5 +86,5 @@ def test_a_subscription_to_a_node_that_is_no_queue_ends_likewise():
     assert let_go(node=plain()).changes == (EndSubscription(JOBS, ANN),)
 
 
-def test_who_does_not_subscribe_cannot_be_dismissed():
+def test_an_account_without_subscription_cannot_be_dismissed():
     assert refusal(let_go(subscribed=False)) is Refusal.NOT_SUBSCRIBED

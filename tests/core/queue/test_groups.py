@@ -1,4 +1,4 @@
-"""Whose turn it is in a group."""
+"""Turns in a group."""
 
 from harness.batches.facts import NOW, held, waiting
 from hypothesis import given

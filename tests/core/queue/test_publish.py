@@ -30,11 +30,12 @@ from pubqueue.core.queue.publish import publish
 
 NEW = (Known.NEW, None)
 OK = Published(JOBS, (ItemId("i1"),))
+REPLACED = Published(JOBS, (ItemId("i1"),), replaced=(ItemId("i1"),))
 KNOWN = Published(JOBS, (ItemId("i1"),), known=(ItemId("i1"),))
 
 
 def put(*drafts, node=None, existing=None, **facts):
-    """Publish as `etl`, a publisher; `existing` is what is there under each draft's id."""
+    """Publish as `etl`, a publisher; `existing` are the items with each draft's id."""
     known = {
         "now": NOW,
         "node": queue() if node is None else node,
@@ -42,7 +43,8 @@ def put(*drafts, node=None, existing=None, **facts):
         "subscribed": False,
         "existing": tuple(existing) if existing else (NEW,) * len(drafts),
     }
-    return publish(Publish(who(ETL), JOBS, drafts), PublishFacts(**(known | facts)))
+    demands = {name: facts.pop(name) for name in ("queueing", "only_new") if name in facts}
+    return publish(Publish(who(ETL), JOBS, drafts, **demands), PublishFacts(**(known | facts)))
 
 
 def added(given, **changes):
@@ -82,7 +84,7 @@ def test_the_same_work_again_succeeds_and_changes_nothing(known):
 def test_another_payload_replaces_that_of_a_waiting_item():
     item = waiting()
     decision = put(draft(payload=b"<new/>"), existing=[(Known.OTHER, item)])
-    assert decision == Decision(OK, (ReplacePayload(item, b"<new/>", Jid("etl@x")),))
+    assert decision == Decision(REPLACED, (ReplacePayload(item, b"<new/>", Jid("etl@x")),))
 
 
 def test_another_payload_for_work_in_progress_is_a_conflict():
@@ -186,7 +188,7 @@ def test_headers_have_bounds_and_the_refusal_names_them(headers, reason):
 
 
 class TestFullNode:
-    """A queue that is full refuses; nothing is dropped to make room (XEP-0254 row 26)."""
+    """A full queue refuses; nothing is dropped to make room (XEP-0254 row 26)."""
 
     def test_the_last_place_is_given(self):
         assert put(draft(), node=queue(items=2, max_items=3)).reply == OK
@@ -205,14 +207,14 @@ class TestFullNode:
 
     @pytest.mark.parametrize("items", [3, 5], ids=["full", "above a bound that was lowered"])
     @pytest.mark.parametrize("known", [(Known.SAME, waiting()), (Known.OTHER, waiting())])
-    def test_what_takes_no_place_is_welcome_in_a_full_node(self, items, known):
+    def test_a_publish_that_needs_no_room_is_accepted_by_a_full_node(self, items, known):
         node = queue(items=items, max_items=3)
-        expected = KNOWN if known[0] is Known.SAME else OK
+        expected = KNOWN if known[0] is Known.SAME else REPLACED
         assert put(draft(), node=node, existing=[known]).reply == expected
 
 
 class TestPlainNode:
-    """XEP-0060 7.1.2, on a node that is no queue."""
+    """XEP-0060 7.1.2, on a plain node."""
 
     def test_every_subscriber_hears_of_the_item(self):
         given = draft()
@@ -224,7 +226,7 @@ class TestPlainNode:
     def test_the_same_id_overwrites_and_is_the_newest(self, known):
         item, given = waiting(), draft()
         decision = put(given, node=plain(items=3, max_items=3), existing=[(known, item)])
-        assert decision == Decision(OK, (RemoveItem(item), added(given, instead=item.seq)))
+        assert decision == Decision(REPLACED, (RemoveItem(item), added(given, instead=item.seq)))
 
 
 def test_a_node_for_one_kind_of_payload_takes_no_other():
@@ -240,3 +242,37 @@ def test_a_plain_node_announces_at_once_so_it_takes_no_wishes(wish):
     decision = put(draft(**wish), node=plain())
     assert decision.reply.refusal is Refusal.BAD_REQUEST
     assert put(draft(ttl=seconds(1)), node=plain()).changes != ()
+
+
+class TestWhatAPublishDemands:
+    """The kind of the node, and that no item is replaced."""
+
+    @pytest.mark.parametrize("queueing", [True, False])
+    def test_a_node_of_the_other_kind_is_not_meant(self, queueing):
+        other = plain() if queueing else queue()
+        decision = put(draft(), node=other, queueing=queueing)
+        assert decision == refused(Refusal.NODE_NOT_FOUND)
+        same = queue() if queueing else plain()
+        assert put(draft(), node=same, queueing=queueing).reply == OK
+
+    @pytest.mark.parametrize(
+        ("known", "reply"),
+        [
+            ((Known.NEW, None), OK),
+            ((Known.SAME, waiting()), KNOWN),
+            ((Known.FINISHED, None), KNOWN),
+        ],
+    )
+    def test_a_publish_that_replaces_no_item_is_done(self, known, reply):
+        assert put(draft(), existing=[known], only_new=True).reply == reply
+
+    @pytest.mark.parametrize("state", [State.QUEUED, State.DELAYED])
+    def test_an_item_of_a_queue_is_not_replaced(self, state):
+        known = [(Known.OTHER, waiting(state=state))]
+        decision = put(draft(), existing=known, only_new=True)
+        assert decision == refused(Refusal.PRECONDITION_NOT_MET, "there is another item i1")
+
+    @pytest.mark.parametrize("known", [Known.SAME, Known.OTHER])
+    def test_an_item_of_a_plain_node_is_not_overwritten(self, known):
+        decision = put(draft(), node=plain(), existing=[(known, waiting())], only_new=True)
+        assert decision == refused(Refusal.PRECONDITION_NOT_MET, "there is another item i1")

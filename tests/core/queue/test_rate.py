@@ -1,4 +1,4 @@
-"""How many items may go out in how much time."""
+"""How many items may be delivered in which time."""
 
 from fractions import Fraction
 
@@ -46,13 +46,13 @@ def test_then_one_goes_each_time_that_one_is_free():
     ]
 
 
-def test_of_less_than_one_a_second_one_goes_after_the_other():
+def test_rates_below_one_per_second_deliver_one_by_one():
     one = take(node(0.1), NOW, 1)
     assert free_again(one, NOW) == after(10)
     assert [allowed(one, after(moment)) for moment in (9.999, 10, 60)] == [0, 1, 1]
 
 
-def test_what_becomes_free_within_a_moment_goes_together():
+def test_deliveries_that_become_free_within_a_moment_go_together():
     one = take(node(1000), NOW, 1000)
     assert free_again(one, NOW) == NOW + TOGETHER
     assert allowed(one, Millis(NOW + TOGETHER)) == 20
@@ -83,8 +83,8 @@ def test_in_no_span_of_time_more_goes_than_the_rate_and_one_second(rate, steps):
 
 
 @given(RATES, st.integers(1, 400))
-def test_who_takes_all_that_is_free_when_it_is_free_loses_no_time(rate, rounds):
-    """Work is conserved: in the long run exactly the rate goes, but for the pauses in which some goes together."""
+def test_taking_all_free_deliveries_at_once_loses_no_time(rate, rounds):
+    """In the long run exactly the rate is delivered, except for the pauses in which items are delivered together."""
     one, now, total = node(rate), NOW, 0
     for _ in range(rounds):
         count = allowed(one, now)

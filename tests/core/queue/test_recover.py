@@ -20,7 +20,7 @@ def test_otherwise_nothing_changes():
     assert recover(Recover(), facts) == Decision(Recovered((ANN,)))
 
 
-def test_what_is_behind_a_slice_comes_in_the_next():
+def test_items_after_a_slice_come_in_the_next():
     last = after(40), 7
     facts = RecoverFacts(NOW, (), last)
     assert recover(Recover(), facts) == Decision(Recovered(()), then=Recover(last))

@@ -25,7 +25,7 @@ def dead_here(seq=1):
 
 
 def dead_letter(seq=1, *, taken=False, **changes):
-    """Return an item that came dead from SOURCE and waits in the dead-letter node."""
+    """Return a dead item from SOURCE that waits in the dead-letter node."""
     return Candidate(waiting(seq, dead_letter=CAME, **changes), taken)
 
 
@@ -49,7 +49,7 @@ def test_dead_items_go_back_to_where_they_came_from():
     assert ask(here, there) == Decision(Redriven(JOBS, 2), changes)
 
 
-def test_they_may_be_sent_elsewhere():
+def test_dead_items_may_be_redriven_to_another_node():
     candidate = dead_here()
     assert ask(candidate, to=SOURCE).changes == (Revive(candidate.item, SOURCE),)
 
@@ -77,7 +77,7 @@ def test_without_names_those_go_that_can(candidate, target, _expected):
 
 @pytest.mark.parametrize("to", [None, SOURCE])
 @pytest.mark.parametrize("item", [waiting(), held()])
-def test_what_lives_is_not_moved(item, to):
+def test_live_items_are_not_redriven(item, to):
     decision = ask(Candidate(item, taken=False), ids=["i1"], to=to)
     assert refusal(decision) in {Refusal.ITEM_NOT_FOUND, Refusal.ITEM_LOCKED}
     if to is None and item.state is State.QUEUED:

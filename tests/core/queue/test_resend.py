@@ -1,4 +1,4 @@
-"""Deliveries that may never have left are sent again."""
+"""Deliveries that may not have been sent are sent again."""
 
 from harness.batches.facts import ANN, BOB, NOW, after, held
 
@@ -20,7 +20,7 @@ def test_behind_the_last_lock_there_are_no_more():
     assert resend(Resend(), ResendFacts(NOW, SPAN, (), {})) == Decision(Resent(SPAN, None))
 
 
-def test_what_is_sent_again_are_locks_that_last_under_tokens_that_were_not_noted():
+def test_valid_locks_with_unrecorded_tokens_are_sent_again():
     assert [token for token in range(12) if is_undelivered(held(token=token), SPAN, NOW)] == [
         5,
         6,

@@ -1,4 +1,4 @@
-"""Retract from a node that is no queue (XEP-0060 7.2)."""
+"""Retract from a plain node (XEP-0060 7.2)."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, FLEETING, JOBS, NOW, plain, waiting, who
@@ -41,7 +41,7 @@ def test_the_owner_retracts_what_others_published():
     assert decision.changes == (RemoveItem(item),)
 
 
-def test_nobody_else_does():
+def test_another_publisher_is_refused():
     decision = retract(EVE, waiting(), affiliation=Affiliation.PUBLISHER)
     assert decision == refused(Refusal.FORBIDDEN)
 

@@ -1,4 +1,4 @@
-"""Retract and unlock (XEP-0254 2.3, 2.4), cell by cell, in the words of the XEP's errors."""
+"""Retract and unlock (XEP-0254 2.3, 2.4), cell by cell, with the XEP's errors."""
 
 import pytest
 from harness.batches.facts import (
@@ -22,7 +22,16 @@ from pubqueue.core.changes import (
     RemoveItem,
 )
 from pubqueue.core.decision import Decision, Done, Refusal, Refused, Withdrawn
-from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid, NodeName, State, seconds
+from pubqueue.core.model import (
+    AccessModel,
+    Affiliation,
+    DeadLetter,
+    ItemId,
+    Jid,
+    NodeName,
+    State,
+    seconds,
+)
 from pubqueue.core.notices import Retracted, Unlocked
 from pubqueue.core.queue.give_back import DeadLetterPlace
 from pubqueue.core.queue.settle import (
@@ -38,15 +47,19 @@ from pubqueue.core.queue.settle import (
 )
 
 # "held" is somebody who had the item and lost it; "author" its publisher. A holder of an item
-# that is free has lost it. An author has no more say in an unlock than anybody else.
+# that is free has lost it. An author has no more say in an unlock than anybody else. "stale" is
+# a holder, owner or author who names a lock that is over. "late" is an item that is free, and was
+# last held under the lock that is named, by who asks, in a request that allows a late answer.
 TABLE = """
-                holds               held                owner           author          subscribed      stranger
-retract gone    item-not-found      item-not-found      item-not-found  item-not-found  item-not-found  item-not-found
-retract free    unexpected-request  unexpected-request  ok              ok              forbidden       forbidden
-retract locked  ok                  conflict            ok              ok              conflict        forbidden
-unlock  gone    item-not-found      item-not-found      item-not-found  item-not-found  item-not-found  item-not-found
-unlock  free    unexpected-request  unexpected-request  forbidden       forbidden       forbidden       forbidden
-unlock  locked  ok                  conflict            conflict        forbidden       conflict        forbidden
+                holds               held                stale               owner           author          subscribed      stranger
+retract gone    item-not-found      item-not-found      item-not-found      item-not-found  item-not-found  item-not-found  item-not-found
+retract free    unexpected-request  unexpected-request  unexpected-request  ok              ok              forbidden       forbidden
+retract late    unexpected-request  ok                  unexpected-request  ok              ok              forbidden       forbidden
+retract locked  ok                  conflict            unexpected-request  ok              ok              conflict        forbidden
+unlock  gone    item-not-found      item-not-found      item-not-found      item-not-found  item-not-found  item-not-found  item-not-found
+unlock  free    unexpected-request  unexpected-request  unexpected-request  forbidden       forbidden       forbidden       forbidden
+unlock  late    unexpected-request  unexpected-request  unexpected-request  forbidden       forbidden       forbidden       forbidden
+unlock  locked  ok                  conflict            unexpected-request  conflict        forbidden       conflict        forbidden
 """
 WORDS = {
     "ok": None,
@@ -71,21 +84,29 @@ def restated():
 EXPECTED = restated()
 ITEMS = {
     Situation.GONE: None,
-    Situation.FREE: waiting(acquired=2),
-    Situation.LOCKED: held(holder=BOB, acquired=2),
+    Situation.FREE: waiting(acquired=2, token=7),
+    Situation.LATE: waiting(acquired=2, token=7, avoid=ANN),
+    Situation.LOCKED: held(holder=BOB, acquired=2, token=7),
 }
-# Who can stand there by facts: nobody holds what is not locked, nobody held what has no row, and
-# being the author counts for a retract only.
+# Who can stand there by facts: nobody holds what is not locked, nobody held what has no row, being
+# the author counts for a retract only, and who names a lock that is over counts as stale by holding
+# the item, or for a retract; the last holder of an item has held it, and named its last lock.
 REACHABLE = [
     cell
     for cell in EXPECTED
     if not (cell[2] is Standing.HOLDS and cell[1] is not Situation.LOCKED)
-    and not (cell[1] is Situation.GONE and cell[2] in {Standing.HELD, Standing.AUTHOR})
+    and not (
+        cell[1] is Situation.GONE and cell[2] in {Standing.HELD, Standing.AUTHOR, Standing.STALE}
+    )
+    and not (
+        cell[:2] == (Verb.UNLOCK, Situation.FREE) and cell[2] is Standing.STALE
+    )  # nobody holds it
+    and (cell[1] is not Situation.LATE or cell[2] is Standing.HELD)
     and not (cell[0] is Verb.UNLOCK and cell[2] is Standing.AUTHOR)
 ]
 
 
-def ask(by, item, *, verb=Verb.RETRACT, node=None, **facts):
+def ask(by, item, *, verb=Verb.RETRACT, node=None, token=None, late=False, **facts):
     """Settle one item, as `by`; `facts` are those that differ from a stranger's."""
     known = {
         "now": NOW,
@@ -95,20 +116,24 @@ def ask(by, item, *, verb=Verb.RETRACT, node=None, **facts):
         "receipts": frozenset(),
         "subscribed": False,
     }
-    return settle(Settle(who(by), JOBS, (ItemId("i1"),), verb), SettleFacts(**(known | facts)))
+    request = Settle(who(by), JOBS, (ItemId("i1"),), verb, token=token, late=late)
+    return settle(request, SettleFacts(**(known | facts)))
 
 
 def verdict(verb, situation, standing):
-    """Let somebody of that standing ask, and return the refusal."""
+    """Let an account with that standing ask, and return the refusal."""
     item = ITEMS[situation]
     by, facts = {
         Standing.HOLDS: (BOB, {}),
         Standing.HELD: (ANN, {"receipts": frozenset({(1, ANN)})}),
+        Standing.STALE: (BOB if situation is Situation.LOCKED else ETL, {"token": 6}),
         Standing.OWNER: (BOSS, {"affiliation": Affiliation.OWNER}),
         Standing.AUTHOR: (ETL, {"affiliation": Affiliation.PUBLISHER}),
         Standing.SUBSCRIBED: (EVE, {"subscribed": True}),
         Standing.STRANGER: (EVE, {}),
     }[standing]
+    if situation is Situation.LATE:
+        facts |= {"token": 7, "late": True}
     reply = ask(by, item, verb=verb, **facts).reply
     return reply.refusal if isinstance(reply, Refused) else None
 
@@ -126,7 +151,7 @@ def test_the_table_is_the_one_of_the_document():
 
 
 @pytest.mark.parametrize("cell", REACHABLE)
-def test_who_may_settle_what(cell):
+def test_accounts_that_may_settle(cell):
     assert verdict(*cell) is EXPECTED[cell]
 
 
@@ -145,6 +170,7 @@ def test_one_changed_cell_is_noticed(cell, other, monkeypatch):
 
 
 LOST = frozenset({(1, ANN)})
+WHITELIST = queue(access_model=AccessModel.WHITELIST)
 
 
 def refused(refusal):
@@ -233,7 +259,7 @@ def test_an_unlock_puts_the_item_back_at_once_and_blames_nobody():
 
 
 @pytest.mark.parametrize(("released", "pause"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (20, 60)])
-def test_what_every_subscriber_has_refused_comes_back_ever_more_slowly(released, pause):
+def test_an_item_that_every_subscriber_refused_returns_with_growing_delay(released, pause):
     decision = ask(ANN, held(released=released), verb=Verb.UNLOCK, node=queue(subscriptions=2))
     (release,) = decision.changes
     expected = (State.DELAYED, after(pause)) if pause else (State.QUEUED, None)
@@ -242,7 +268,7 @@ def test_what_every_subscriber_has_refused_comes_back_ever_more_slowly(released,
 
 
 class TestOutcome:
-    """What an unlock may say of the work, in our own namespace."""
+    """The outcomes of an unlock, in our own namespace."""
 
     def unlock(self, item, outcome, *, node=None, place=None, **said):
         facts = SettleFacts(
@@ -309,6 +335,78 @@ def test_a_token_means_that_very_lock():
     assert replies[1].refusal is Refusal.LOCK_LOST
 
 
+@pytest.mark.parametrize("affiliation", [Affiliation.OWNER, Affiliation.NONE])
+@pytest.mark.parametrize("item", [waiting(token=9), held(holder=BOB, token=9)])
+def test_an_owner_or_author_that_names_a_lock_means_that_lock_too(item, affiliation):
+    by = BOSS if affiliation is Affiliation.OWNER else ETL
+    stale = ask(by, item, token=8, affiliation=affiliation)
+    assert stale == ask(by, item, token=10, affiliation=affiliation)
+    assert stale.reply.refusal is Refusal.LOCK_LOST
+    assert ask(by, item, token=9, affiliation=affiliation).changes == (RemoveItem(item),)
+
+
+@pytest.mark.parametrize("item", [waiting(token=9), held(holder=BOB, token=9)])
+@pytest.mark.parametrize("verb", Verb)
+@pytest.mark.parametrize("subscribed", [True, False])
+def test_a_token_tells_those_nothing_who_have_no_say(item, verb, subscribed):
+    replies = {
+        ask(EVE, item, verb=verb, token=token, late=True, subscribed=subscribed).reply
+        for token in (None, 8, 9)
+    }
+    assert len(replies) == 1
+
+
+def test_an_author_whose_lock_is_over_learns_nothing_about_a_closed_queue():
+    whose = waiting(token=9, publisher=ETL.split("/")[0])
+    facts = SettleFacts(
+        NOW, WHITELIST, Affiliation.NONE, (whose, None), frozenset(), subscribed=False
+    )
+    ids = (ItemId("i1"), ItemId("i2"))
+    request = Settle(who(ETL), JOBS, ids, Verb.RETRACT, token=8)
+    assert settle(request, facts) == refused(Refusal.CLOSED_NODE)
+
+
+LAST = {"acquired": 1, "avoid": ANN, "token": 9}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        waiting(**LAST),
+        waiting(state=State.DELAYED, due=after(5), **LAST),
+        waiting(
+            state=State.DEAD,
+            dead_letter=DeadLetter(1, NOW, "tired", holder=ANN),
+            acquired=1,
+            token=9,
+        ),
+    ],
+)
+def test_a_late_retract_counts_while_nobody_else_has_had_the_item(item):
+    receipts = frozenset({(1, ANN)})
+    decision = ask(ANN, item, token=9, late=True, receipts=receipts)
+    assert decision == Decision(Done(), (RemoveItem(item),))
+    assert ask(ANN, item, token=9, receipts=receipts) == refused(Refusal.LOCK_LOST)
+    assert ask(ANN, item, late=True, receipts=receipts) == refused(Refusal.LOCK_LOST)
+    for other in (8, 10):
+        assert ask(ANN, item, token=other, late=True, receipts=receipts) == refused(
+            Refusal.LOCK_LOST
+        )
+
+
+def test_only_the_last_holder_is_late():
+    item = waiting(acquired=2, avoid=BOB, token=9)
+    receipts = frozenset({(1, ANN), (1, BOB)})
+    assert ask(ANN, item, token=9, late=True, receipts=receipts) == refused(Refusal.LOCK_LOST)
+
+
+def test_late_work_is_finished_and_its_id_is_kept():
+    item, node = waiting(**LAST), queue(dedup_window=60)
+    facts = {"receipts": frozenset({(1, ANN)}), "digests": (b"digest",)}
+    decision = ask(ANN, item, token=9, late=True, node=node, **facts)
+    assert decision.changes == (RemoveItem(item, after(60), b"digest"),)
+
+
 def settle_three(*items, by=ANN, affiliation=Affiliation.NONE):
     ids = tuple(ItemId(f"i{number}") for number in range(1, 4))
     facts = SettleFacts(NOW, queue(), affiliation, items, frozenset(), subscribed=True)
@@ -343,9 +441,6 @@ def test_without_the_node_there_is_nothing_to_settle():
     facts = SettleFacts(NOW, None, Affiliation.NONE, (), frozenset(), subscribed=False)
     request = Settle(who(ANN), JOBS, (ItemId("i1"),), Verb.RETRACT)
     assert settle(request, facts) == refused(Refusal.NODE_NOT_FOUND)
-
-
-WHITELIST = queue(access_model=AccessModel.WHITELIST)
 
 
 def test_a_closed_queue_does_not_tell_strangers_which_items_it_has():

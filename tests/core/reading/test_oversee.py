@@ -1,4 +1,4 @@
-"""Who runs queues is told what it may do and sees who works; nobody else."""
+"""Only owners and administrators see their powers and the workers."""
 
 import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, NOW, held, queue, who, window
@@ -54,7 +54,7 @@ def asked(known, needed=None):
 
 
 @pytest.mark.parametrize(("known", "held"), POWERS)
-def test_who_may_what(known, held):
+def test_the_powers_of_accounts(known, held):
     assert asked(known) == Powers(held, (queue(),) if known[2] else (), more=False)
     for power in Power:
         if power in held:
@@ -66,7 +66,7 @@ def test_who_may_what(known, held):
             )
 
 
-def test_whom_a_power_is_for_is_said_of_each():
+def test_every_power_names_its_holders():
     assert set(FOR) == set(Power)
 
 
@@ -87,13 +87,13 @@ def test_owners_look_at_an_item():
 
 
 @pytest.mark.parametrize("affiliation", set(Affiliation) - {Affiliation.OWNER})
-def test_nobody_else_does(affiliation):
+def test_other_accounts_are_refused(affiliation):
     workers = read_workers(ReadWorkers(who(BOSS), JOBS), WorkersFacts(queue(), affiliation))
     item = peek(Peek(who(BOSS), JOBS, ItemId("i1")), PeekFacts(queue(), affiliation, held()))
     assert workers.reply.refusal is item.reply.refusal is Refusal.FORBIDDEN
 
 
-def test_what_is_not_there_is_not_found():
+def test_missing_nodes_and_items_are_not_found():
     owner = Affiliation.OWNER
     no_node = read_workers(ReadWorkers(who(BOSS), JOBS), WorkersFacts(None, owner))
     no_item = peek(Peek(who(BOSS), JOBS, ItemId("i1")), PeekFacts(queue(), owner))
@@ -108,8 +108,8 @@ def test_the_state_of_the_service_is_for_administrators():
     assert refused.refusal is Refusal.FORBIDDEN
 
 
-def test_what_accounts_keep_is_added_up_in_slices_and_the_nearest_are_named():
-    """An account whose nodes stand in two slices is one; who may have any number is near to nothing."""
+def test_usage_of_accounts_is_added_up_in_slices():
+    """An account with nodes in two slices counts once; an account without limits is never near one."""
     state = ServiceState(About("1", "memory:", NOW), NOW, 7)
     quotas = Quotas(Quota(10, 100, 0), {"d@x": Quota(0, 0, 0)})
     slices = (

@@ -76,7 +76,7 @@ def test_without_naming_a_node_one_needs_one_that_one_may_read(request_of):
     assert refusal(read(request_of(who(EVE)), ReadFacts((), None))) is Refusal.FORBIDDEN
 
 
-def test_of_many_nodes_only_those_are_read_that_may_be():
+def test_only_readable_nodes_are_read():
     nodes = [NodeAccess(queue(name=a.value), a) for a in Affiliation]
     assert {node.name for node in readable(who(EVE), nodes)} == {a.value for a in MAY}
     assert len(readable(who(EVE, admin=True), nodes)) == len(nodes)
@@ -88,7 +88,7 @@ def test_settings_are_for_owners():
     assert owns(who(EVE, admin=True), NodeAccess(OPEN, Affiliation.NONE))
 
 
-def test_who_may_read_waits_for_the_next_slice_and_nobody_else_has_one_counted():
+def test_counting_slices_are_only_for_accounts_that_may_read():
     mine = NodeAccess(queue(name="mine"), Affiliation.PUBLISHER)
     other = NodeAccess(OPEN, Affiliation.MEMBER)
     then = ReadNodes(who(EVE), counted=Counting(mine.node.name, queued=5, behind=(1, 2)))

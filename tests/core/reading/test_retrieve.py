@@ -1,4 +1,4 @@
-"""Who sees which items (XEP-0060 6.5, XEP-0254 row 14)."""
+"""Which accounts see which items (XEP-0060 6.5, XEP-0254 row 14)."""
 
 import pytest
 from harness.batches.facts import ANN, BOB, EVE, JOBS, held, plain, queue, waiting, who
@@ -63,7 +63,7 @@ def test_everybody_sees_an_open_plain_node():
     ],
 )
 @pytest.mark.parametrize("kind", [plain, queue])
-def test_who_may_not_look_is_told_so(affiliation, model, expected, kind):
+def test_an_account_that_may_not_read_is_refused(affiliation, model, expected, kind):
     assert ask(EVE, kind(access_model=model), affiliation) == refused(expected)
 
 

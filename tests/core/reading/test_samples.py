@@ -1,4 +1,4 @@
-"""Who keeps samples and who sees them, and how long they are kept."""
+"""Who may add and read samples, and how long they are kept."""
 
 from harness.batches.facts import ETL, JOBS, NOW, who
 
@@ -19,7 +19,7 @@ ADMIN = who(ETL, admin=True)
 ONE = Sample(JOBS, slot_of(NOW), queued=3)
 
 
-def test_what_is_kept_is_added_and_what_is_old_goes():
+def test_samples_are_added_and_old_ones_removed():
     change = NoteSamples((ONE,), slot_of(NOW) - KEPT, CLEARED)
     assert keep_samples(KeepSamples(ADMIN, (ONE,)), KeepFacts(NOW)) == Decision(Done(), (change,))
 
@@ -31,7 +31,7 @@ def test_administrators_see_samples():
     assert page.of(JOBS) == [ONE]
 
 
-def test_nobody_else_keeps_or_sees_any():
+def test_other_accounts_neither_add_nor_read_samples():
     kept = keep_samples(KeepSamples(who(ETL), (ONE,)), KeepFacts(NOW))
     seen = read_samples(ReadSamples(who(ETL), (JOBS,), NOW), SamplesFacts((), NOW))
     assert [one.reply.refusal for one in (kept, seen)] == [Refusal.FORBIDDEN] * 2

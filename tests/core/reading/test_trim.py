@@ -1,4 +1,4 @@
-"""How much of the event log goes."""
+"""How much of the event log is removed."""
 
 import pytest
 
@@ -27,7 +27,7 @@ from pubqueue.core.reading.trim import SLICE, Trim, TrimFacts, trim
         *("the newest stays", "and stays"),
     ],
 )
-def test_what_is_too_old_or_too_much_goes(oldest, newest, aged, through):
+def test_old_and_excess_items_are_removed(oldest, newest, aged, through):
     expected = Decision(Trimmed(more=False), () if through is None else (ForgetEvents(through),))
     assert trim(Trim(Millis(1000), 100), TrimFacts(oldest, newest, aged)) == expected
 

@@ -1,4 +1,4 @@
-"""A schedule's turn: which of its times is published, what is settled by that, and what a refusal leaves."""
+"""A firing of a schedule: which of its times is published, which are settled, and the effect of a refusal."""
 
 import pytest
 from harness.batches.facts import JOBS, NIGHTLY, NOW, after, plain, queue, who
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.core.changes import AddItem
+from pubqueue.core.changes import AddItem, PutRow
 from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import Affiliation, State
 from pubqueue.core.queue.publication import Known, PublishFacts
@@ -21,7 +21,6 @@ from pubqueue.core.schedules.fire import (
 from pubqueue.core.schedules.model import (
     Fired,
     Missed,
-    PutSchedule,
     Times,
     TimesWanted,
     draft_of,
@@ -52,7 +51,7 @@ def added(decision):
 
 
 def kept(decision):
-    (found,) = [one.schedule for one in decision.changes if isinstance(one, PutSchedule)]
+    (found,) = [one.row for one in decision.changes if isinstance(one, PutRow)]
     return found
 
 
@@ -68,7 +67,7 @@ CHOSEN = [
 
 
 @pytest.mark.parametrize(("missed", "pending", "seconds"), CHOSEN)
-def test_of_the_times_that_have_come_this_one_is_published(missed, pending, seconds):
+def test_the_requested_one_of_the_due_times_is_published(missed, pending, seconds):
     assert chosen(missed, pending, NOW) == (None if seconds is None else after(seconds))
 
 
@@ -134,7 +133,7 @@ def test_missed_times_that_are_skipped_are_settled_without_an_item():
         replace(DUE, definition=replace(DUE.definition, enabled=False)),
     ],
 )
-def test_who_comes_too_late_changes_nothing(schedule):
+def test_a_late_process_changes_nothing(schedule):
     assert fire(TURN, facts(schedule)) == Decision(Fired("nightly"))
 
 
@@ -149,7 +148,7 @@ def test_a_schedule_whose_times_cannot_be_worked_out_is_put_off():
     decision = fire(TURN, facts(times=Times(DUE.revision, fault="no calendar")))
     assert decision.reply == Fired("nightly", error="no calendar", first=True)
     assert decision.changes == (
-        PutSchedule(replace(DUE, due=after(1), error="no calendar", tries=1, revision=6)),
+        PutRow(replace(DUE, due=after(1), error="no calendar", tries=1, revision=6)),
     )
 
 
@@ -168,7 +167,7 @@ def test_a_node_that_refuses_leaves_the_time_due_and_is_tried_again(node, words)
     decision = fire(TURN, facts(node=node))
     assert decision.reply == Fired("nightly", error=words, first=True)
     assert decision.changes == (
-        PutSchedule(replace(DUE, due=after(1), error=words, tries=1, revision=6)),
+        PutRow(replace(DUE, due=after(1), error=words, tries=1, revision=6)),
     )
 
 
@@ -205,13 +204,13 @@ def test_an_administrator_publishes_beside_the_times_and_settles_none():
     assert decision.changes[0].publisher == "queue.example"
 
 
-def test_nobody_else_does():
+def test_an_account_that_is_not_an_administrator_is_refused():
     reply = fire_now(FireNow(who("boss@x"), "nightly"), facts()).reply
     assert isinstance(reply, Refused)
     assert reply.refusal is Refusal.FORBIDDEN
 
 
-def test_what_is_not_there_or_refused_is_said():
+def test_a_missing_schedule_or_a_refused_publish_is_reported():
     by = who("boss@x", admin=True)
     none = fire_now(FireNow(by, "nightly"), facts(None, publish=None)).reply
     full = fire_now(FireNow(by, "nightly"), facts(node=queue(publish_paused=True))).reply
@@ -223,7 +222,7 @@ MINUTE = 60_000
 
 @st.composite
 def days(draw):
-    """A run: the clock's steps, forward and back, and at each whether the node takes what it is given."""
+    """A run: the clock's steps, forward and back, and at each whether the node accepts the publish."""
     steps = st.tuples(
         st.sampled_from([0, 1, 30_000, MINUTE, 5 * MINUTE, 200 * MINUTE, -MINUTE, -90 * MINUTE]),
         st.booleans(),

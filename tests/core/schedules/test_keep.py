@@ -1,9 +1,10 @@
-"""Schedules are made, changed, paused and ended: by whom, and what that means for their times."""
+"""Schedules are created, changed, paused and ended: permissions, and the effect on their times."""
 
 import pytest
 from harness.batches.facts import JOBS, NIGHTLY, NOW, after, who
 from msgspec.structs import replace
 
+from pubqueue.core.changes import DropRow, PutRow
 from pubqueue.core.decision import Decision, Done, Refusal, Refused
 from pubqueue.core.schedules.admin import (
     AddSchedule,
@@ -24,8 +25,6 @@ from pubqueue.core.schedules.admin import (
     remove_schedule,
 )
 from pubqueue.core.schedules.model import (
-    DropSchedule,
-    PutSchedule,
     Schedule,
     SchedulePage,
     SchedulesDeclared,
@@ -46,8 +45,8 @@ def facts(schedule=None, **changes):
 
 def put(decision):
     (change,) = decision.changes
-    assert isinstance(change, PutSchedule)
-    return change.schedule
+    assert isinstance(change, PutRow)
+    return change.row
 
 
 def refused(decision):
@@ -65,7 +64,7 @@ RULES = [rule.__name__ for rule, *_ in ASKED]
 
 
 @pytest.mark.parametrize(("rule", "request_", "known"), ASKED, ids=RULES)
-def test_it_is_for_administrators(rule, request_, known):
+def test_only_administrators_may_change_schedules(rule, request_, known):
     assert rule(request_, facts(known)).changes
     assert refused(rule(replace(request_, by=who("boss@x")), facts(known))) is Refusal.FORBIDDEN
 
@@ -96,7 +95,7 @@ def test_a_name_is_given_once():
         (WHAT, {"full": True}, Refusal.TOO_MUCH_STAGED),
     ],
 )
-def test_what_cannot_be_is_refused(what, changes, refusal):
+def test_an_invalid_schedule_is_refused(what, changes, refusal):
     assert refused(add_schedule(AddSchedule(ADMIN, what), facts(**changes))) is refusal
 
 
@@ -112,7 +111,7 @@ def test_another_payload_leaves_what_is_missed():
     assert made == replace(KNOWN, definition=other, revision=5)
 
 
-def test_what_is_settled_only_rises_though_the_clock_was_set_back():
+def test_the_settled_time_only_increases_even_if_the_clock_is_set_back():
     ahead = replace(KNOWN, fired_through=after(5_000))
     other = replace(WHAT, cron="0 4 * * *")
     assert put(change_schedule(ChangeSchedule(ADMIN, other), facts(ahead))).fired_through == after(
@@ -125,18 +124,18 @@ def test_what_is_settled_only_rises_though_the_clock_was_set_back():
 @pytest.mark.parametrize(
     ("rule", "request_"), [(rule, asked) for rule, asked, _ in ASKED[1:]], ids=RULES[1:]
 )
-def test_what_is_not_there_is_said(rule, request_):
+def test_a_missing_schedule_is_reported(rule, request_):
     assert refused(rule(request_, facts())) is Refusal.ITEM_NOT_FOUND
 
 
 @pytest.mark.parametrize(("rule", "request_"), [ASKED[1][:2], ASKED[2][:2]])
-def test_what_the_file_declares_is_changed_and_ended_there(rule, request_):
+def test_declared_schedules_are_changed_and_ended_only_in_the_file(rule, request_):
     assert refused(rule(request_, facts(OF_FILE))) is Refusal.ITEM_EXISTS
 
 
 def test_an_end_is_the_end():
     decision = remove_schedule(RemoveSchedule(ADMIN, "nightly"), facts(KNOWN))
-    assert decision == Decision(Done(), (DropSchedule("nightly"),))
+    assert decision == Decision(Done(), (DropRow(Schedule, "nightly"),))
 
 
 def test_one_of_the_file_may_be_paused_and_nothing_is_missed_meanwhile():
@@ -157,18 +156,18 @@ def declare(definitions, *known, following=NEXT):
     return declare_schedules(request, DeclareFacts(NOW, found))
 
 
-def test_what_the_file_declares_is_made_and_what_leaves_it_is_ended():
+def test_schedules_follow_the_configuration_file():
     gone = replace(OF_FILE, definition=replace(WHAT, name="gone"))
     by_command = replace(KNOWN, definition=replace(WHAT, name="mine"))
     decision = declare([WHAT], gone, by_command)
     assert decision.reply == SchedulesDeclared(made=("nightly",), ended=("gone",))
     assert decision.changes == (
-        PutSchedule(Schedule(WHAT, Source.FILE, "queue.example", NOW, due=NEXT)),
-        DropSchedule("gone"),
+        PutRow(Schedule(WHAT, Source.FILE, "queue.example", NOW, due=NEXT)),
+        DropRow(Schedule, "gone"),
     )
 
 
-def test_what_is_as_declared_stays_and_is_not_written():
+def test_an_unchanged_declaration_writes_nothing():
     same = replace(OF_FILE, by="queue.example")
     assert declare([WHAT], same) == Decision(SchedulesDeclared())
 
@@ -221,6 +220,6 @@ def test_one_that_is_not_enabled_has_nothing_to_do_and_begins_anew_when_it_is():
         ({"headers": (("a", "b"),) * 65}, "an item has at most 64 headers"),
     ],
 )
-def test_what_is_wrong_with_a_definition_is_said(changes, words):
+def test_an_invalid_definition_is_explained(changes, words):
     assert fault_of(replace(WHAT, **changes)) == words
     assert WHAT.node == JOBS

@@ -83,7 +83,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("known", "state", "end"), TABLE)
-def test_what_is_there_already_is_treated_as_a_publish_treats_it(known, state, end):
+def test_existing_items_are_treated_as_by_a_publish(known, state, end):
     decision = ask(tally(WinnerCount(known, state, 4, ItemId("a7"))))
     if isinstance(end, Refusal):
         reply = refused(decision)
@@ -208,7 +208,7 @@ def test_which_has_to_take_them(place, refusal):
     assert ask(tally(), **asked, **place).changes  # nobody asks for it where nothing is taken
 
 
-def test_what_may_have_changed_since_is_looked_at_again():
+def test_conditions_that_may_have_changed_are_checked_again():
     gone = CommitNodeFacts(
         NodeName("jobs"), None, Affiliation.NONE, subscribed=False, rows=10, ids=10
     )

@@ -1,4 +1,4 @@
-"""Transactions up to their commit: who may, what is skipped, what waits, what is refused."""
+"""Transactions up to their commit: permissions, skipped, staged and refused items."""
 
 import pytest
 from harness.batches.facts import BOSS, ETL, JOBS, NOW, after, draft, queue, waiting, who
@@ -42,7 +42,7 @@ OK = Published(JOBS, (ItemId("a"),))
 
 
 def ask(request=None, *, node=None, existing=((Known.NEW, None),), **facts):
-    """Stage as `etl`, a publisher of JOBS; `existing` is what the node has, for immediate items."""
+    """Stage as `etl`, a publisher of JOBS; `existing` are the node's items, for immediate publishes."""
     known = {"app": OWN, "open": None, "usage": Usage(), "limits": Limits(), "sizes": (None,)}
     node = queue() if node is None else node
     may = PublishFacts(NOW, node, Affiliation.PUBLISHER, subscribed=False, existing=existing)
@@ -102,7 +102,7 @@ def test_versions_must_rise(last, version, skips):
     assert dropped == Decision(Done(), () if skips else (Abort(APP, version),))
 
 
-def test_what_is_skipped_needs_no_node():
+def test_a_skipped_publish_needs_no_node():
     may = PublishFacts(NOW, None, Affiliation.NONE, subscribed=False, existing=())
     app = App(APP, Jid("etl@x"), 1, NOW)
     facts = StageFacts(may, app, None, Usage(), Limits(), ())
@@ -136,7 +136,7 @@ def test_an_app_that_was_never_heard_of_has_no_version():
     assert abort(aborts(), AppFacts(None)) == Decision(Done())
 
 
-def test_what_a_publish_refuses_is_refused_when_it_is_staged():
+def test_staging_refuses_what_a_publish_refuses():
     paused = queue(publish_paused=True)
     assert refused(ask(node=paused)) is Refusal.PUBLISH_PAUSED
     assert refused(ask(node=queue(max_payload_size=5))) is Refusal.PAYLOAD_TOO_BIG
@@ -206,7 +206,7 @@ def test_another_payload_in_the_open_version_is_a_conflict():
     assert "version 1" in decision.reply.reason
 
 
-def test_what_the_queue_refuses_is_noted_nowhere():
+def test_a_refused_publish_is_not_recorded():
     item = waiting(state=State.DEAD)
     decision = ask(AT_ONCE, existing=((Known.OTHER, item),), noted=(None,))
     assert decision == Decision(

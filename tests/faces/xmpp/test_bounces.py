@@ -5,7 +5,7 @@ from harness.batches.facts import ANN, JOBS, held
 
 from pubqueue.core.model import mark_of
 from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Bounce
+from pubqueue.core.presence.bounce import Bounce
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.xml.stanza import Element

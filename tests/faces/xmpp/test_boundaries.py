@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 
 from pubqueue.core.notices import Deliver
 from pubqueue.faces.xmpp.render import notices
+from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.verbs import PUBLISH, VERBS, Handler
 from pubqueue_xeps.wire import ns
 
@@ -38,6 +39,7 @@ async def all_goes_on(stage, *, failed):
 
 @pytest.mark.parametrize("payload", ["<x xmlns='x'/>", "<x/>"], ids=["at once", "the ordinary way"])
 async def test_a_request_that_cannot_be_read_is_answered(stage, monkeypatch, payload):
+    stage.broker.outbox.set_behind("test", ())  # only then is it asked
     monkeypatch.setattr(stage.broker.outbox, "is_behind", broken)
     item = f"<publish node='news'><item id='i'>{payload}</item></publish>"
     await stage.server.send(stage.iq("bad", item, by=EVE))
@@ -50,7 +52,7 @@ async def test_a_request_that_cannot_be_read_is_answered(stage, monkeypatch, pay
 @pytest.mark.parametrize("kind", ["presence", "message", "iq"])
 async def test_what_asks_for_no_answer_gets_none(stage, monkeypatch, kind):
     tag = f"{ns.COMPONENT} {kind}"
-    kinds = stage.face._kinds
+    kinds = stage.face.kinds
     known = kinds[tag]
 
     def take(stanza):
@@ -64,7 +66,9 @@ async def test_what_asks_for_no_answer_gets_none(stage, monkeypatch, kind):
 
 async def test_an_answer_that_cannot_be_written_is_a_fault_of_ours(stage, monkeypatch):
     key = ("set", f"{ns.PUBSUB} pubsub", f"{ns.PUBSUB} publish")
-    monkeypatch.setattr(stage.face, "_verbs", {**VERBS, key: Handler(PUBLISH.read, broken)})
+    monkeypatch.setattr(
+        "pubqueue.faces.xmpp.requests.VERBS", {**VERBS, key: Handler(PUBLISH.read, broken)}
+    )
     await stage.server.send(
         stage.iq("bad", "<publish node='news'><item id='i'><x/></item></publish>")
         + stage.publish("good", "other", 1)
@@ -126,7 +130,12 @@ QUEUE = (
 
 
 async def test_a_parser_that_fails_costs_the_connection_and_not_the_service(stage, monkeypatch):
-    monkeypatch.setattr(stage.face.component._stream, "feed", broken)
+    feed, faults = StreamParser.feed, [broken]
+
+    def broken_once(parser, data):
+        return faults.pop()() if faults else feed(parser, data)
+
+    monkeypatch.setattr(StreamParser, "feed", broken_once)
     await stage.server.send(stage.iq("lost", "", kind="get"))
     await stage.server.reconnected(1)
     assert await stage.ask("after", "", kind="get") == "result"

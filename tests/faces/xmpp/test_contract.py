@@ -12,6 +12,8 @@ from harness.servers.stub_server import StubServer
 
 from pubqueue.app.principals import Principals
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.refusals import words
+from pubqueue.faces.xmpp.terms import ServerPlace
 
 __all__ = ["make_store", "sides"]
 
@@ -85,10 +87,8 @@ class Network:
         server = self._servers[broker.instance.number]
         return XmppFace(
             broker,
-            jid=SERVICE,
-            secret=server.secret,
-            server=(server.host, server.port),
-            principals=Principals(admins=[], home="localhost"),
+            ServerPlace(SERVICE, server.secret, (server.host, server.port)),
+            Principals(admins=[], home="localhost"),
         )
 
 
@@ -99,6 +99,10 @@ async def network():
 
 
 class TestXmpp(FaceContract):
+    @pytest.fixture
+    def words_for(self):
+        return words
+
     @pytest.fixture
     def face_of(self, network):
         return network.face_of

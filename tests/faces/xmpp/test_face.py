@@ -17,11 +17,12 @@ from structlog.testing import capture_logs
 
 from pubqueue.app.principals import Principals
 from pubqueue.config.loading import load
+from pubqueue.config.xmpp_terms import place_of
 from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml import jids, text
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
-from pubqueue.wiring import queue
+from pubqueue.wiring.queue import queue
 from pubqueue_xeps.wire.ns import PUBSUB
 
 IQ, MESSAGE = f"{{{ACCEPT}}}iq", f"{{{ACCEPT}}}message"
@@ -118,10 +119,8 @@ async def asking(folder):
         async with queue(reported) as broker:
             face = XmppFace(
                 broker,
-                jid=reported.jid,
-                secret=reported.shared_secret(),
-                server=reported.address(),
-                principals=Principals(admins=[Jid("boss@localhost")], home="localhost"),
+                place_of(reported),
+                Principals(admins=[Jid("boss@localhost")], home="localhost"),
             )
             serving = asyncio.create_task(face.run())
             await server.connected()
@@ -254,3 +253,25 @@ def test_an_error_in_a_request_is_not_taken_for_ours(live):
     answer = runner.run(asked.ask("get", "bee@localhost/x", "<error type='cancel'/>"))
     (error,) = answer
     assert error.find("{*}service-unavailable") is not None
+
+
+FORGERS = ["etl@queue.localhost/x", "etl@queue.localhost", "queue.localhost/x", "queue.localhost"]
+
+
+@pytest.mark.parametrize("forger", FORGERS)
+def test_nobody_sends_in_the_name_of_an_account_of_the_service(live, forger):  # G43
+    runner, asked, log = live
+    for kind, body in (
+        ("set", f"<pubsub xmlns='{PUBSUB}'><create node='forged'/></pubsub>"),
+        (  # of a single item, which is read in a shorter way
+            "set",
+            f"<pubsub xmlns='{PUBSUB}'><publish node='jobs'><item id='f'><job xmlns='jobs'/></item></publish></pubsub>",
+        ),
+        ("get", "<ping xmlns='urn:xmpp:ping'/>"),
+    ):
+        answer = runner.run(asked.ask(kind, forger, body))
+        assert answer.find("{*}error/{*}forbidden") is not None
+    for stanza in ("presence", "message"):
+        runner.run(asked.server.send(f"<{stanza} from='{forger}' to='queue.localhost'/>"))
+    runner.run(asked.ask("get", "bee@localhost/x", "<ping xmlns='urn:xmpp:ping'/>"))
+    assert [line["sender"] for line in log if line["event"] == "stanza.forged"][-1] == forger

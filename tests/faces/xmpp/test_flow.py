@@ -3,24 +3,27 @@
 import asyncio
 
 import pytest
-from harness.patience import turns, until
+from harness.patience import TIMEOUT, turns, until
 from harness.servers.stage import PAYLOAD, staged
 
+from pubqueue.app import stall_guard
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.notify import backlog
 from pubqueue.core.limits.budgets import ACCOUNT, EVERYBODY
 from pubqueue.core.nodes import large_audience
+from pubqueue.faces.flow.reads import AT_ONCE
 from pubqueue.faces.xmpp.stream import pace, slices
-from pubqueue.faces.xmpp.stream.component import HIGH_WATER_BYTES
-from pubqueue.faces.xmpp.stream.reads import AT_ONCE
+from pubqueue.faces.xmpp.stream.outgoing import HIGH_WATER_BYTES
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
 
 PEOPLE = 400
 
 
 @pytest.fixture
-async def stage():
+async def stage(monkeypatch):
+    # tests hold up the store until they have read a flood, however long that takes
+    monkeypatch.setattr(stall_guard, "STALLED_AFTER", TIMEOUT)
     async with staged() as stage:
         yield stage
 

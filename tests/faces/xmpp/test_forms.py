@@ -4,8 +4,8 @@ import pytest
 from harness.batches.facts import queue
 from lxml import etree
 
-from pubqueue.core.decision import Described
 from pubqueue.core.model import NodeConfig
+from pubqueue.core.nodes.replies import Described
 from pubqueue.faces.xmpp.xml.forms import Form, FormError, meta_data, node_config, read
 
 

@@ -10,6 +10,7 @@ from pubqueue.core.notices import Announce, Purged, Retracted
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.to_many import MAX_HEAD_LENGTH
 from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
 from pubqueue_xeps.wire import ns
 
 IDS = ("one", "two")
@@ -47,3 +48,14 @@ def test_of_the_node_nothing_is_named():
 def test_as_many_as_a_jid_may_have_fit_beside_the_largest_text():
     many = replace(GONE, subids=tuple(new_id() for _ in range(MAX_OF_JID)))
     assert len(reported(many)) - len(reported(GONE)) < MAX_HEAD_LENGTH / 2
+
+
+@pytest.mark.parametrize(
+    ("size", "whole"), [(MAX_PAYLOAD_BYTES, True), (MAX_PAYLOAD_BYTES + 1, False)]
+)
+def test_an_item_that_servers_would_not_relay_is_named(size, whole):
+    given = draft("a", b"x" * size, headers=(("Keywords", "verse"),))
+    said = reported(replace(ITEM, draft=given))
+    assert ("xxx" in said) is whole
+    assert '<item id="a"' in said
+    assert "verse" in said

@@ -53,7 +53,7 @@ PUBSUB = {key: verb for key, verb in VERBS.items() if key[2]}
 NAMED = {
     key: verb
     for key, verb in PUBSUB.items()
-    if not verb.read.__qualname__.startswith(("_cannot", "_says"))
+    if not verb.read.__qualname__.startswith(("_unsupported", "_constant"))
     and (key[1] != f"{ns.PUBSUB} pubsub" or key[2].rpartition(" ")[2] not in WITHOUT_A_NODE)
 }
 

@@ -11,6 +11,7 @@ from pubqueue.core.decision import (
 )
 from pubqueue.faces.xmpp import refusals
 from pubqueue.faces.xmpp.refusals import WORDS, StanzaError, words
+from pubqueue_xeps.wire import ns
 
 OTHERS = [value for value in vars(refusals).values() if isinstance(value, StanzaError)]
 ERRORS = "http://jabber.org/protocol/pubsub#errors"
@@ -31,7 +32,8 @@ def test_the_table_is_total():
 @pytest.mark.parametrize("error", [*WORDS.values(), *OTHERS])
 def test_an_error_is_valid_and_its_words_are_known(error):
     assert error_in(error)[0].tag.endswith(f"}}{error.condition}")
-    known = etree.parse(SCHEMAS / "pubsub-errors.xsd").xpath("//@name")
+    schema = "x-pubqueue.xsd" if error.namespace == ns.PUBQUEUE else "pubsub-errors.xsd"
+    known = etree.parse(SCHEMAS / schema).xpath("//@name")
     assert error.detail in {"", *known}
     assert bool(error.feature) == (error.detail == "unsupported")
 

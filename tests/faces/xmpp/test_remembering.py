@@ -33,7 +33,7 @@ def test_words_that_are_too_long_are_read_and_not_kept():
 
 
 def test_senders_of_the_longest_words_stay_within_their_bytes():
-    sender = single._sender
+    sender = single.sender_of
     sender.forget()
     for number in range(8_000):
         jid = b"%08d" % number + b"a" * 400 + b"@x/1"

@@ -143,7 +143,8 @@ async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(asking):
     assert ask("a@near")
     assert asking.rosters.ask(Principal(ANN, local=True), (BOSS,), asking.reported.append, loop)
     asking.rosters.forget()
-    assert not asking.rosters._of
+    asking.rosters.hear_grant("x", grant("get"))
+    assert sum(ask(f"b{n}@far") for n in range(2 * MAX_OF_A_SERVER)) == MAX_OF_A_SERVER
 
 
 async def test_of_very_many_owners_some_are_asked(asking):

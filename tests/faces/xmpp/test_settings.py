@@ -2,6 +2,7 @@
 
 import pytest
 from harness.batches.facts import queue
+from msgspec.structs import replace
 
 from pubqueue.core.decision import (
     Refusal,
@@ -31,7 +32,7 @@ FIELDS_TABLE = {
     "pubsub#access_model": ("list-single", "open", ["open", "authorize", "presence", "roster", "whitelist"], ["friends", ""]),
     "pubsub#publish_model": ("list-single", "publishers", ["publishers", "subscribers", "open"], ["", "all"]),
     "pubsub#max_items": ("text-single", "max", ["1", "max", "1000000000000"], ["0", "-1", "", "1000000000001"]),
-    "pubsub#max_payload_size": ("text-single", "65536", ["1", "262144"], ["0", "262145", "max"]),
+    "pubsub#max_payload_size": ("text-single", "65536", ["1", "10485760"], ["0", "10485761", "max"]),
     "pubsub#item_expire": ("text-single", "max", ["1", "max", str(100 * YEAR)], ["0", str(100 * YEAR + 1)]),
     "pubsub#notify_retract": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
     "pubsub#notify_delete": ("boolean", "1", ["0", "1"], ["2", "yes", ""]),
@@ -48,14 +49,22 @@ FIELDS_TABLE = {
     "pubsub#contact": ("jid-multi", "", ["boss@x"], ["", "boss@x/desk", "@", "x" * 4000]),
     "x-queueing#enabled": ("boolean", "0", ["0", "1"], ["2", "on", ""]),
     "x-queueing#lock_timeout": ("text-single", "300", ["1", str(YEAR)], ["0", str(YEAR + 1), "1.5", "max"]),
+    "x-queueing#lock_longest": ("text-single", "", ["", "1", str(YEAR)], ["0", str(YEAR + 1), "1.5"]),
+    "x-queueing#unused_expire": ("text-single", "", ["", "1", str(100 * YEAR)], ["0", "1.5"]),
+    "x-queueing#keep_done": ("boolean", "0", ["0", "1"], ["2", "yes", ""]),
+    "x-queueing#expired": ("list-single", "dead", ["dead", "drop", "truncate"], ["", "gone"]),
     "x-queueing#max_failures": ("text-single", "20", ["1", "1000000"], ["0", "1000001"]),
     "x-queueing#dead_letter_node": ("text-single", "", ["", "dead"], ["x" * 1024]),
+    "x-queueing#source": ("text-single", "", ["", "news"], ["x" * 1024]),
+    "x-queueing#filter": ("text-single", "", ["", "headers:kind"], ["kind", "headers:" + "x" * 1024]),
     "x-queueing#backoff_min": ("text-single", "1", ["0", "60"], ["-1", "86401"]),
     "x-queueing#backoff_max": ("text-single", "60", ["1", "86400"], ["86401", "0" * 20 + "99999"]),
     "x-queueing#dedup_window": ("text-single", "0", ["0", str(YEAR)], ["-1", str(YEAR + 1)]),
     "x-queueing#max_queue_requests": ("text-single", "1000", ["1", "1000000"], ["0", "1000001"]),
     "x-queueing#group_limit": ("text-single", "1", ["1", "1000"], ["0", "1001", "max"]),
+    "x-queueing#max_bytes": ("text-single", "max", ["1", "max", "1000000000000000"], ["0", "-1", "", "1000000000000001"]),
     "x-queueing#rate": ("text-single", "", ["", "5", "0.5", "100000"], ["0", "fast", "100000.1"]),
+    "x-queueing#qos": ("list-single", "unacknowledged", ["unacknowledged"], ["", "twice"]),
     "x-queueing#unsubscribe_on_unavailable": ("boolean", "1", ["0", "1"], ["", "maybe"]),
     "x-queueing#paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "x-queueing#publish_paused": ("boolean", "0", ["0", "1"], ["", "yes"]),
@@ -64,6 +73,7 @@ FIELDS_TABLE = {
     "pubsub#tempsub": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "pubsub#notify_sub": ("boolean", "0", ["0", "1"], ["", "yes"]),
     "x-pubsub#multi_subscribe": ("boolean", "0", ["0", "1"], ["", "yes"]),
+    "x-pubsub#labels": ("text-multi", "", ["a=1"], ["a"]),
     "pubsub#roster_groups_allowed": ("text-multi", "", ["Friends"], []),
 }  # fmt: skip
 # Fields of XEP-0060 that have one value here; another would be accepted and then ignored.
@@ -98,6 +108,17 @@ def test_the_form_has_these_fields_of_these_types():
 def test_a_new_node_has_these_settings():
     defaults = {var: default for var, (_, default, *_) in FIELDS_TABLE.items()}
     assert shown(DEFAULT) == defaults | {var: value for var, (value, _) in FIXED_TABLE.items()}
+
+
+@pytest.mark.parametrize("level", ["acknowledged", "assured"])
+def test_only_queues_deliver_at_a_level(level):
+    queue = filled({"x-queueing#enabled": ["1"], "x-queueing#qos": [level]})
+    assert shown(queue)["x-queueing#qos"] == level
+    refused = "x-queueing#qos is always unacknowledged in a plain node"
+    assert filled({"x-queueing#qos": [level]}) == refused
+    assert filled({"x-queueing#enabled": ["0"]}, queue) == replace(
+        queue, queueing=False, qos=DEFAULT.qos
+    )
 
 
 def test_every_setting_of_a_node_has_its_field():
@@ -142,7 +163,7 @@ def test_a_collection_is_a_feature_that_is_not_there():
             {"lock_timeout": ["1"]},
             "lock_timeout is not a setting of this service; did you mean x-queueing#lock_timeout?",
         ),
-        ({"pubsub#title": ["a", "b"]}, "pubsub#title takes one value"),
+        ({"pubsub#title": ["a", "b"]}, "pubsub#title must have one value"),
         ({"pubsub#node_type": ["x"]}, "pubsub#node_type is always leaf here"),
         (
             {"x-queueing#enabled": ["1"], "pubsub#persist_items": ["0"]},
@@ -154,15 +175,15 @@ def test_a_collection_is_a_feature_that_is_not_there():
         ),
         (
             {"pubsub#contact": ["a@x", "b@x/y"]},
-            "pubsub#contact: bare JIDs, such as admin@example.org",
+            "pubsub#contact: must be bare JIDs, such as admin@example.org",
         ),
         (
             {"x-queueing#lock_timeout": []},
             f"x-queueing#lock_timeout: a whole number from 1 to {YEAR} is required",
         ),
         (
-            {"pubsub#max_payload_size": ["262145"]},
-            "pubsub#max_payload_size: a whole number from 1 to 262144 is required",
+            {"pubsub#max_payload_size": ["10485761"]},
+            "pubsub#max_payload_size: a whole number from 1 to 10485760 is required",
         ),
         (
             {"pubsub#access_model": ["friends"]},

@@ -28,7 +28,7 @@ class Loop:
 def test_between_two_slices_it_rests_for_as_long_as_a_slice_takes():
     loop, written = Loop(), []
     component = SimpleNamespace(
-        ready=True, loop=loop, write=lambda text, _white: written.append(text)
+        ready=True, loop=loop, write=lambda text, white: written.append((text, white))
     )
     pace = SimpleNamespace(has_room=True, wrote=lambda _byte_count: None)
     outbox = SimpleNamespace(set_behind=lambda *_facts: None)

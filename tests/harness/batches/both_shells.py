@@ -1,4 +1,4 @@
-"""A shell on SQLite and one on PostgreSQL as one: each batch is done on both, and what comes of it has to be the same."""
+"""A shell on SQLite and one on PostgreSQL as one: each batch runs on both, and the results have to be the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class BothShells:
-    """What is asked beside batches, the first answers."""
+    """Requests beside batches, which the first shell answers."""
 
     def __init__(self, first: Shell, second: Shell) -> None:
         self._first, self._second = first, second
@@ -31,11 +31,11 @@ class BothShells:
             shell.close()
 
     def batch(self, *requests: Request, **how: Any) -> BatchResult:
-        """Do the batch on both."""
+        """Run the batch on both."""
         results = [shell.batch(*requests, **how) for shell in (self._first, self._second)]
         seen = [(it.decisions, it.deliveries, it.rest, it.looked) for it in results]
         assert seen[0] == seen[1]
-        if all(it.exact for it in results):  # one may ask the whole store for what another knows
+        if all(it.exact for it in results):  # one may ask the whole store for what the other knows
             assert results[0].soonest == results[1].soonest
         rows = [shell.look_within(everything) for shell in (self._first, self._second)]
         assert rows[0] == rows[1]
@@ -56,7 +56,7 @@ class BothShells:
         for shell in (self._first, self._second):
             shell.wait(seconds)
 
-    def __getattr__(self, name: str) -> Any:  # what both have in common
+    def __getattr__(self, name: str) -> Any:  # common to both
         return getattr(self._first, name)
 
     def __setattr__(self, name: str, value: object) -> None:

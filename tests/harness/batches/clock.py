@@ -1,4 +1,4 @@
-"""The calendar of a program under test: it stands still, but for the time that a test lets pass.
+"""The calendar of a program under test: it stands still, except for the time that a test lets pass.
 
 A program in another process follows it by a file. So a lock of one second is not over because the
 machine is slow: it is over when the test has waited for it.
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NUMBER: Final = struct.Struct("q")
-"""Nanoseconds: while it stands, the time since 1970, negated; while it runs, how far it is ahead of the
-machine's monotonic clock, which is the same in all processes and which nobody can set."""
+"""Nanoseconds: while it stands, the time since 1970, negated; while it runs, how far it is ahead of the machine's
+monotonic clock, which is the same in all processes and cannot be set.
+"""
 
 
 class Clock:
-    """Stands from the beginning on. With a `file` it is the clock of all who `follow` that file."""
+    """Stands still from the beginning. With a `file` it is the clock of all processes that `follow` that file."""
 
     def __init__(self, file: Path | None = None) -> None:
         if file is None:
@@ -38,7 +39,7 @@ class Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let time pass meanwhile."""
+        """Let time pass within the body."""
         self._set(_read(self._shared) - time.monotonic_ns())
         try:
             yield
@@ -46,7 +47,7 @@ class Clock:
             self._stand(_read(self._shared))
 
     def advance(self, seconds: float) -> None:
-        """Let so much time have passed; whoever waits for a moment may notice later."""
+        """Advance by this much; tasks that wait for a moment may notice later."""
         self._stand(_read(self._shared) + round(seconds * 10**9))
 
     def _stand(self, at: int) -> None:
@@ -57,7 +58,7 @@ class Clock:
 
 
 def follow(file: Path) -> None:
-    """Have this process's calendar be the clock of that file; its monotonic clock is the machine's."""
+    """Use the clock of that file as this process's calendar; its monotonic clock is the machine's."""
     shared = _mapped(file)
     clocks: dict[str, Callable[[], float]] = {
         "time": lambda: _read(shared) / 10**9,

@@ -1,4 +1,4 @@
-"""Facts as the store would hand them to a rule: people, nodes, items, each with one line's effort."""
+"""Facts as the store would hand them to a rule: people, nodes, items, each in one short call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pubqueue.core.schedules.model import Definition, Schedule, Source
 
 NOW: Final = Millis(1_000_000)
 FLEETING: Final = True
-"""Of news to many: what plain nodes say is for those who are there to hear it."""
+"""For notices to many: those of plain nodes are for subscribers that are online."""
 JOBS: Final = NodeName("jobs")
 ANN: Final = Jid("ann@x/1")
 BOB: Final = Jid("bob@x/1")
@@ -38,12 +38,12 @@ NIGHTLY: Final = Schedule(
 
 
 def after(seconds: float) -> Millis:
-    """Return the moment that is so many seconds after NOW."""
+    """Return the moment that is this many seconds after NOW."""
     return Millis(NOW + round(seconds * 1000))
 
 
 def who(jid: str, *, admin: bool = False, local: bool = False) -> Principal:
-    """Return somebody who asks."""
+    """Return a principal."""
     return Principal(Jid(jid), admin=admin, local=local)
 
 
@@ -54,7 +54,7 @@ def queue(*, name: str = JOBS, items: int = 0, subscriptions: int = 2, **config:
 
 
 def plain(*, items: int = 0, **config: Any) -> Node:
-    """Return a node that is no queue."""
+    """Return a plain node."""
     return Node(JOBS, NodeConfig(**config), Jid("boss@x"), NOW, items)
 
 
@@ -71,7 +71,7 @@ def held(seq: int = 1, holder: str = ANN, **changes: Any) -> Item:
 
 
 def draft(name: str = "i1", payload: bytes = b"<job/>", **changes: Any) -> Draft:
-    """Return an item as a publisher hands it in."""
+    """Return an item as a publisher publishes it."""
     return Draft(ItemId(name), payload, **changes)
 
 

@@ -1,4 +1,4 @@
-"""What people ask of a queue, each in one short call."""
+"""Requests to a queue, each in one short call."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.queue.settling.each import LockName, SettleEach
 from pubqueue.core.queue.touch import Touch
 
 if TYPE_CHECKING:
@@ -39,13 +40,18 @@ def publishes(*names: str, by: str = ETL, node: NodeName = JOBS, **facts: Any) -
 
 
 def publishes_all(names: Sequence[str], **facts: Any) -> list[Publish]:
-    """Publish items of any number, in as few requests as may be."""
+    """Publish any number of items, in as few requests as possible."""
     parts = (names[at : at + MAX_PUBLISHED] for at in range(0, len(names), MAX_PUBLISHED))
     return [publishes(*part, **facts) for part in parts]
 
 
 def retracts(jid: str, *names: str, node: NodeName = JOBS) -> Settle:
     return Settle(who(jid), node, tuple(map(ItemId, names)), Verb.RETRACT)
+
+
+def settles_each(said: Settle | Touch, *locks: tuple[Any, ...]) -> SettleEach:
+    """Settle each of these locks: an id, a token and a holder, as far as they are given."""
+    return SettleEach(said, tuple(LockName(*lock) for lock in locks))
 
 
 def touches(jid: str, *names: str, node: NodeName = JOBS) -> Touch:

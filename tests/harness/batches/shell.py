@@ -1,20 +1,21 @@
-"""The shell without its threads: one call is one batch, at a time that the test says."""
+"""The shell without its threads: one call is one batch, at a time that the test sets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from harness.batches.facts import NOW
-from harness.batches.inside import connect_to, transact_on
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.batch import run
 from pubqueue.app.facts.context import Context
+from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
+from pubqueue.core.qos.model import DEFAULTS as MESSAGES
 from pubqueue.core.transactions.model import DEFAULTS
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
@@ -39,7 +40,7 @@ SUBSCRIPTION: Final = (
 class Shell:
     """Rules and a SQLite store, called as the broker calls them. Power is not lost here: no syncs.
 
-    `unreachable` are the JIDs that no face can send to.
+    `unreachable` are the JIDs that no face can send to, `takers` the numbers of the takes that wait.
     """
 
     TABLES: ClassVar = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
@@ -47,23 +48,26 @@ class Shell:
     def __init__(self, path: Path) -> None:
         self.open_at(path)
         self.now = NOW
-        self.limits, self.quotas = DEFAULTS, QUOTAS
+        self.limits, self.quotas, self.messages = DEFAULTS, QUOTAS, MESSAGES
         self.same: Callable[[bytes, bytes], bool] = bytes.__eq__
         self.policy, self.creation = CreationPolicy.ANYONE, AutoCreation.NEVER
         self.operators: frozenset[Jid] = frozenset()
         self.space_of: Callable[[bytes], str] = lambda _payload: ""
         self.unreachable: set[Jid] = set()
         self.rows = WorkingSet()
-        self.changes = ChangeApplier(self.rows, lambda jid: jid not in self.unreachable)
+        self.takers: set[int] = set()
+        self.changes = ChangeApplier(
+            self.rows, lambda jid: jid not in self.unreachable, self.takers
+        )
 
     def open_at(self, path: Path) -> None:
         self._store = SqliteStore(path)
-        self.connection: Any = connect_to(self._store)
+        self.connection: Any = self._store.connect()
         prepare(self.connection, path)
         self.connection.execute("PRAGMA synchronous = OFF")
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
-        return transact_on(self._store, self.connection, job)
+        return self._store.transact(self.connection, job)
 
     def close(self) -> None:
         self.connection.close()
@@ -71,7 +75,7 @@ class Shell:
     def batch(
         self, *requests: Request, everywhere: bool = False, rest: Sequence[NodeName] = ()
     ) -> BatchResult:
-        """Do the requests in one batch, and hand out."""
+        """Run the requests in one batch, and deliver."""
         how: Any = {"dispatching": True, "everywhere": everywhere, "rest": rest}
 
         def job(tx: Transaction) -> BatchResult:
@@ -88,30 +92,30 @@ class Shell:
         return done
 
     def do(self, request: Request) -> Reply:
-        """Do one request, all slices of it, and return its reply."""
+        """Run one request, all slices of it, and return its reply."""
         decision = self.batch(request).decisions[0]
         while decision.then is not None:
             decision = self.batch(cast("Request", decision.then)).decisions[0]
         return decision.reply
 
     def look(self, job: Callable[[StoreReader], T]) -> T:
-        """Run a job that only looks in a transaction of its own."""
+        """Run a job that only reads in a transaction of its own."""
         return self.look_within(lambda tx: job(StoreReader(tx)))
 
     def look_within(self, job: Callable[[Transaction], T]) -> T:
-        """Run a job that only looks on the seam itself."""
+        """Run a job that only reads on the seam itself."""
         return self.transact(job)
 
     def holds_back(self, node: NodeName, jid: Jid) -> bool:
-        """Say whether the subscriber gets nothing for a while, because a delivery to it has come back."""
+        """Return whether the subscriber gets nothing for a while, because a delivery to it has bounced."""
         return self.changes.held_back.holds(node, jid)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass. Nobody notices by itself: that is the reaper's part."""
+        """Let time pass. Nothing reacts to it by itself: that is the reaper's task."""
         self.now = Millis(self.now + round(seconds * 1000))
 
     def dump(self) -> list[object]:
-        """Return every row of every table, but for what notes that a worker has spoken, also when it was refused."""
+        """Return every row of every table, except those that record signs of life of a worker, even of one that was refused."""
         names = [name for (name,) in self.connection.execute(self.TABLES)]
         of = {"subscription": SUBSCRIPTION}
         asked = [f"SELECT {of.get(name, '*')} FROM {name}" for name in names]
@@ -123,19 +127,23 @@ class Shell:
         ]
 
     def event_numbers(self) -> list[int]:
-        """Return the numbers of all events, also of nodes that are no more."""
+        """Return the numbers of all events, including those of deleted nodes."""
         return [seq for (seq,) in self.connection.execute("SELECT seq FROM event ORDER BY seq")]
 
     def next_token(self) -> int:
-        """Return the token that would be given next."""
+        """Return the token of the next lock."""
         found = self.connection.execute("SELECT next FROM sequence WHERE name = 'token'")
         return int(found.fetchone()[0])
 
     def context(self) -> Context:
         return Context(
-            *(self.rows, self.now, self.policy, self.same, self.limits),
-            auto_creation=self.creation,
-            operators=self.operators,
-            space_of=self.space_of,
-            quotas=self.quotas,
+            *(self.rows, self.now),
+            Terms(
+                *(self.policy, self.limits),
+                auto_creation=self.creation,
+                operators=self.operators,
+                quotas=self.quotas,
+                messages=self.messages,
+            ),
+            Payloads(self.same, space_of=self.space_of),
         )

@@ -1,4 +1,4 @@
-"""The clock that stands: for who has it, and for another process that follows it."""
+"""The clock that stands still: for its owner, and for another process that follows it."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
-"""A face in a hundred and fifty lines, made as CONTRIBUTING.md says: a line protocol of three requests.
+"""A face in miniature, made as described in CONTRIBUTING.md: it has everything that a protocol needs whose clients log in here.
 
-`PUT node id text` publishes, `TAKE node window` subscribes, `DONE node id` retracts. A line that is connected
-has the address `name@service/line.INSTANCE.N`: a connection of an account of the service itself.
+A connected line has the address `name@service/line.INSTANCE.N`: a connection of an account of the service itself. Its words are
+in `toy_words.py`.
 """
 
 from __future__ import annotations
@@ -9,57 +9,44 @@ from __future__ import annotations
 import asyncio
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Final, assert_never
-from xml.etree import ElementTree as ET
-from xml.sax.saxutils import escape
+from typing import TYPE_CHECKING, Final
 
+from harness.batches.toy_words import READERS, done, fits, refusal, shown, words_of
 from harness.patience import TIMEOUT
 
+from pubqueue.app.accounts import Plain, Proven
 from pubqueue.app.watch.watching import Traffic
 from pubqueue.core import addresses
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Draft, ItemId, Jid, NodeName, Principal
-from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
-from pubqueue.core.notices import (
-    Announce,
-    Configured,
-    Deleted,
-    Deliver,
-    Purged,
-    Retracted,
-    Unlocked,
-    singly,
-)
-from pubqueue.core.queue.expire import Departure, Leave
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.core.decision import Refused, Taken
+from pubqueue.core.model import Jid, Principal
+from pubqueue.core.notices import singly
+from pubqueue.core.presence.leave import Departure, Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pubqueue.app.accounts import Accounts
     from pubqueue.app.broker import Broker
     from pubqueue.core.decision import Reply
+    from pubqueue.core.model import NodeName
     from pubqueue.core.notices import Notice, ToEach
 
 WORD: Final = "line"
-"""What the resources of its addresses begin with."""
+"""The prefix of the resources of its addresses."""
 SERVICE: Final = Jid("queue.example.org")
-TEXT: Final = "{urn:example:line}text"
-MAX_LENGTH: Final = 1023
-"""Bytes of a name, which other faces have to be able to say."""
 
 
 class Connection:
-    """A client that is connected: what it says goes to the face, what it hears waits here."""
+    """A connected client: its lines go to the face, and lines for it wait here."""
 
-    def __init__(self, face: LineFace, address: Jid) -> None:
-        self.address = address
+    def __init__(self, face: LineFace, address: Jid, proven: Proven | None = None) -> None:
+        self.address, self.proven = address, proven
         self.is_full = False
-        """Whether it does not read what was sent, so that no more is sent."""
+        """Whether it does not read its lines, so that no more are sent."""
         self._face = face
         self._heard: asyncio.Queue[str] = asyncio.Queue()
         self.on_words: Callable[[str], None] = self._heard.put_nowait
-        """What takes the words that come; without another they wait for `hear`."""
+        """Receives the lines; without it they wait for `hear`."""
 
     def say(self, words: str) -> None:
         self._face.take(self, words)
@@ -68,22 +55,28 @@ class Connection:
         self.on_words(words)
 
     async def hear(self) -> str:
-        """Return the next line, once it is there."""
+        """Return the next line, once it has arrived."""
         async with asyncio.timeout(TIMEOUT):
             return await self._heard.get()
 
     def rest(self) -> list[str]:
-        """Return what is there and was not heard yet."""
+        """Return the waiting lines that were not read yet."""
         return [self._heard.get_nowait() for _ in range(self._heard.qsize())]
 
 
 class LineFace:
-    """Serves lines; `go_up` and `go_down` are what happens to its socket."""
+    """Serves lines; `go_up` and `go_down` simulate its socket."""
 
     def __init__(
-        self, broker: Broker, on_ready: Callable[[], None] = lambda: None, service: Jid = SERVICE
+        self,
+        broker: Broker,
+        on_ready: Callable[[], None] = lambda: None,
+        service: Jid = SERVICE,
+        accounts: Accounts | None = None,
     ) -> None:
-        self._broker, self._service = broker, service
+        self._broker, self._service, self.accounts = broker, service, accounts
+        if accounts is not None:
+            accounts.watch(self._end_those_who_are_gone)
         self._on_ready = on_ready
         self._lines: dict[Jid, Connection] = {}
         self._count, self._connections = itertools.count(1), itertools.count(1)
@@ -94,7 +87,7 @@ class LineFace:
     # --- started and stopped by the wiring ---
 
     async def enter(self, _on_waiting: Callable[[], None]) -> None:
-        """There is a place for everybody."""
+        """There is room for every instance."""
 
     async def check(self, _patience: float) -> str:
         return "lines: good"
@@ -118,37 +111,76 @@ class LineFace:
 
     # --- in: words to requests ---
 
-    def connect(self, name: str) -> Connection:
+    async def log_in(self, name: str, password: str, peer: str) -> Connection | str:
+        """Return a line for this user, or the refusal: the same for a wrong name and a wrong password."""
+        assert self.accounts is not None
+        found = await self.accounts.prove(Plain(name, password), face=WORD, peer=peer)
+        if isinstance(found, Proven):
+            return self.connect(found.name, found)
+        return "NO LATER" if found.wait else "NO LOGIN"
+
+    def _end_those_who_are_gone(self) -> None:
+        """End the lines of users that were removed, or have another password."""
+        for line in tuple(self._lines.values()):
+            if not self._holds(line):
+                line.send("NO LOGIN")
+                self.hang_up(line)
+
+    def _holds(self, line: Connection) -> bool:
+        if self.accounts is None or line.proven is None:
+            return True
+        return self.accounts.holds(line.proven)
+
+    def connect(self, name: str, proven: Proven | None = None) -> Connection:
         """Take a line of the account of this name."""
         account = Jid(f"{name}@{self._service}")
         number = self._broker.instance.number
         at = addresses.Connection(account, WORD, number, str(next(self._connections)))
-        line = self._lines[at.address] = Connection(self, at.address)
+        line = self._lines[at.address] = Connection(self, at.address, proven)
         return line
 
+    @property
+    def lines(self) -> list[Connection]:
+        """The connected lines."""
+        return list(self._lines.values())
+
     def hang_up(self, line: Connection, how: Departure = Departure.CLOSED) -> None:
-        """End a line that says so itself, or one that broke."""
+        """End a line that ends itself, or one that broke."""
         del self._lines[line.address]
         self._broker.submit(Leave(line.address, how=how), lambda _reply: None)
 
     def fill(self, line: Connection, *, full: bool) -> None:
-        """Let a line read no more, or again."""
+        """Let a line stop reading, or resume."""
         line.is_full = full
         self._broker.outbox.reach_changed(line.address)
 
     def take(self, line: Connection, words: str) -> None:
         verb, *parts = words.split(" ", 3)
-        count, read = READERS.get(verb, (-1, _done))
-        if len(parts) != count or not _fit(parts):
+        count, read = READERS.get(verb, (-1, done))
+        if len(parts) != count or not fits(parts):
             line.send("NO WORDS")
             return
-        request = read(Principal(line.address), next(self._count), *parts)
+        try:
+            request = read(self._principal(line.address), next(self._count), *parts)
+        except ValueError:
+            line.send("NO WORDS")
+            return
         self._broker.submit(request, partial(self._answer, line))
 
+    def _principal(self, address: Jid) -> Principal:
+        return Principal(address) if self.accounts is None else self.accounts.principals.of(address)
+
     def _answer(self, line: Connection, reply: Reply) -> None:
-        line.send(f"NO {reply.refusal.name}" if isinstance(reply, Refused) else "OK")
+        if isinstance(reply, Taken):
+            for item, payload in reply.items:
+                line.send(f"BODY {item.node} {item.id} {shown(payload, item.headers)}")
+            line.send(f"OK {' '.join(item.id for item, _ in reply.items)}".rstrip())
+            return
+        line.send(refusal(reply) if isinstance(reply, Refused) else "OK")
 
     # --- out: notices to words ---
+
+    largest = 10 << 20
 
     def claims(self, address: Jid) -> bool:
         found = addresses.connection(address, self._service)
@@ -168,62 +200,5 @@ class LineFace:
         line = self._lines.get(notice.to)
         if line is None or not self._up:
             return False
-        line.send(_words(notice))
+        line.send(words_of(notice))
         return True
-
-
-def _fit(parts: Sequence[str]) -> bool:
-    """Say whether every face can say this: names of a bounded length, and no control characters in XML."""
-    return all(part.isprintable() for part in parts) and all(
-        0 < len(part.encode()) <= MAX_LENGTH for part in parts[:2]
-    )
-
-
-def _put(by: Principal, _number: int, node: str, item: str, text: str) -> Publish:
-    payload = f'<text xmlns="urn:example:line">{escape(text)}</text>'.encode()
-    return Publish(by, NodeName(node), (Draft(ItemId(item), payload, type="urn:example:line"),))
-
-
-def _take(by: Principal, number: int, node: str, window: str) -> Subscribe:
-    subid = f"{by.jid}-{number}"  # unique in the store, whichever instance makes it
-    return Subscribe(by, NodeName(node), by.jid, subid, Options(window))
-
-
-def _done(by: Principal, _number: int, node: str, item: str) -> Settle:
-    return Settle(by, NodeName(node), (ItemId(item),), Verb.RETRACT)
-
-
-READERS: Final[dict[str, tuple[int, Callable[..., Publish | Subscribe | Settle]]]] = {
-    "PUT": (3, _put),
-    "TAKE": (2, _take),
-    "DONE": (2, _done),
-}
-"""How many words follow a verb, and what makes a request of them."""
-
-
-def _words(notice: Notice) -> str:
-    match notice:
-        case Deliver():
-            return f"ITEM {notice.item.node} {notice.item.id} {_text(notice.payload)}"
-        case Announce(draft=None):
-            return f"NEWS {notice.node}"
-        case Announce(draft=draft):
-            return f"NEWS {notice.node} {draft.id} {_text(draft.payload)}"
-        case Configured():
-            return f"OTHER {notice.node}"
-        case Retracted():
-            return f"GONE {notice.node} {' '.join(notice.ids)}"
-        case Unlocked():
-            return f"LOST {notice.node} {' '.join(notice.ids)}"
-        case Purged():
-            return f"EMPTY {notice.node}"
-        case Deleted():
-            return f"CLOSED {notice.node}"
-        case _:
-            assert_never(notice)
-
-
-def _text(payload: bytes) -> str:
-    """Return the text that a line has put; what another protocol published, as the XML that it is."""
-    root = ET.fromstring(payload)
-    return (root.text or "") if root.tag == TEXT else payload.decode()

@@ -1,4 +1,4 @@
-"""What publishers of transactions ask, each in one short call."""
+"""Requests of publishers with transactions, each in one short call."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def aborts(
 
 
 def left_over(shell: Shell) -> int:
-    """Return how many rows of transactions are in the store beside apps and records of committed ones."""
+    """Return how many rows of transactions are in the store, apart from apps and records of committed ones."""
     tables = ("attempt", "staged", "staged_usage", "txn WHERE committed IS NULL")
     return sum(shell.connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables)
 
@@ -91,12 +91,12 @@ def committed(published, known=0, *, version=1, already=False):
 
 
 def in_slices(monkeypatch, size=1):
-    """Let commits be too large for one batch, and go in slices of so many winners."""
+    """Let commits be too large for one batch, and go in slices of this many winners."""
     monkeypatch.setattr(committing, "MAX_WINNERS", 0)
     monkeypatch.setattr(moving, "SLICE", size)
 
 
 def sweep(shell):
-    """Let the reaper do what it would do by and by."""
+    """Let the reaper do its pending work."""
     while (moment := shell.look(lambda tx: tx.next_due())) is not None and moment <= shell.now:
         assert shell.do(Expire()) == Done()

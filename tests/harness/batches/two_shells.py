@@ -1,11 +1,10 @@
-"""Two shells on one store, each with what an instance remembers between its batches; and a third that only looks."""
+"""Two shells on one store, each with an instance's own caches between batches; and a third that only reads."""
 
 from __future__ import annotations
 
 import itertools
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from harness.batches.inside import conninfo_of, transact_on
 from harness.batches.shell import Shell
 
 from pubqueue.stores.postgres.connection import DatabaseConnection
@@ -26,9 +25,9 @@ T = TypeVar("T")
 
 
 class PostgresShell(Shell):
-    """Rules and a PostgreSQL store, on the thread of whoever calls; `place` is the store's address."""
+    """Rules and a PostgreSQL store, on the caller's thread; `place` is the store's address."""
 
-    # but for what the processes note of themselves, with each batch that writes anything, a sign of life too
+    # except the processes' own rows: each batch that writes anything, and each sign of life, changes them
     TABLES: ClassVar = (
         "SELECT tablename FROM pg_tables"
         " WHERE schemaname = 'pubqueue' AND tablename NOT IN ('writer', 'writing') ORDER BY 1"
@@ -36,11 +35,11 @@ class PostgresShell(Shell):
 
     def open_at(self, place: Any) -> None:
         self._postgres = PostgresStore(place)
-        self._line = DatabaseConnection(conninfo_of(self._postgres))
+        self._line = DatabaseConnection(self._postgres.conninfo)
         self.connection = self._line.connection()
 
     def transact(self, job: Callable[[Transaction], T]) -> T:
-        return transact_on(self._postgres, self._line, job)
+        return self._postgres.transact(self._line, job)
 
 
 class MemoryShell(Shell):
@@ -58,9 +57,9 @@ class MemoryShell(Shell):
 
 
 class TwoShells:
-    """As one shell: each batch is done by one of two, and what is asked beside them by neither.
+    """As one shell: each batch runs on one of two, and requests beside batches on neither.
 
-    `turns` says whose turn it is, over and over.
+    `turns` decides which one is next, over and over.
     """
 
     def __init__(self, make: Callable[[], Shell], turns: Sequence[int] = (0, 1)) -> None:
@@ -93,7 +92,7 @@ class TwoShells:
         for shell in self._both:
             shell.wait(seconds)
 
-    def __getattr__(self, name: str) -> Any:  # what all have in common
+    def __getattr__(self, name: str) -> Any:  # common to both
         return getattr(self._beside if name in BESIDE else self._both[0], name)
 
     def __setattr__(self, name: str, value: object) -> None:

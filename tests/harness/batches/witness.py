@@ -1,4 +1,4 @@
-"""A store and a face that note what happens, in one list, in the order in which it happens."""
+"""A store and a face that record events in one list, in their order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class WatchedStore:
-    """A real store that notes each commit, can be held up, and fails when it is told to."""
+    """A real store that records each commit, can be held up, and fails on demand."""
 
     def __init__(self, store: Store, log: list[Any]) -> None:
         self.inner = store
@@ -32,12 +32,12 @@ class WatchedStore:
         self.may_go.set()
 
     def hold(self) -> None:
-        """Hold up the next batch; `asked` is set when it has come, and `may_go` lets it go on."""
+        """Hold up the next batch; `asked` is set when it has come, and `may_go` lets it continue."""
         self.asked.clear()
         self.may_go.clear()
 
     async def batch(self, job: Callable[[Transaction], T]) -> T:
-        """Run the job, once it may go."""
+        """Run the job, once it may continue."""
         self.asked.set()
         await self.may_go.wait()
         if self.failures:
@@ -49,7 +49,7 @@ class WatchedStore:
         return result
 
     async def changes(self) -> bool:
-        """Say whether another process has written."""
+        """Return whether another process has written."""
         return await self.inner.changes()
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
@@ -61,7 +61,7 @@ class WatchedStore:
 
 
 class WatchedFace:
-    """A face for everybody that notes what it says, but for what it cannot: that it gives back."""
+    """A face for all addresses that records its notices, except those that it cannot send: it returns them."""
 
     def __init__(self, broker: Broker, log: list[Any]) -> None:
         self._broker = broker
@@ -80,21 +80,23 @@ class WatchedFace:
         self._is_up = False
         self._broker.outbox.set_up(self, up=False)
 
+    largest = 1 << 62
+
     def claims(self, _address: str) -> bool:
-        """Say yes."""
+        """Return true."""
         return True
 
     def reaches(self, _address: str) -> bool:
-        """Say whether it can send."""
+        """Return whether it can send."""
         return self._is_up
 
     def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
-        """Note the notices."""
+        """Record the notices."""
         if self.silent:
             return list(singly(notices))
         self._log.extend(singly(notices))
         return ()
 
     def when_sent(self, _node: str, call: Callable[[], None]) -> None:
-        """Call at once: all is said."""
+        """Call at once: everything is sent."""
         call()

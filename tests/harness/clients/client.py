@@ -1,6 +1,6 @@
 """A bare XMPP client on loopback: SASL PLAIN (RFC 4616), resource binding, stanzas as text.
 
-No library stands between a scenario and the server, so that what a story tells is what is on the wire.
+There is no library between a scenario and the server, so that a story shows what is on the wire.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Client:
         self._greetings: asyncio.Queue[str] = asyncio.Queue()
 
     async def log_in(self, host: str, port: int, password: str) -> Self:
-        """Return as the very resource that was asked for."""
+        """Return the JID with exactly the requested resource."""
         account, _, resource = self.jid.partition("/")
         user, _, domain = account.partition("@")
         header = HEADER.format(domain=domain)
@@ -69,11 +69,11 @@ class Client:
         await self._writer.drain()
 
     def stop_reading(self) -> None:
-        """Let what is for us pile up at the server."""
+        """Let stanzas for us pile up at the server."""
         self._writer.transport.pause_reading()
 
     def read_on(self) -> None:
-        """Read again."""
+        """Resume reading."""
         self._writer.transport.resume_reading()
 
     async def log_out(self) -> None:
@@ -84,7 +84,7 @@ class Client:
         self._writer.close()
 
     async def abandon(self) -> None:
-        """Let go of a stream that the server has ended, or that nobody needs."""
+        """Drop a stream that the server has ended, or that is not needed any more."""
         self.reading.cancel()
         await asyncio.gather(self.reading, return_exceptions=True)
         self._writer.close()

@@ -1,7 +1,7 @@
-"""Publishers and workers, as many as a test wants, who all speak through a server that is a stub.
+"""Any number of publishers and workers, whose server is a stub.
 
-Everything is on one stream, in one order: so what they see is entered in a ledger as it comes. Workers
-retract what they get, at once, unless a test gives them something else to do.
+Everything is on one stream, in one order: so their observations are recorded in a ledger as they come.
+Workers retract their items at once, unless a test gives them something else to do.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CutError(ConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An item that came to somebody."""
+    """An item that was delivered to a worker."""
 
     to: str
     item: str
@@ -51,14 +51,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What somebody has asked, and what to enter in the ledger if the answer is a result."""
+    """A request, and what to record in the ledger if the answer is a result."""
 
     answer: asyncio.Future[str]
     enter: Callable[[], None]
 
 
 class Crowd:
-    """Everybody beyond the server; `ledger` is what they have seen."""
+    """All parties behind the server; `ledger` has their observations."""
 
     def __init__(self, server: StubServer, group: asyncio.TaskGroup) -> None:
         self.ledger = Ledger()
@@ -77,7 +77,7 @@ class Crowd:
         ledger = self.ledger
         return f"{sorted(ledger.confirmed - ledger.committed)} to do, {sorted(self._unsure)} unsure, {ledger}"
 
-    # --- what they do ---
+    # --- actions ---
 
     async def publish(self, *names: str, payload: str = JOB) -> str:
         """Publish in one request; return "result", or the error."""
@@ -86,7 +86,7 @@ class Crowd:
         return await self.ask(ETL, f"<publish node='jobs'>{items}</publish>", enter=enter)
 
     async def publish_until_confirmed(self, *names: str, payload: str = JOB) -> None:
-        """Publish, and again after every cut, as a careful publisher does."""
+        """Publish, and repeat it after every cut, as a careful publisher does."""
         while True:
             try:
                 answer = await self.publish(*names, payload=payload)
@@ -105,19 +105,19 @@ class Crowd:
         await self.send(f"<presence from='{worker}' to='{SERVICE}'/>")
 
     async def leave(self, worker: str) -> None:
-        """Go, with whatever is in hand."""
+        """Leave, with all held items."""
         self.ledger.left(worker)
         await self.send(f"<presence type='unavailable' from='{worker}' to='{SERVICE}'/>")
 
     async def work(self, delivery: Delivery) -> None:
-        """Retract what has come, at once: that is refused to nobody who has not left meanwhile."""
+        """Retract items as they come, at once: only workers that have left in the meantime are refused."""
         with suppress(CutError):
             answer = await self.retract(delivery)
             held = self.ledger.holds(delivery.to, delivery.item, delivery.token)
             assert answer == "result" or not held, f"{delivery} is refused: {answer}"
 
     async def retract(self, delivery: Delivery) -> str:
-        """Retract what has come, under its very lock; return "result", or the error."""
+        """Retract an item under its own lock; return "result", or the error."""
         retract = f"<retract node='jobs'><item id={quoteattr(delivery.item)}/></retract>"
         lock = f"<lock xmlns='{OURS}' token='{delivery.token}'/>"
         enter = partial(self.ledger.retracted, delivery.to, delivery.item)
@@ -127,25 +127,25 @@ class Crowd:
         return answer
 
     async def ask_again(self) -> None:
-        """Ask again for every retract that was never answered: it may have been carried out."""
+        """Repeat every retract that was never answered: it may have been carried out."""
         for delivery in list(self._unsure.values()):
             answer = await self.retract(delivery)
             if answer == "cancel item-not-found":
                 self.ledger.retracted(delivery.to, delivery.item)
                 self._fan_out.set()
-            else:  # done now, or the item has to come again
+            else:  # done now, or the item has to be delivered again
                 assert answer in {"result", "wait unexpected-request", "cancel conflict"}, answer
 
     async def ping(self) -> None:
-        """Return when the service has answered what needs no store (XEP-0199)."""
+        """Return when the service has answered a request that needs no store (XEP-0199)."""
         assert await self.result_of(ETL, "get", "<ping xmlns='urn:xmpp:ping'/>") == "result"
 
     async def all_done(self) -> None:
-        """Return when all that is confirmed is committed."""
+        """Return when all confirmed items are committed."""
         await self.until(lambda: not self.ledger.confirmed - self.ledger.committed)
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Return when the ledger says so; something has to be entered now and then, and no stream be cut."""
+        """Return when the ledger meets the condition; entries have to be made now and then, and no stream may be cut."""
         cuts = self._cuts
         while not reached():
             assert self._cuts == cuts, "the stream was cut meanwhile"
@@ -161,7 +161,7 @@ class Crowd:
     async def ask(
         self, who: str, inner: str, beside: str = "", *, enter: Callable[[], None] = lambda: None
     ) -> str:
-        """Ask; return "result", or the type and the condition of the error.
+        """Send a request; return "result", or the type and the condition of the error.
 
         Raises:
             CutError: the stream was cut before.
@@ -171,7 +171,7 @@ class Crowd:
         return await self.result_of(who, "set", pubsub, enter)
 
     async def read(self, who: str, inner: str) -> str:
-        """Ask for what changes nothing; return "result", or the type and the condition of the error."""
+        """Send a request that changes nothing; return "result", or the type and the condition of the error."""
         return await self.result_of(who, "get", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>")
 
     async def send(self, text: str) -> None:
@@ -183,21 +183,21 @@ class Crowd:
         except ConnectionError as problem:
             raise CutError from problem
 
-    # --- how ---
+    # --- internals ---
 
     def spawn(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Have somebody do something meanwhile; it ends with the crowd at the latest."""
+        """Run a coroutine in the background; it ends with the crowd at the latest."""
         task = self._group.create_task(doing)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def watch(self) -> None:
-        """Raise what goes wrong on the stream."""
+        """Raise failures of the stream."""
         await self._server.receive(timeout=3600)
 
     def disperse(self) -> None:
-        """Let go of all that is still being done."""
+        """Cancel everything that is still running."""
         for task in self._tasks:
             task.cancel()
 
@@ -215,9 +215,10 @@ class Crowd:
         return words
 
     def _lost(self) -> None:
-        """Tell whoever waits for an answer that it will not come, and strike everybody out.
+        """Notify all requesters that no answer will come, and strike out all workers.
 
-        What was under way may have been done or not: so who wants to work on has to join anew.
+        Requests in progress may have been done or not: so a worker that wants to continue has to
+        join again.
         """
         for worker in list(self.ledger.windows):
             self.ledger.left(worker)
@@ -240,7 +241,7 @@ class Crowd:
                 self._fan_out.set()
             elif kind == "item" and stanza.get("to") in self.ledger.windows:
                 self._take_delivery(Delivery(stanza.get("to"), item, _token(stanza)))
-            # what comes to one who has left is on its way back already
+            # items for a worker that has left are being returned already
 
     def _take_delivery(self, delivery: Delivery) -> None:
         self.ledger.delivered(delivery.to, delivery.item, delivery.token)
@@ -268,7 +269,7 @@ def _name(element: etree._Element) -> str:
 
 @asynccontextmanager
 async def crowd(server: StubServer) -> AsyncIterator[Crowd]:
-    """Gather a crowd behind the stub; what goes wrong with one of them ends the body."""
+    """Gather a crowd behind the stub; a failure of one of them ends the body."""
     async with asyncio.TaskGroup() as group:
         made = Crowd(server, group)
         made.spawn(made.watch())

@@ -1,7 +1,7 @@
-"""What publishers had confirmed and workers had committed, as it was on the wire; and what must not be.
+"""What publishers had confirmed and workers had committed, as on the wire; and the promises that must hold.
 
-Whoever speaks for a crowd enters here what it sees, in the order in which it sees it. What breaks a
-promise is an AssertionError at once; at the end `compare` holds the store's own count against the rest.
+The representative of a crowd records its observations here, in their order. A broken promise is an
+AssertionError at once; at the end `compare` checks the store's own count.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class Ledger:
     _tokens: dict[str, int] = field(default_factory=dict)
 
     def joined(self, worker: str, window: int) -> None:
-        """Enter a worker: what comes to it from now on is locked to it."""
+        """Record a worker: items delivered to it from now on are locked to it."""
         self.windows[worker] = window
 
     def left(self, worker: str) -> None:
-        """Strike out a worker, and what it held: the queue frees it when it hears of it."""
+        """Strike out a worker with its items: the queue releases them when it is notified."""
         self.windows.pop(worker, None)
         self._held = {item: holder for item, holder in self._held.items() if holder != worker}
         del self._in_hand[worker]
 
     def delivered(self, worker: str, item: str, token: int) -> None:
-        """Enter a lock: the only one on that item, the newest, and one that fits into the window."""
+        """Record a lock: the only one on that item, the newest, and one that fits into the window."""
         assert item not in self.committed, f"{item} came back after its retract was confirmed"
         assert item not in self._held, f"{item} is locked to {worker} and to {self._held[item]}"
         last = self._tokens.get(item, 0)
@@ -54,23 +54,23 @@ class Ledger:
         self.redelivered += bool(last)
 
     def holds(self, worker: str, item: str, token: int) -> bool:
-        """Say whether that very lock has not ended."""
+        """Return whether that very lock has not ended."""
         return self._held.get(item) == worker and self._tokens[item] == token
 
     def freed(self, worker: str, item: str) -> None:
-        """Enter that a lock has ended, if it is known."""
+        """Record that a lock has ended, if it is known."""
         if self._held.get(item) == worker:
             del self._held[item]
             self._in_hand[worker] -= 1
 
     def retracted(self, worker: str, item: str) -> None:
-        """Enter that a retract was confirmed."""
+        """Record that a retract was confirmed."""
         assert item not in self.committed, f"{item} was retracted twice"
         self.committed.add(item)
         self.freed(worker, item)
 
     def compare(self, found: Count, node: str = "jobs") -> None:
-        """Nothing is lost, nothing came back, and what the store counts of itself is right."""
+        """Check that nothing is lost, nothing came back, and the store's own counts are right."""
         assert found.wrong == ()
         here = found.of(node).keys()
         lost = self.confirmed - self.committed - here

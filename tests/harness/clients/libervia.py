@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOISE = ("ProgressBar not", "Progress bar", "--", "Missing module", "dbus-daemon")
-"""What it says of the machine, whatever is asked."""
+"""Its remarks about the machine, which it prints with every command."""
 
 
 class Libervia:
@@ -24,7 +24,7 @@ class Libervia:
         self._environment = environment
 
     async def says(self, *words: str, typed: str = "") -> str:
-        """Run a command; return what it says, errors too."""
+        """Run a command; return its output, errors too."""
         process = await asyncio.create_subprocess_exec(
             *("libervia-cli", *words),
             stdin=asyncio.subprocess.PIPE,
@@ -40,7 +40,7 @@ class Libervia:
 BUS = """<busconfig><type>session</type><listen>unix:tmpdir={folder}</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/>
 </policy></busconfig>"""
-"""A bus on which nothing is started by itself."""
+"""A bus that starts nothing by itself."""
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def libervia(server: Any, account: str, folder: Path) -> AsyncIterator[Lib
         await _line(backend, "Backend is ready")
         made = Libervia(environment)
         await made.says("profile", "create", "-p", "secret", "-j", account, "-x", "secret", "me")
-        # it logs in without TLS only where it does not look at certificates
+        # it logs in without TLS only if it does not check certificates
         await made.says("param", "set", "Connection", "check_certificate", "false", "-p", "me")
         said = await made.says("profile", "connect", "-p", "me", "-c", "--pwd", "secret")
         assert not said.strip(), said
@@ -70,7 +70,7 @@ async def libervia(server: Any, account: str, folder: Path) -> AsyncIterator[Lib
 
 
 async def _line(process: asyncio.subprocess.Process, what: str) -> str:
-    """Return the next line of its output that has this in it."""
+    """Return the next line of its output that contains this."""
     assert process.stdout
     async with asyncio.timeout(TIMEOUT):
         async for line in process.stdout:

@@ -1,4 +1,4 @@
-"""Things that have happened in a queue, for those who read of them from outside."""
+"""Past events in a queue, for tests of their readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SERVICE: Final = "queue.localhost"
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Accounts on one server, with one password, and what they do."""
+    """Accounts on one server, with one password, and their actions."""
 
     server: Prosody
     password: str
@@ -44,7 +44,7 @@ class Past:
         )
 
     async def publish(self, node: str, count: int, *, app: str, version: int = 1) -> None:
-        """Publish so many items in one transaction."""
+        """Publish this many items in one transaction."""
         async with (
             self.client("etl") as etl,
             Batch(etl, SERVICE, app=app, version=version) as batch,
@@ -53,7 +53,7 @@ class Past:
                 await batch.publish(node, Element("{urn:example:job}job"))
 
     async def work(self, node: str, count: int) -> None:
-        """Do so many items."""
+        """Do this many items."""
         async with self.worker("bot", node) as worker:
             for _ in range(count):
                 async with await anext(worker):

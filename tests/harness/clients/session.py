@@ -1,4 +1,4 @@
-"""A session on a real server, for tests that ask and look at the answer."""
+"""A session on a real server, for tests that send requests and check the answers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class XmppSession:
         return answer.result()
 
     async def publish(self, *payloads: str, node: str = "jobs", **ids: str) -> etree._Element:
-        """Publish these payloads, and those that have a name of their own."""
+        """Publish these payloads, and those with ids of their own."""
         items = "".join(f"<item>{payload}</item>" for payload in payloads)
         items += "".join(f"<item id='{name}'>{payload}</item>" for name, payload in ids.items())
         inner = f"<publish node='{node}'>{items}</publish>"
@@ -76,7 +76,7 @@ class XmppSession:
 async def session(
     server: Prosody | Ejabberd, jid: str, service: str = SERVICE
 ) -> AsyncIterator[XmppSession]:
-    """Log `jid` in, whose account is there, with the password `secret`; let go of it at the end."""
+    """Log in `jid`, whose account exists, with the password `secret`; close the session at the end."""
     made = XmppSession(jid, service)
     await made.client.log_in(server.host, server.c2s_port, "secret")
     try:

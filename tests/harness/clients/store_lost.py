@@ -1,12 +1,14 @@
-"""A crowd at work while its service loses the store: what is refused is *wait*, and asked again until it is not."""
+"""A crowd at work while its service loses the store: requests are refused with *wait*, and repeated until they are not."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from harness.patience import LOOK, until
 from harness.stores.recount import Count
 from harness.stores.store_contents import contents, nodes, recount
 
@@ -33,7 +35,7 @@ WAIT: Final = "wait internal-server-error"
 
 
 class Stubborn:
-    """Publishes and works for a crowd, and counts who was told to wait."""
+    """Publishes and works for a crowd, and counts refusals with *wait*."""
 
     def __init__(self, people: Crowd) -> None:
         self._people = people
@@ -55,7 +57,7 @@ class Stubborn:
             await self.publish([f"{turn}.{number}" for number in range(5)])
 
     async def fill(self, payload: str) -> None:
-        """Publish what is large until there is no room for it."""
+        """Publish large items until there is no room for them."""
         for number in itertools.count():
             answer = await self._people.publish(f"large{number}", payload=payload)
             if answer != "result":
@@ -70,18 +72,20 @@ class Stubborn:
         assert answer == "result" or not held, f"{delivery} is refused: {answer}"
 
     async def are_refused(self) -> None:
-        """Return when somebody has been told to wait from now on.
+        """Return when a new request has been refused with *wait*.
 
-        One more publishes, because all others may be in a commit whose outcome nobody knows before the store is back.
+        Another party publishes each second: requests in progress now, the first of these too, may be in a commit whose outcome is
+        unknown until the store is back. Requests after that commit are refused.
         """
         before = self.refused.total()
-        name = f"during-{len(self._during)}"
-        self._during.append(self._people.spawn(self.publish([name])))
         while self.refused.total() == before:
-            await self._people.ping()
+            name = f"during-{len(self._during)}"
+            self._during.append(self._people.spawn(self.publish([name])))
+            with suppress(TimeoutError):
+                await until(lambda: self.refused.total() != before, every=LOOK, within=1)
 
     async def confirmed(self) -> None:
-        """Return when what was published during the refusals is confirmed."""
+        """Return when the items that were published during the refusals are confirmed."""
         await asyncio.gather(*self._during)
 
     def _waits(self, what: str, answer: str) -> None:
@@ -90,7 +94,7 @@ class Stubborn:
 
 
 async def count(address: str) -> Count:
-    """Count what is in a store, from outside."""
+    """Count the contents of a store, from outside."""
     store = store_at(address)
     await store.open()
     try:

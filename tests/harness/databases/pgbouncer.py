@@ -1,4 +1,4 @@
-"""Debian's pgbouncer before a PostgreSQL of a test: on loopback, in a folder of its own, ended with the test."""
+"""Debian's pgbouncer in front of a test's PostgreSQL: on loopback, in a folder of its own, ended with the test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ignore_startup_parameters = extra_float_digits
 
 @contextmanager
 def pooled(address: str, mode: str, *, robin: bool = False) -> Iterator[str]:
-    """Run it before the server of this address; yields the address through it."""
+    """Run it in front of the server of this address; yields the address through it."""
     behind = psycopg.conninfo.conninfo_to_dict(address)
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="pubqueue-pgbouncer-") as folder:

@@ -1,7 +1,7 @@
 """A throw-away PostgreSQL: Debian's program, a cluster of our own in a temporary folder, nothing left behind.
 
-PostgreSQL refuses to run as root: then it runs as the user postgres, whom Debian's package has made. It ends by itself
-when the process that started it is gone.
+PostgreSQL refuses to run as root: then it runs as the user postgres, which Debian's package has created. It ends by
+itself when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 
 READY: Final = b"database system is ready to accept"  # connections, or read-only ones
 SILENT: Final = "10s"
-"""How long somebody who has connected may say nothing. PostgreSQL's end waits for those who came while it ended, without
-a signal to them: by default a minute, as long as a test waits. Stores give up to connect after five seconds."""
+"""How long a connected client may stay silent. PostgreSQL's end waits for clients that connected while it ended,
+without a signal to them: by default a minute, as long as a test waits. Stores give up connecting after five seconds.
+"""
+
+LEFT: Final = """
+    SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity WHERE datname = 'queues' AND pid != pg_backend_pid()
+"""
+"""Ends the sessions of killed processes: one may still have work in its socket, and would do it after a wipe."""
 
 WIPE: Final = """
     DO $$ DECLARE names text; BEGIN
@@ -42,20 +48,20 @@ WIPE: Final = """
         END IF;
     END $$
 """
-"""What brings a store to where it began, without making its tables anew."""
+"""Returns a store to its initial state, without creating its tables again."""
 
 
 class PostgresError(RuntimeError):
-    """PostgreSQL did not start, or not do what it was told."""
+    """PostgreSQL did not start, or did not obey."""
 
 
 class Postgres:
-    """A server on loopback, with a database `queues` in which a role may do nothing but what is in its own schema.
+    """A server on loopback, with a database `queues` in which a role may only use its own schema.
 
-    A context manager: entered when it serves, left with the process ended and its files removed. `settings` are given to
-    the server as they are; without `fsync` it forgets more in a loss of power than a test has. `inside` is a command that runs
-    its programs; `data` and `log` say where its tables and its log are, in a temporary folder unless they are absolute,
-    and `segment` how many megabytes a file of the log has.
+    A context manager: entered when it serves, left with the process ended and its files removed. `settings` are given to the
+    server unchanged; without `fsync` it forgets more in a loss of power than a test has. `inside` is a command that runs its
+    programs; `data` and `log` are the places of its tables and its log, in a temporary folder unless they are absolute, and
+    `segment` is how many megabytes a file of the log has.
     """
 
     host = "127.0.0.1"
@@ -110,7 +116,7 @@ class Postgres:
         self._leave()
 
     def start(self) -> None:
-        """Start it, also again after `stop` or `kill`: same port, same data."""
+        """Start it, also after `stop` or `kill`: same port, same data."""
         given = {
             "port": str(self.port),
             "listen_addresses": self.host,
@@ -122,7 +128,7 @@ class Postgres:
         } | self._settings
         options = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
-            # QUIT ends it and its children at once, without a word to the disk
+            # QUIT ends it and its children at once, without a sync
             [
                 *self._inside,
                 "setpriv",
@@ -146,7 +152,7 @@ class Postgres:
             raise PostgresError(f"PostgreSQL did not start:\n{self._said.decode()}")
 
     def stop(self) -> None:
-        """End it in order: who is connected is thrown out."""
+        """Stop it in order: connected clients are disconnected."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
@@ -154,9 +160,9 @@ class Postgres:
         self._end(signal.SIGQUIT)
 
     def crash(self) -> None:
-        """End it and all its children by SIGKILL, all at once; what they shared of memory is let go of."""
+        """End it and all its children by SIGKILL, all at once; their shared memory is released."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)  # so that no child is made meanwhile
+        self._process.send_signal(signal.SIGSTOP)  # so that no child is created in the meantime
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         shared = Path(self._data, "postmaster.pid").read_text().splitlines()[6].split()
         for child in children:
@@ -167,27 +173,29 @@ class Postgres:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it does not run, as after a crash that it could not mend."""
+        """Whether it is down, as after a crash that it could not recover from."""
         return self._process is None or self._process.poll() is not None
 
     def ask(self, statement: str, *values: object) -> list[tuple[object, ...]]:
-        """Run a statement as the superuser, who is not the store."""
+        """Run a statement as the superuser, which is not the store."""
         with self.session() as connection:
             cursor = connection.execute(statement.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
 
     def session(self) -> psycopg.Connection:
-        """Return a connection of the superuser, to be closed by its taker."""
+        """Return a connection of the superuser, to be closed by the caller."""
         return psycopg.connect(
             f"postgresql://postgres@{self.host}:{self.port}/queues", autocommit=True
         )
 
     def wipe(self) -> None:
-        """Bring the store to where it began."""
-        self.ask(WIPE)
+        """Return the store to its initial state."""
+        with self.session() as connection:
+            connection.execute(LEFT, [int(1000 * TIMEOUT)])
+            connection.execute(WIPE)
 
     def want_passwords(self) -> None:
-        """From now on the role has to say its password; the superuser has none."""
+        """From now on the role has to send its password; the superuser has none."""
         lines = (
             f"host all postgres {self.host}/32 trust",
             f"host all all {self.host}/32 scram-sha-256",
@@ -205,7 +213,7 @@ class Postgres:
         return str(Path(self._temp.name, folder))
 
     def _lay(self) -> None:
-        """Make the cluster. Nobody needs a password: it listens on loopback alone, for a minute."""
+        """Make the cluster. No password is needed: it listens on loopback alone, for a minute."""
         self._run(
             "initdb",
             "--no-sync",
@@ -242,7 +250,7 @@ class Postgres:
             raise PostgresError(f"{name} failed:\n{done.stderr.decode()}")
 
     def _listen(self, process: subprocess.Popen[bytes], ready: threading.Event) -> None:
-        """Take what it says, so that it never waits for a reader."""
+        """Read its output, so that it never waits for a reader."""
         assert process.stderr is not None
         with process.stderr as lines:
             for line in lines:
@@ -260,7 +268,7 @@ class Postgres:
         try:
             self.kill()
         except subprocess.TimeoutExpired:
-            self.crash()  # it waited for a child that a test had stopped; nobody needs the data any more
+            self.crash()  # it waited for a child that a test had stopped; the data is not needed any more
         finally:
             if self._temp is not None:
                 self._temp.cleanup()
@@ -268,13 +276,13 @@ class Postgres:
 
 
 def other_user() -> Sequence[str]:
-    """Return how to be somebody else than root."""
+    """Return how to run as a user other than root."""
     if os.geteuid():
         return ()
     return ("--reuid", "postgres", "--regid", "postgres", "--clear-groups")
 
 
 def belongs(folder: Path) -> None:
-    """Let the folder be that user's."""
+    """Give the folder to that user."""
     if not os.geteuid():
         shutil.chown(folder, "postgres", "postgres")

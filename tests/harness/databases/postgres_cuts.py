@@ -1,4 +1,4 @@
-"""A wire to PostgreSQL that is cut before anything that the store has it do, or at any answer that it waits for."""
+"""A wire to PostgreSQL that is cut before any action of the store, or at any answer that it waits for."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ WAITED_FOR: Final = (b"H", b"S")
 """Flush and Sync: now an answer is waited for."""
 
 DOES: Final = (b"E", b"Q", *WAITED_FOR)
-"""Execute and Query: what precedes them only says what to execute, and the server forgets it with the connection."""
+"""Execute and Query: the messages before them only prepare, and the server forgets them with the connection."""
 
 
 class CutWire(PostgresWire):
-    """Cut once, where `arm` says. The server has then done all that came there, and the store hears nothing of it.
+    """Cut once, where `arm` sets it. The server has then done everything up to there, and the store gets no answer.
 
-    So what is found afterwards depends on the place alone, and on no speed. `at_the_cut` is awaited before the store
-    can notice.
+    So the result depends on the place alone, and on no speed. `at_the_cut` is awaited before the store can notice.
     """
 
     def __init__(self, port: int, at_the_cut: Callable[[], Awaitable[None]]) -> None:
@@ -32,12 +31,12 @@ class CutWire(PostgresWire):
         self._deaf = False
 
     def arm(self, number: int, *, answers: bool) -> None:
-        """Cut before this step, counted from now on; or, of answers, where this one is on its way."""
+        """Cut before this step, counted from now on; or, of answers, while this one is on its way."""
         self.was_cut.clear()
         self._left, self._answers = number, answers
 
     def disarm(self) -> bool:
-        """Cut nothing from now on; say whether it was cut."""
+        """Cut nothing from now on; return whether it was cut."""
         self._left = 0
         return self.was_cut.is_set()
 

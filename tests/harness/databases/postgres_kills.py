@@ -1,4 +1,4 @@
-"""PostgreSQL, or a part of it, killed with SIGKILL: nothing of it has a last word."""
+"""PostgreSQL, or a part of it, killed with SIGKILL, without any clean-up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kill_all(server: Postgres) -> None:
 
 
 def kill_session(server: Postgres, random: Random) -> None:
-    """Kill the process of one connection of the queue; the server then ends all others and begins anew by itself."""
+    """Kill the process of one connection of the queue; the server then ends all others and restarts by itself."""
     pids = [pid for (pid,) in server.ask(SESSIONS)]
     if pids:
         with suppress(ProcessLookupError):

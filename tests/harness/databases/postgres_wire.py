@@ -1,4 +1,4 @@
-"""The wire between a store and PostgreSQL: what is asked over it is counted, and it can be cut at a commit."""
+"""The wire between a store and PostgreSQL: its round trips are counted, and it can be cut at a commit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WAITED: Final = (b"H", b"S")
 class PostgresWire:
     """Carries every connection to its port on to the server, byte for byte.
 
-    `cut` says what becomes of the next commit: "before" it reaches the server the wire is cut, or "after" the server has
-    made it and before its answer comes back. `trips` counts how often an answer was waited for.
+    `cut` decides about the next commit: "before" it reaches the server the wire is cut, or "after" the server has made
+    it and before its answer comes back. `trips` counts how often an answer was waited for.
     """
 
     host = "127.0.0.1"
 
     def __init__(self, port: int) -> None:
-        self._beyond = port
+        self.beyond = port
         self.cut: str | None = None
         self.was_cut = asyncio.Event()
         self.trips = 0
@@ -32,7 +32,7 @@ class PostgresWire:
 
     def address(self, address: str) -> str:
         """Return the address of a store, over this wire; in plain text, so that it can be read."""
-        there = address.replace(f":{self._beyond}/", f":{self.port}/")
+        there = address.replace(f":{self.beyond}/", f":{self.port}/")
         return f"{there}?sslmode=disable&gssencmode=disable"
 
     async def __aenter__(self) -> Self:
@@ -57,7 +57,7 @@ class PostgresWire:
         assert task
         self._carrying.add(task)
         try:
-            there, beyond = await asyncio.open_connection(self.host, self._beyond)
+            there, beyond = await asyncio.open_connection(self.host, self.beyond)
         except OSError:
             writer.transport.abort()
         else:
@@ -74,7 +74,7 @@ class PostgresWire:
         self._carrying.discard(task)
 
     async def _ask(self, reader: asyncio.StreamReader, beyond: asyncio.StreamWriter) -> None:
-        """Carry what the store says; its first message is the only one without a kind."""
+        """Carry the store's messages; its first message is the only one without a kind."""
         head = await reader.readexactly(4)
         beyond.write(head + await reader.readexactly(int.from_bytes(head) - 4))
         before = b""

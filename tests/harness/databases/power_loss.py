@@ -1,7 +1,7 @@
-"""What a disk may hold after the power failed, given what was written to it and when it was synced.
+"""What a disk may contain after a power failure, given the writes to it and the syncs.
 
-What was synced is there. Of what was not, any part may be there: none, all, a beginning, single writes
-out of the middle, half of a write. A removed file is removed at once, for file systems keep the order of
+Synced data is there. Of other data any part may be there: none, all, a beginning, single writes out of
+the middle, half of a write. A removed file is removed at once, because file systems keep the order of
 such changes; images are taken before it as well.
 """
 
@@ -40,7 +40,7 @@ class Image:
 
 
 def images(events: Sequence[Event], random: Random) -> Iterator[Image]:
-    """Return images for every moment at which something was waiting to be synced, and for the end."""
+    """Return images for every moment at which data was waiting to be synced, and for the end."""
     synced: Files = {}
     waiting: list[Change] = []
     confirmed = 0

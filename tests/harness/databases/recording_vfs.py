@@ -1,9 +1,9 @@
-"""What SQLite writes and syncs, in order: its own VFS, with the calls that change a disk recorded.
+"""SQLite's writes and syncs, in order: its own VFS, with the calls that change a disk recorded.
 
 While a `Recorder` is entered, every database file that this process opens is recorded. SQLite's VFS is a
 table of C functions (https://sqlite.org/vfs.html): a copy of the default one becomes the default, in
-which opening a file swaps three of the file's functions for ours. Ours take a note and then do what the
-original does, but for syncs: those are noted only, since here nobody cuts the power in earnest.
+which opening a file swaps three of the file's functions for ours. Ours record the call and then do what
+the original does, except for syncs: those are only recorded, because the power is not really cut here.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """All that was done to the file before is on the disk for good."""
+    """All earlier changes of the file are on the disk for good."""
 
     file: str
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The program has said that this many batches are safe."""
+    """The program has reported this many batches as safe."""
 
     batches: int
 
@@ -61,7 +61,7 @@ Event = Write | Truncate | Delete | Sync | Confirmed
 _WRITE: Final = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
 _TRUNCATE: Final = CFUNCTYPE(c_int, c_void_p, c_int64)
 _SYNC: Final = CFUNCTYPE(c_int, c_void_p, c_int)
-# a name goes on as the address that came: SQLite keeps it for as long as the file is open
+# a name is passed on as the address that came: SQLite keeps it for as long as the file is open
 _OPEN: Final = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)
 _DELETE: Final = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int)
 
@@ -109,7 +109,7 @@ def _copy(of: Structure) -> Structure:
 
 
 class Recorder:
-    """A context manager: the events of every database opened meanwhile are in `events`."""
+    """A context manager: the events of every database opened within it are in `events`."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -1,4 +1,4 @@
-"""A disk of a few megabytes that really becomes full: a tmpfs, seen by those alone who are run inside."""
+"""A disk of a few megabytes that really becomes full: a tmpfs, visible only to programs that run inside."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 MOUNT = 'mount -t tmpfs -o "size=$1,mode=700" tmpfs "$2" && echo mounted && exec cat'
 
 AS_ONESELF: Final = ("--user", "--map-current-user", "--keep-caps")
-"""How somebody who is not root may mount: in a user namespace of their own."""
+"""How a user other than root may mount: in a user namespace of its own."""
 
 
 class SmallDisk:
-    """A context manager; `inside` is what to put before a command that is to see the disk at `folder`.
+    """A context manager; `inside` is the prefix of a command that is to see the disk at `folder`.
 
-    It is in a mount namespace which a process of ours keeps: when that ends, nothing is left of it.
+    It is in a mount namespace of a process of ours: when that ends, nothing is left of it.
     """
 
     def __init__(self, size: int) -> None:
@@ -32,7 +32,7 @@ class SmallDisk:
 
     def __enter__(self) -> Self:
         self._temp = tempfile.TemporaryDirectory(prefix="pubqueue-disk-")
-        belongs(Path(self._temp.name))  # or who has no rights could not go through it
+        belongs(Path(self._temp.name))  # or a user without rights could not go through it
         self.folder = Path(self._temp.name, "disk")
         self.folder.mkdir()
         self._keeper = subprocess.Popen(
@@ -67,12 +67,12 @@ class SmallDisk:
 
     @property
     def inside(self) -> Sequence[str]:
-        """What to put before a command."""
+        """The prefix of a command."""
         own = ("--user", "--preserve-credentials") if os.geteuid() else ()
         return "nsenter", "--target", str(self._keeper.pid), *own, "--mount", "--"
 
     def fill(self, leave: int = 0) -> None:
-        """Let a file take what is free, but for so many bytes."""
+        """Let a file take the free space, except this many bytes."""
         free = shutil.disk_usage(self._there).free - leave
         with self._ballast.open("ab") as file:
             file.write(bytes(max(0, free)))

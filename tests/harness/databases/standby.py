@@ -1,4 +1,4 @@
-"""A standby of a throw-away PostgreSQL: it follows by streaming, and takes over when it is told to."""
+"""A standby of a throw-away PostgreSQL: it follows by streaming, and takes over on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SYNCHRONOUS: Final = f"{FOLLOWERS} AND sync_state IN ('sync', 'quorum')"
 
 
 class Standby(Postgres):
-    """Made from a primary that runs; entered when it follows it."""
+    """Made from a running primary; entered when it follows it."""
 
     def __init__(self, primary: Postgres, **settings: str) -> None:
         super().__init__(**settings)
@@ -41,7 +41,7 @@ class Standby(Postgres):
 
 
 def wait_for_standbys(primary: Postgres, names: str = "*") -> None:
-    """Let no commit of the primary be answered before a standby has it; return when that is so."""
+    """Let no commit of the primary be answered before a standby has it; return when that holds."""
     primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
     primary.ask("SELECT pg_reload_conf()")
     wait_until(lambda: primary.ask(SYNCHRONOUS) == [(1,)])

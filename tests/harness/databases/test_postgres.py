@@ -1,4 +1,4 @@
-"""The PostgreSQL of tests ends, whoever is connected."""
+"""The PostgreSQL of tests ends, whichever clients are connected."""
 
 import os
 import signal

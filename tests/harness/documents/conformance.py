@@ -1,7 +1,7 @@
 """The conformance index in `xeps/README.md`, and the claims of the tests that fill its last columns.
 
 A scenario claims rows with a comment line, `# covers: Q-004 Q-006`; it is played on the stub and on the real
-servers, unless `stub_only.py` says why not. A Python test claims with a marker,
+servers, unless `stub_only.py` has a reason why not. A Python test claims with a marker,
 `@pytest.mark.covers("Q-056", on=["prosody"])`, on itself, its class or its module (`pytestmark`); without
 `on` it is the stub's. The other columns are written by hand.
 """
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[3]
 INDEX: Final = ROOT / "xeps" / "README.md"
-ROW: Final = re.compile(r"\| ([A-Z]-\d{3}) \|")
+ROW: Final = re.compile(r"\| ([A-Z]+-\d{3}) \|")
 COVERS: Final = re.compile(r"# covers: (.+)")
 NONE: Final = "-"
 SERVERS: Final = ("stub", "prosody", "ejabberd")
 STUB: Final = frozenset({"stub"})
 WRITTEN_BY_HAND: Final = 6
-"""Columns: those that the tests fill come behind them."""
+"""Columns: those that the tests fill follow them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One behaviour: where it is said, how much of it holds, where it is built, what shows it."""
+    """One behaviour: its section, how much of it holds, its file, and its tests."""
 
     id: str
     situation: str
@@ -51,7 +51,7 @@ def rows(text: str) -> list[Row]:
 
 
 def claims() -> dict[str, dict[str, frozenset[str]]]:
-    """Return who claims each row, and on which servers: links to scenarios and to Python tests."""
+    """Return which tests claim each row, and on which servers: links to scenarios and to Python tests."""
     found: dict[str, dict[str, frozenset[str]]] = {}
     for row, claimant, servers in [*_by_scenarios(), *_by_tests()]:
         on = found.setdefault(row, {})

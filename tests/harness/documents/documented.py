@@ -1,4 +1,4 @@
-"""What the documentation prints for others to use: its code blocks, and servers that are set up by them."""
+"""The parts of the documentation that readers use: its code blocks, and servers that are set up by them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOMAIN: Final = "example.org"
 SECRET: Final = "a long secret"
 DOCUMENTED_AT: Final = "127.0.0.1:9254"
-"""Where the documentation has the service tell its metrics."""
+"""The documented address of the service's metrics."""
 
 
 FOLLOWED: Final = ("README.md", "docs/tutorial/first-worker.md")
-"""Pages that are followed line by line, with what they have typed, written and shown (`tools/five-minutes`)."""
+"""Pages that are followed line by line, with the expected input, files and output (`tools/five-minutes`)."""
 
 
 ELSEWHERE: Final = {
     "docs/how-to/ask-and-reply.md": "e2e/test_how_to.py",
     "docs/how-to/blocking.md": "e2e/test_how_to.py",
+    "docs/how-to/curb.md": "curb/test_clients.py",
+    "docs/how-to/federation.md": "e2e/test_federation.py",
     "docs/how-to/payloads.md": "e2e/test_how_to.py",
     "docs/how-to/publish.md": "e2e/test_how_to.py",
     "docs/how-to/handlers.md": "e2e/test_documented_workers.py",
@@ -43,17 +45,25 @@ ELSEWHERE: Final = {
     "docs/how-to/groups-and-rates.md": "xeps/test_groups_e2e.py",
     "docs/how-to/install.md": "packaging/test_installed.py",
     "docs/how-to/schedules.md": "config/test_declared_schedules.py",
+    "docs/how-to/emulator.md": "faces/grpc/test_emulator.py",
+    "docs/how-to/grpc.md": "faces/grpc/test_how_to.py",
+    "docs/how-to/qos.md": "xeps/xep_qos/test_how_to.py",
+    "docs/how-to/rest.md": "faces/rest/test_how_to.py",
+    "docs/how-to/rest-push.md": "faces/rest/push/test_how_to.py",
+    "docs/how-to/stomp.md": "faces/stomp/served/test_programs.py",
     "docs/how-to/several-subscriptions.md": "e2e/test_clients_subids.py",
     "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
     "docs/operations/command-line.md": "e2e/test_operations.py",
+    "docs/operations/http-api.md": "monitor/api/test_documented.py",
     "docs/operations/monitoring.md": "e2e/test_rehearsal.py",
+    "docs/operations/proxies.md": "monitor/test_proxies.py",
     "docs/operations/rehearsal.md": "e2e/test_rehearsal.py",
 }
-"""Pages whose snippets a test of their own runs, which knows what has to come of them."""
+"""Pages whose snippets are run by a test of their own, which knows the expected results."""
 
 
 class Block(NamedTuple):
-    """A code block: the page, which of the blocks in that language it is, and its text."""
+    """A code block: the page, its number among the blocks in that language, and its text."""
 
     page: str
     number: int
@@ -62,7 +72,7 @@ class Block(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a test about it is called."""
+        """The name of its test."""
         return f"{self.page}-{self.number}"
 
 
@@ -73,9 +83,10 @@ def every_block() -> tuple[Block, ...]:
 
 
 def pages() -> Iterator[Path]:
-    """Yield the pages of the project; hidden folders and `build` have copies of them, and pages of others."""
+    """Yield the pages of the project; hidden folders, `build` and `node_modules` have copies of them, and foreign pages."""
     for folder, inside, names in os.walk(ROOT):
-        inside[:] = [name for name in inside if name[0] != "." and Path(folder, name) != BUILD]
+        inside[:] = [name for name in inside if name[0] != "." and name != "node_modules"]
+        inside[:] = [name for name in inside if Path(folder, name) != BUILD]
         yield from (Path(folder, name) for name in names if name.endswith(".md"))
 
 
@@ -146,7 +157,8 @@ DEBIANS: Final = Path("/etc/ejabberd/ejabberd.yml")
 class DebiansEjabberd(DocumentedEjabberd):
     """ejabberd with the file that Debian's package installs, changed by the commands of the pages and including the block.
 
-    Hosts, ports, modules and how accounts are kept are the test's, for it is no root and Debian's ports are one machine's.
+    Hosts, ports, modules and the storage of accounts are the test's, because it is not root and Debian's ports are one
+    machine's.
     """
 
     def _configure(self) -> None:

@@ -1,9 +1,9 @@
-"""A page that is followed as a person would who has several terminals open: what it types is run, what it shows is compared.
+"""A page that is followed as by a person with several open terminals: its commands are run, and its output is compared.
 
-Before a `console` block a comment says whose terminal it is, unless it is the last one's. What stands behind `$` is typed, and under it is what that shows; lines
-are left out where `...` stands. Numbers of one digit have to be as they are printed, and so have all words; longer numbers, spans of
-time, moments, rates and the ends of names made at random are others in each run. A command that only looks is repeated until it
-shows what the page says, for a page says "after a while" in words. `^C` ends what runs in a terminal.
+A comment before a `console` block names its terminal, unless it is the last one's. The text after `$` is typed, and the lines
+below it are the output; `...` stands for lines that are left out. Numbers of one digit have to be as printed, and so have all
+words; longer numbers, spans of time, moments, rates and the random ends of names differ in each run. A command that only reads is
+repeated until its output matches, because a page says "after a while" in words. `^C` ends the program in a terminal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import re
 import shlex
 import signal
+import time
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from harness.patience import TIMEOUT, until
@@ -30,6 +32,8 @@ ONCE: Final = frozenset({"pause", "resume", "redrive"})
 """Commands of pubqueue that change something."""
 LOOK: Final = 0.1
 """Seconds between two looks."""
+LOOKS_SHOWN: Final = 12
+"""The last outputs of a failure; those with the same count once."""
 
 SHAPES: Final = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "MOMENT"),
@@ -38,15 +42,23 @@ SHAPES: Final = (
     (re.compile(r"\b\d+\.\d+"), "RATE"),
     (re.compile(r"\d{2,}"), "NUMBER"),
 )
-"""What differs from run to run, and what stands for it, in the order in which it is looked for."""
+"""Parts that differ from run to run, and their placeholders, in the order in which they are searched."""
 
 
 class Step(NamedTuple):
-    """Something to type in a terminal, and what it shows."""
+    """Input for a terminal, and its output."""
 
     terminal: str
     typed: str
     shown: Sequence[str]
+
+
+class Look(NamedTuple):
+    """The output of a command at a time."""
+
+    at: float
+    """Seconds since the step began."""
+    lines: Sequence[str]
 
 
 class File(NamedTuple):
@@ -57,7 +69,7 @@ class File(NamedTuple):
 
 
 def steps(page: str) -> Iterator[Step | File]:
-    """Yield what a page has done, in its order."""
+    """Yield the steps of a page, in its order."""
     terminal = ""
     for said, language, text in STEP.findall(page):
         terminal = said or terminal
@@ -70,14 +82,14 @@ def steps(page: str) -> Iterator[Step | File]:
 
 
 def shape(line: str) -> list[str]:
-    """Return the words of a line, without what differs from run to run."""
+    """Return the words of a line, without parts that differ from run to run."""
     for pattern, name in SHAPES:
         line = pattern.sub(name, line)
     return line.split()
 
 
 def is_shown(wanted: Sequence[str], lines: Sequence[str]) -> bool:
-    """Say whether these lines are as a page shows them."""
+    """Return whether these lines match the output on a page."""
     found = [shape(line) for line in lines if line.strip()]
     hoped = [shape(line) for line in wanted if line not in {"", REST}]
     if REST not in wanted:
@@ -87,7 +99,7 @@ def is_shown(wanted: Sequence[str], lines: Sequence[str]) -> bool:
 
 
 def is_alike(hoped: Sequence[str], found: Sequence[str]) -> bool:
-    """Say whether a line is as it is hoped for, word by word."""
+    """Return whether a line matches the expected one, word by word."""
     return len(hoped) == len(found) and all(
         one == other or (one == "NUMBER" and other.isdigit())
         for one, other in zip(hoped, found, strict=True)
@@ -103,7 +115,7 @@ class Terminals:
         environments: Mapping[str, Mapping[str, str]],
         adapted: Callable[[str], str] = str,
     ) -> None:
-        """`adapted` makes of what a page types what is typed here: ports are others."""
+        """`adapted` converts the input on a page to the input here: ports are others."""
         self._folder, self._environments, self._adapted = folder, environments, adapted
         self._at_work: dict[str, asyncio.subprocess.Process] = {}
 
@@ -117,10 +129,10 @@ class Terminals:
             await process.wait()
 
     async def follow(self, step: Step | File) -> None:
-        """Do it, and wait until it shows what the page shows.
+        """Run it, and wait until its output matches the page.
 
         Raises:
-            AssertionError: it shows something else.
+            AssertionError: its output is different.
 
         """
         if isinstance(step, File):
@@ -130,7 +142,7 @@ class Terminals:
             process.send_signal(signal.SIGINT)
             assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
             lines = self._said(step.terminal)
-            assert is_shown([REST, *step.shown], lines), differs(step, lines)
+            assert is_shown([REST, *step.shown], lines), differs(step, [Look(0, lines)])
         elif step.typed.startswith("pubqueue worker"):
             self._at_work[step.terminal] = await self._begun(step, "exec ")  # the signal is for it
             await self._until(step, lambda: self._read(step))
@@ -138,20 +150,20 @@ class Terminals:
             await self._until(step, lambda: self._shown(step))
         else:
             lines = await self._shown(step)
-            assert is_shown(step.shown, lines), differs(step, lines)
+            assert is_shown(step.shown, lines), differs(step, [Look(0, lines)])
 
     async def _until(self, step: Step, look: Callable[[], Awaitable[list[str]]]) -> None:
-        lines: list[str] = []
+        begin, looks = time.monotonic(), list[Look]()
 
         async def is_so() -> bool:
-            nonlocal lines
             lines = await look()
+            looks.append(Look(time.monotonic() - begin, lines))
             return is_shown(step.shown, lines)
 
         try:
             await until(is_so, every=LOOK)
         except TimeoutError:
-            raise AssertionError(differs(step, lines)) from None
+            raise AssertionError(differs(step, looks)) from None
 
     async def _read(self, step: Step) -> list[str]:
         return self._said(step.terminal)
@@ -186,11 +198,17 @@ class Terminals:
 
 
 def only_looks(typed: str) -> bool:
-    """Say whether a command may be repeated."""
+    """Return whether a command may be repeated."""
     program, *words = shlex.split(typed)
     return program != "python" and not (program == "pubqueue" and words[0] in ONCE)
 
 
-def differs(step: Step, lines: Sequence[str]) -> str:
-    """Say what was to be seen, and what was."""
-    return "\n".join([f"$ {step.typed}", *step.shown, "--- has shown:", *lines])
+def differs(step: Step, looks: Sequence[Look]) -> str:
+    """Return the expected output, and the actual one, look by look: this shows whether one came too early or too late."""
+    alike = [list(same) for _, same in groupby(looks, key=lambda look: look.lines)]
+    report = [f"$ {step.typed}", *step.shown]
+    if len(alike) > LOOKS_SHOWN:
+        report.append(f"--- {len(alike) - LOOKS_SHOWN} others before:")
+    for first, *_ in alike[-LOOKS_SHOWN:]:
+        report += [f"--- has shown after {first.at:.1f} s:", *first.lines]
+    return "\n".join([*report, f"--- after {len(looks)} looks in all"])

@@ -1,8 +1,8 @@
-"""Which test proves a module: the table `tests/PROOFS.md`, and what can be read off the imports about it.
+"""Which test proves a module: the table `tests/PROOFS.md`, and its comparison with the imports.
 
-A test proves a module that it imports, itself or by a module of the tests that it imports (a contract, a crowd). A module that
-no test imports is proved through one that does: a test imports that one, which imports the module. Imports for types count
-only where there is no other; a name that stands in a string counts, for that is how modules are imported when they are asked for.
+A test proves a module that it imports, itself or by a module of the tests that it imports (a contract, a crowd). A module that no
+test imports is proved through one that does: a test imports that one, which imports the module. Imports for types count only if
+there is no other; a name in a string counts, because modules with deferred imports are named in this way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACKAGES: Final = {
 """The product's packages, and where each is."""
 
 HELPERS: Final = (ROOT / "tests", ROOT)
-"""Where modules of the tests are found."""
+"""The folders with modules of the tests."""
 
 ROW: Final = re.compile(r"^\| `([\w.]+)` \| `([\w/.]+)` \| (?:`([\w.]+)`)? ?\|$", re.MULTILINE)
 
@@ -51,7 +51,7 @@ def table() -> list[Proof]:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Return the product's modules by name; a package whose file says only what it is for is none."""
+    """Return the product's modules by name; a package whose file has only a docstring is not one."""
     found = {}
     for package, folder in PACKAGES.items():
         for path in sorted((folder / package).rglob("*.py")):
@@ -118,12 +118,12 @@ def _statements(nodes: object) -> list[ast.AST]:
 
 @cache
 def imported(path: Path) -> frozenset[str]:
-    """Return the product's modules that a file imports, also those that it imports when they are asked for, by their names."""
+    """Return the product's modules that a file imports, including deferred imports, by their names."""
     return frozenset((names(path) | named(path)) & modules().keys())
 
 
 def named(path: Path) -> set[str]:
-    """Return what a file of the product may import by a name that stands in a string, in full or below its own package."""
+    """Return what a file of the product may import by a name in a string, in full or below its own package."""
     folder = next((at for at in PACKAGES.values() if at in path.parents), None)
     if folder is None:
         return set()
@@ -137,7 +137,7 @@ def named(path: Path) -> set[str]:
 
 @cache
 def used(path: Path) -> frozenset[str]:
-    """Return what a file of the product imports; what nobody imports when it runs counts also where it is a type."""
+    """Return what a file of the product imports; modules that are never imported at run time count also if they are imported for types."""
     types = names(path, types=True) & modules().keys()
     return imported(path) | (types - run_time_imports())
 
@@ -173,7 +173,7 @@ def helpers(path: Path) -> list[Path]:
 
 
 def holds(proof: Proof, rows: dict[str, Proof]) -> bool:
-    """Whether a row is true: the test is there and imports the module, or comes to the one that imports it."""
+    """Whether a row is true: the test exists and imports the module, or the one that imports it."""
     known = modules()
     if proof.module not in known or not (ROOT / "tests" / proof.test).exists():
         return False

@@ -1,6 +1,6 @@
-"""A machine of one's own, on which pages are typed in line by line: as root, with its ports, folders and packages as they are printed.
+"""A separate machine, on which pages are typed in line by line: as root, with the printed ports, folders and packages.
 
-Three programs are stood in for (`stand_ins`); everything else is Debian's and ours.
+Three programs are replaced (`stand_ins`); everything else is Debian's and ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STAND_INS: Final = {
     "editor": "nobody sits there: it writes into each file what the test has laid beside it",
 }
 CLONE: Final = "/root/pubqueue"
-"""Where the pages are followed: a clone, as far as they need one."""
+"""Where the pages are followed: a clone, if they need one."""
 
 DOMAIN: Final = "example.org"
 SERVERS_OWN: Final = {
@@ -36,7 +36,7 @@ SERVERS_OWN: Final = {
             /etc/ejabberd/ejabberd.yml
     """,
 }
-"""What the pages take for granted: a server that serves example.org. Nobody has a certificate for that here, so it asks for no TLS."""
+"""The precondition of the pages: a server that serves example.org. There is no certificate for that here, so it requires no TLS."""
 
 WORKER: Final = """
 import asyncio, os, sys
@@ -60,7 +60,7 @@ class TypedPages:
     """Types blocks of pages into a machine, and remembers which."""
 
     def __init__(self, machine: CopiedMachine, python: str, program: str) -> None:
-        """`python` and `program` are where the page that is followed puts them."""
+        """`python` and `program` are the places where the page that is followed puts them."""
         self.machine, self._python, self._program = machine, python, program
         self.typed: set[tuple[str, str, int]] = set()
 
@@ -73,7 +73,7 @@ class TypedPages:
         return text
 
     def type(self, page: str, number: int, *, path: str = "") -> str:
-        """Type a block into a shell that ends at the first failure; return what it has shown. `path` is searched first."""
+        """Type a block into a shell that ends at the first failure; return its output. `path` is searched first."""
         given = self.text(page, "sh", number)
         where = f"cd {CLONE}; PATH={path}:$PATH" if path else f"cd {CLONE}"
         return self.machine.does("sh", "-c", f"{where}; exec sh -e", given=given)
@@ -83,7 +83,7 @@ class TypedPages:
         self.machine.does("sh", "-c", 'mkdir -p "$(dirname "$0")"; cat > "$0"', path, given=content)
 
     def publish(self, *names: str) -> None:
-        """Publish as the account that the pages make; it returns when the service has it on disk."""
+        """Publish as the account of the pages; it returns when the service has it on disk."""
         for name in names:
             self.machine.does(
                 *self._as("etl", "a-long-password"),
@@ -92,7 +92,7 @@ class TypedPages:
 
     @asynccontextmanager
     async def working(self, what: str) -> AsyncIterator[asyncio.StreamReader]:
-        """Run a worker that does each item, or holds the first (`hold`), and prints what it has; kill it at the end."""
+        """Run a worker that does each item, or holds the first (`hold`), and prints each; kill it at the end."""
         self.write("/root/work.py", WORKER)
         process = await asyncio.create_subprocess_exec(
             *self.machine.inside,
@@ -149,7 +149,7 @@ def machine_to_type_into() -> Iterator[CopiedMachine]:
 
 
 def put(machine: CopiedMachine, path: str, content: bytes) -> None:
-    """Make a file anew, in the place of what was there."""
+    """Replace a file."""
     machine.does("sh", "-c", 'rm -f "$0"; cat > "$0"', path, given=content)
 
 

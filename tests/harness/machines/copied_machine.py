@@ -1,10 +1,11 @@
-"""This machine once more, to install into: what is changed there is in memory, and goes with it. For root.
+"""A copy of this machine, to install into: its changes are in memory, and are lost with it. For root.
 
-All of its files are those of this machine, below a layer that takes what is written; processes, users by their numbers and the
-network are this machine's own. What is mounted elsewhere than at the root is not there, but for /dev, /proc and /sys.
+All of its files are those of this machine, below a layer that takes the writes; processes, users by their numbers and the
+network are this machine's own. File systems that are mounted elsewhere than at the root are missing, except /dev, /proc and
+/sys.
 
-One that is `apart` has processes and a network of its own as well, with nothing but the loopback: every port is free, and what
-was started there ends with it.
+One that is `apart` has processes and a network of its own as well, with nothing but the loopback: every port is free, and
+programs that were started there end with it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ sys.stdin.read()
 
 
 class CopiedMachine:
-    """A context manager; `inside` is what to put before a command that is to run there."""
+    """A context manager; `inside` is the prefix of a command that is to run there."""
 
     def __init__(self, *, apart: bool = False) -> None:
         self._apart = apart
@@ -63,7 +64,7 @@ class CopiedMachine:
         return self
 
     def _first(self) -> str:
-        """Return the process that holds the machine: where it is apart, `unshare` is not it but has started it."""
+        """Return the process that holds the machine: if it is apart, it is not `unshare` but its child."""
         pid = self._keeper.pid
         if not self._apart:
             return str(pid)
@@ -79,7 +80,7 @@ class CopiedMachine:
         self._temp.cleanup()
 
     def does(self, *words: str | Path, given: str | bytes = b"") -> str:
-        """Run a command there to its end, which has to be a good one; return what it has said."""
+        """Run a command there to its end, which has to succeed; return its output."""
         data = given.encode() if isinstance(given, str) else given
         done = subprocess.run(
             [*self.inside, *words],

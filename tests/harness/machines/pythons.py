@@ -1,4 +1,4 @@
-"""Python environments that hold some of what is installed here, and nothing else.
+"""Python environments that contain some of the packages installed here, and nothing else.
 
 Nothing is downloaded: the files of the distributions, which the lock file names, are linked.
 """
@@ -25,9 +25,9 @@ EXTRAS: Final = PROJECT["optional-dependencies"]
 
 
 def required(extra: str = "") -> Iterator[str]:
-    """Yield what the project requires, or what one of its extras adds, with the extras that this one names.
+    """Yield the requirements of the project, or of one of its extras, with the extras that this one names.
 
-    It is read from the tree: what is noted of the installed copy is as old as the installation.
+    They are read from the tree: the metadata of the installed copy is as old as the installation.
     """
     for requirement in EXTRAS[extra] if extra else PROJECT["dependencies"]:
         inner = re.fullmatch(r"pubqueue\[(.*)\]", requirement)
@@ -39,7 +39,7 @@ def required(extra: str = "") -> Iterator[str]:
 
 
 def python_with(folder: Path, *requirements: str) -> Path:
-    """Make an environment with the distributions and all they require; return its Python."""
+    """Make an environment with the distributions and all their requirements; return its Python."""
     venv.create(folder, symlinks=True, with_pip=False)
     (site,) = folder.glob("lib/python*/site-packages")
     for name in sorted(set(_required(*map(Requirement, requirements)))):
@@ -55,7 +55,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def install(wheel: Path, python: Path, extra: str = "") -> None:
-    """Install a wheel, perhaps with an extra, whose requirements are there already."""
+    """Install a wheel, perhaps with an extra, whose requirements exist already."""
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
     _run("pip", "--python", str(python), "install", "--no-index", "--quiet", wanted)
 
@@ -72,7 +72,7 @@ def _run(module: str, *arguments: str) -> None:
 
 
 def _required(*requirements: Requirement) -> Iterator[str]:
-    """Yield the names of the requirements and of all that they require."""
+    """Yield the names of the requirements and of all their requirements."""
     for requirement in requirements:
         yield requirement.name
         for line in metadata.requires(requirement.name) or ():
@@ -83,7 +83,7 @@ def _required(*requirements: Requirement) -> Iterator[str]:
 
 
 def _link(distribution: metadata.Distribution, site: Path) -> None:
-    """Link all that the distribution has in site-packages; its programs are left out."""
+    """Link all files of the distribution in site-packages; its programs are left out."""
     tops = {file.parts[0] for file in distribution.files or () if file.parts[0] != ".."}
     for top in tops - {"__pycache__"}:
         link = site / top

@@ -1,4 +1,4 @@
-"""Somebody who runs queues from a terminal: runs `pubqueue`, and reads what it says."""
+"""An operator at a terminal: runs `pubqueue`, and reads its output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Said:
 
 
 class Operator:
-    """One account at a terminal; the environment says who that is, and where the service."""
+    """One account at a terminal; the environment names the account and the service."""
 
     def __init__(
         self,
@@ -91,11 +91,11 @@ class Operator:
         return Said(process.returncode, out.decode(), err.decode())
 
     async def rows(self, *words: str) -> list[Any]:
-        """Return what it writes for programs."""
+        """Return its output for programs."""
         return (await self.says(*words, "--json")).rows
 
     async def does(self, *words: str) -> str:
-        """Run it where it has to succeed, and return what it writes for people."""
+        """Run it where it has to succeed, and return its output for people."""
         said = await self.says(*words)
         assert said.code == 0, said
         return said.out

@@ -1,9 +1,10 @@
-"""Debian's Chromium, driven by Playwright. Whatever its console complains of, and whatever leaves this machine, fails the test."""
+"""Debian's Chromium, driven by Playwright. Any complaint in its console, and any request that leaves this machine, fails the test."""
 
 from __future__ import annotations
 
 import shutil
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -20,13 +21,19 @@ CHROMIUM: Final = shutil.which("chromium") or "/usr/bin/chromium"
 LOOK, CHANGE = "looks-and-never-touches", "changes-whatever-it-wants"
 """Tokens of a service whose page is looked at."""
 
+USERS: Final = "".join(
+    f'[[user]]\nname = "{name}"\nroles = ["{role}"]\ntoken_sha256 = ["{sha256(token.encode()).hexdigest()}"]\n'
+    for name, role, token in (("looker", "viewer", LOOK), ("changer", "operator", CHANGE))
+)
+"""The users with these tokens, for a file of the configuration."""
+
 PHONE: Final = {"width": 360, "height": 740}
 DESKTOP: Final = {"width": 1100, "height": 800}
 
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """Run the browser meanwhile, which asks nobody for anything."""
+    """Run the browser within the context, without prompts."""
     async with async_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-background-networking", "--disable-dev-shm-usage"]
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
@@ -40,13 +47,13 @@ async def chromium() -> AsyncIterator[Browser]:
 async def visit(
     browser: Browser, *, viewport: dict[str, int] | None = None, dark: bool = False
 ) -> AsyncIterator[Page]:
-    """Open a page of somebody who was never here; afterwards there was nothing to complain of."""
+    """Open a page as a first-time visitor; afterwards there must be no complaints."""
     complaints: list[str] = []
 
     def heard(message: ConsoleMessage) -> None:
         refused = (
             "the server responded with a status of" in message.text
-        )  # told in words on the page
+        )  # reported in words on the page
         if message.type in {"error", "warning"} and not refused:
             complaints.append(f"{message.type}: {message.text}")
 
@@ -74,8 +81,8 @@ async def visit(
 
 
 async def log_in(page: Page, place: str, token: str) -> None:
-    """Log in on the page of the service at that place, and come to its queues."""
+    """Log in on the page of the service at that place, and open its queues."""
     await page.goto(f"{place}/")
-    await page.fill("#token", token)
+    await page.fill("#password", token)
     await page.keyboard.press("Enter")
     await page.wait_for_selector("h1:text-is('Queues')")

@@ -1,4 +1,4 @@
-"""Who asks a service for its metrics and its health, over HTTP."""
+"""Reads metrics and health of a service over HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Watcher:
-    """Asks a service at a port of this machine."""
+    """Sends requests to a service at a port of this machine."""
 
     def __init__(self, port: int, session: aiohttp.ClientSession) -> None:
         self.place, self._session = f"http://127.0.0.1:{port}", session
@@ -22,7 +22,7 @@ class Watcher:
             return answer.status, await answer.text()
 
     async def ready(self) -> tuple[int, Any]:
-        """Return the status of `/readyz` and what it says."""
+        """Return the status of `/readyz` and its text."""
         async with self._session.get(self.place + "/readyz") as answer:
             return answer.status, await answer.json()
 

@@ -1,23 +1,39 @@
-"""A service without a server, whose page is looked at: its broker, and where its page is."""
+"""A service without a server, whose page is tested: its broker, and the address of its page."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
+from hashlib import sha256
 
 from harness.operators.browser import CHANGE, LOOK
 
+from pubqueue.app.accounts import Accounts, Role, User
+from pubqueue.app.principals import Principals
 from pubqueue.app.watch.watching import Phase
 from pubqueue.config.settings import Settings
 from pubqueue.core.model import Jid, Principal
-from pubqueue.monitor.page.logins import Tokens
+from pubqueue.faces.http import HttpHost
+from pubqueue.faces.listener import Place
+from pubqueue.monitor.page.logins import Logins
 from pubqueue.monitor.server import Monitor
-from pubqueue.wiring import queue
+from pubqueue.wiring.queue import queue
 
 SERVICE = Principal(Jid("queue.example"), admin=True)
-BOTH = Tokens(LOOK, CHANGE)
+
+
+def user(name, token, *roles):
+    """Return a user that logs in with this token."""
+    digest = sha256(token.encode()).hexdigest()
+    return User(name, tokens=frozenset({digest}), roles=frozenset(roles))
+
+
+BOTH = user("looker", LOOK, Role.VIEWER), user("changer", CHANGE, Role.OPERATOR)
 
 
 class Face:
-    """Reaches everybody, and lets everything get lost that is said."""
+    """Reaches all addresses, and drops all notices."""
+
+    largest = 262_144
 
     def claims(self, _address):
         return True
@@ -32,7 +48,7 @@ class Face:
 
     @classmethod
     def up(cls, broker):
-        """Let there be one."""
+        """Create one."""
         face = cls()
         broker.outbox.attach(face)
         broker.outbox.set_up(face, up=True)
@@ -41,8 +57,9 @@ class Face:
 class Shown:
     """A service with its page."""
 
-    def __init__(self, broker, monitor, place):
+    def __init__(self, broker, monitor, place, accounts):
         self.broker, self.monitor, self.place = broker, monitor, place
+        self.accounts = accounts
 
     async def do(self, *requests):
         replies = [await self.broker.handle(request) for request in requests]
@@ -50,16 +67,24 @@ class Shown:
         return replies
 
     async def do_all(self, requests):
-        """Have many requests decided, some hundred in a batch."""
+        """Submit many requests, some hundred in a batch."""
         await asyncio.gather(*(self.broker.handle(request) for request in requests))
 
 
 @asynccontextmanager
-async def shown(store="memory:", tokens=BOTH):
+async def shown(store="memory:", users=BOTH, proxies=()):
     settings = Settings(jid="queue.example", secret="s", store=store)
-    monitor = Monitor(SERVICE, version="1.0", tokens=tokens)
-    async with queue(settings) as broker, monitor.listening("127.0.0.1", 0) as port:
+    admins = [Jid(f"{one.name}@{settings.jid}") for one in users if Role.ADMIN in one.roles]
+    accounts = Accounts(users, Principals(admins=admins, home="example"), settings.jid)
+    logins = Logins(accounts, b"s", time.time)
+    monitor = Monitor(SERVICE, version="1.0", logins=logins, proxies=proxies)
+    async with (
+        queue(settings) as broker,
+        monitor.sampling(),
+        HttpHost([monitor]).serving([Place("127.0.0.1", 0)]) as [(_, port)],
+    ):
         Face.up(broker)
         monitor.at_work(broker, ())
-        yield Shown(broker, monitor, f"http://127.0.0.1:{port}")
+        yield Shown(broker, monitor, f"http://127.0.0.1:{port}", accounts)
         monitor.at_rest(Phase.STOPPING)
+    accounts.close()

@@ -24,7 +24,7 @@ PAUSE: Final = 0.05
 
 
 def configuration(ports: Sequence[int]) -> str:
-    """Return the one of the documentation for services at these ports, and with a second for its quarter of a minute."""
+    """Return the documented one for services at these ports, with a second for its quarter of a minute."""
     (text,) = (one.text for one in blocks("yaml") if one.page == PAGE)
     targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
     return text.replace(f'"{DOCUMENTED_AT}"', targets).replace("15s", "1s")
@@ -38,7 +38,7 @@ def _furnish(folder: Path, services: Sequence[int]) -> None:
 
 @asynccontextmanager
 async def prometheus(folder: Path, services: Sequence[int]) -> AsyncIterator[int]:
-    """Scrape the services meanwhile; yields the port at which it is asked."""
+    """Scrape the services within the context; yields the port of its API."""
     _furnish(folder, services)
     (port,) = free_ports(1)
     with (folder / "log").open("wb") as log:

@@ -1,4 +1,4 @@
-"""An hour that never was: samples of a queue, as its plots show them."""
+"""A fictional hour: samples of a queue, as its plots show them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def an_hour(service: Shown, node: NodeName, size: int = 40) -> None:
-    """Let there be an hour of samples of this queue, which has up to so many items."""
+    """Store an hour of samples of this queue, which has up to this many items."""
     (page,) = await service.do(ReadSamples(SERVICE, (), Millis(0)))
     begin = slot_of(page.now)
     samples = tuple(

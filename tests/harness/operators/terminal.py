@@ -1,4 +1,4 @@
-"""A program in a terminal: somebody types, and reads what stands on the screen."""
+"""A program in a terminal: keys are typed, and the screen is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HIGH: Final = 60
 
 
 class Terminal:
-    """What is typed goes to the program; what it writes is on the screen."""
+    """Typed keys go to the program; its output is on the screen."""
 
     def __init__(self, child: pexpect.spawn) -> None:
         self._child = child
@@ -29,7 +29,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """Everything that stands on the screen."""
+        """The whole screen."""
         return "\n".join(line.rstrip() for line in self._screen.display)
 
     def type(self, line: str) -> None:
@@ -48,7 +48,7 @@ class Terminal:
         return self._child.exitstatus
 
     def until(self, *words: str) -> str:
-        """Return the screen as soon as all of this stands on it."""
+        """Return the screen as soon as it shows all of this."""
         end = time.monotonic() + TIMEOUT
         while not all(word in self.text for word in words):
             left = end - time.monotonic()

@@ -1,10 +1,10 @@
-"""`python doomed.py POINT PASSAGE serve ...`: pubqueue, which kills itself when it comes by a point.
+"""`python doomed.py POINT PASSAGE serve ...`: pubqueue, which kills itself when it passes a point.
 
-The points are the steps of a batch. Each is a function of the program with a wrapper around it, put there
-when the program starts, so that the program itself knows nothing of it. Passages count only in batches
-in which somebody publishes, settles or commits something: PASSAGE 3 is the third of these that comes by.
-With POINT@CommitVersion they count only in batches in which there is a request of that kind; with POINT@MoveWinners
-every commit goes in slices of one winner; with POINT@NotifyFormer two subscribers are a crowd, and one is a page.
+The points are the steps of a batch. Each is a function of the program with a wrapper around it, put there when the
+program starts, so that the program itself knows nothing of it. Passages count only in batches with a publish, a
+settle or a commit: PASSAGE 3 is the third of these. With POINT@CommitVersion they count only in batches with a
+request of that kind; with POINT@MoveWinners every commit goes in slices of one winner; with POINT@NotifyFormer two
+subscribers are a crowd, and one is a page.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import signal
 import sys
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from pubqueue.app import batch
 from pubqueue.app.broker import Broker
@@ -27,10 +28,15 @@ from pubqueue.cli import main
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.subscriptions import review
 from pubqueue.core.notices import Deliver
+from pubqueue.core.qos.deliver import DeliverMessage
+from pubqueue.core.qos.keep import KeepMessage
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
+from pubqueue.core.together import Together
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import AbortVersion, StagePublish
+from pubqueue.faces.stomp.wire import Wire
+from pubqueue.faces.xmpp import XmppFace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Doom:
-    """Counts the passages by one point."""
+    """Counts the passages of one point."""
 
     def __init__(self, point: str, passage: int, request: str = "") -> None:
         self._point = point
@@ -48,7 +54,7 @@ class Doom:
         self._working = False
 
     def batch_begins(self, requests: Sequence[object]) -> None:
-        """Learn whether anybody works in this batch."""
+        """Note whether this batch has any work."""
         kinds = (type(request).__name__ for request in requests)
         self._working = (
             self._request in kinds
@@ -57,7 +63,7 @@ class Doom:
         )
 
     def passes(self, point: str) -> None:
-        """Come by a point; it may be the end."""
+        """Pass a point; it may be the end."""
         if self._working and point == self._point:
             self._left -= 1
             if not self._left:
@@ -65,7 +71,7 @@ class Doom:
 
 
 def _watch(place: Any, name: str, doom: Doom, *, after: str) -> None:
-    """Make the function `name` of `place` come by the point `after` when it has returned."""
+    """Make the function `name` of `place` pass the point `after` when it has returned."""
     original = getattr(place, name)
 
     @wraps(original)
@@ -78,34 +84,52 @@ def _watch(place: Any, name: str, doom: Doom, *, after: str) -> None:
 
 
 def _watch_begin(doom: Doom) -> None:
-    original = Committer._work_in
+    original = Committer.work_in
 
     def work_in(self: Committer, requests: Any, *others: Any) -> Any:
         doom.batch_begins(requests)
         doom.passes("begun")
         return original(self, requests, *others)
 
-    Committer._work_in = work_in
+    Committer.work_in = work_in
 
 
 def _watch_commit(doom: Doom) -> None:
-    """Whatever store it is: the point is where its transaction has returned."""
+    """For any store: the point is where its transaction has returned."""
     original = Broker.start
 
     def start(self: Broker) -> None:
-        _watch(self._committer._store, "_transact", doom, after="committed")
+        _watch(self.committer.store, "transact", doom, after="committed")
         original(self)
 
     Broker.start = start
 
 
+WIRES: Final[WeakSet[Wire]] = WeakSet()
+"""The output for each client of STOMP."""
+
+
 def flush(speaker: Speaker) -> None:
-    """Let the face write what it has been given."""
-    speaker._outbox._faces[0].component.flush()
+    """Let the faces write their pending output."""
+    for face in speaker.outbox.faces:
+        if isinstance(face, XmppFace):
+            face.component.flush()
+    for wire in WIRES:
+        wire.flush()
+
+
+def _note_wires() -> None:
+    original = Wire.put
+
+    def put(self: Wire, data: bytes) -> None:
+        WIRES.add(self)
+        original(self, data)
+
+    Wire.put = put
 
 
 def _watch_speech(doom: Doom) -> None:
-    """Deliveries are spoken last: what was said before them is then on the wire, or they are too."""
+    """Deliveries are sent last: earlier messages are then on the wire, or they are too."""
     original, answering = Speaker.say, Speaker.answer
 
     def answer(self: Speaker, taken: Any, decisions: Sequence[Decision], **how: Any) -> None:
@@ -126,9 +150,19 @@ def _watch_speech(doom: Doom) -> None:
             doom.passes("delivered")
 
     Speaker.say, Speaker.answer = say, answer
+    _note_wires()
 
 
-WORK: Final = Publish | Settle | StagePublish | CommitVersion | AbortVersion
+WORK: Final = (
+    Publish
+    | Settle
+    | Together
+    | StagePublish
+    | CommitVersion
+    | AbortVersion
+    | KeepMessage
+    | DeliverMessage
+)
 
 SLICES: Final = {"LookAtWinners", "MoveWinners"}
 
@@ -136,7 +170,7 @@ CROWDS: Final = {"NotifyFormer", "ReviewSubscribers"}
 
 POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "begun": _watch_begin,
-    "decided": lambda doom: _watch(batch.Batch, "_decide", doom, after="decided"),
+    "decided": lambda doom: _watch(batch.Batch, "decide", doom, after="decided"),
     "applied": lambda doom: _watch(ChangeApplier, "make", doom, after="applied"),
     "dispatched": lambda doom: _watch(batch, "hand_out", doom, after="dispatched"),
     "written": lambda doom: _watch(ChangeApplier, "flush", doom, after="written"),
@@ -145,7 +179,7 @@ POINTS: Final[dict[str, Callable[[Doom], None]]] = {
     "answered": lambda _doom: None,
     "delivered": _watch_speech,
 }
-"""In the order of a batch: after BEGIN, ..., before COMMIT, after it, and while its outcome is told."""
+"""In the order of a batch: after BEGIN, ..., before COMMIT, after it, and while its outcome is sent."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Ctrl-C for the programs of tests, also where the tests themselves are not to hear it.
+"""Ctrl-C for the programs of tests, even if the tests themselves are to ignore it.
 
-A shell that starts something in the background has it ignore SIGINT and SIGQUIT, and whatever that starts inherits it: a program
-that ends by Ctrl-C would go on for ever. What a process has a handler for is not inherited as ignored.
+A program that a shell starts in the background ignores SIGINT and SIGQUIT, and its children inherit that: a program that ends by
+Ctrl-C would run without end. A signal for which a process has a handler is not inherited as ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ INTERRUPTS: Final = (signal.SIGINT, signal.SIGQUIT)
 
 
 def hear() -> None:
-    """Let what this process starts from now on end by SIGINT and SIGQUIT, as at a terminal."""
+    """Let processes that this one starts from now on end by SIGINT and SIGQUIT, as at a terminal."""
     for number in INTERRUPTS:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _OF_PYTHON[number])

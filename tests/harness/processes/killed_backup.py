@@ -1,7 +1,7 @@
-"""`python killed_backup.py STORE FILE`: backs STORE up into FILE, and is killed in front of each step that does something, in turn.
+"""`python killed_backup.py STORE FILE`: backs STORE up into FILE, and is killed before each step that does something, in turn.
 
-After each kill FILE is not there, or it is whole; and the next attempt begins on what the killed one has left beside it.
-Prints how often it was killed.
+After each kill FILE does not exist, or it is complete; and the next attempt begins on the leftovers of the killed one. Prints how
+often it was killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def passes() -> None:
 
 
 class Unwatched:
-    """Passes by a point for each table as well."""
+    """Passes a point for each table as well."""
 
     def begin(self, rows: int) -> None:
         passes()
@@ -40,7 +40,7 @@ class Unwatched:
 
 
 class Sqlite(sqlite3.Connection):
-    """Passes by a point in front of each statement that does something. A kill needs no disk."""
+    """Passes a point before each statement that does something. A kill needs no disk."""
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         if not statement.startswith("SELECT"):
@@ -55,7 +55,7 @@ class Sqlite(sqlite3.Connection):
 
 
 def sync(_descriptor: int) -> None:
-    """Pass by a point instead of waiting for the disk."""
+    """Pass a point instead of waiting for the disk."""
     passes()
 
 
@@ -65,7 +65,7 @@ def renamed(part: Path, file: Path) -> None:
 
 
 def attempt(steps: int) -> bool:
-    """Back up in a process of its own; say whether it has come to its end before so many steps."""
+    """Back up in a process of its own; return whether it has finished before this many steps."""
     child = os.fork()
     if not child:
         left.append(steps)

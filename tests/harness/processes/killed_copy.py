@@ -1,7 +1,7 @@
-"""`python killed_copy.py FROM TO BACK`: copies FROM into TO, and is killed in front of each statement that does something, in turn.
+"""`python killed_copy.py FROM TO BACK`: copies FROM into TO, and is killed before each statement that does something, in turn.
 
-After each kill TO is refused by whoever would serve from it, unless it is empty still or complete already; and the next
-attempt begins on what is there. At the end the copy is copied to BACK. Prints how often it was killed.
+After each kill a process that would serve from TO is refused, unless it is still empty or complete already; and the next attempt
+begins on the leftovers. At the end the copy is copied to BACK. Prints how often it was killed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def passes() -> None:
 
 
 class Unwatched:
-    """Passes by a point for each table as well."""
+    """Passes a point for each table as well."""
 
     def begin(self, rows: int) -> None:
         passes()
@@ -46,7 +46,7 @@ class Unwatched:
 
 
 class Sqlite(sqlite3.Connection):
-    """Passes by a point in front of each statement that does something. A kill needs no disk."""
+    """Passes a point before each statement that does something. A kill needs no disk."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -65,7 +65,7 @@ class Sqlite(sqlite3.Connection):
 
 
 class Postgres(psycopg.Connection[Any]):
-    """Passes by a point in front of each statement that does something."""
+    """Passes a point before each statement that does something."""
 
     def execute(self, statement: Any, *values: Any, **more: Any) -> Any:
         if not str(statement).startswith(LOOKS):
@@ -74,7 +74,7 @@ class Postgres(psycopg.Connection[Any]):
 
 
 def is_refused(address: str) -> bool:
-    """Say whether whoever opens the store is told that it is half a copy."""
+    """Return whether opening the store reports that it is half a copy."""
     try:
         if address.startswith("sqlite"):
             path = Path(address.removeprefix("sqlite://"))
@@ -93,7 +93,7 @@ def is_refused(address: str) -> bool:
 
 
 def attempt(statements: int) -> bool:
-    """Copy in a process of its own; say whether it has come to its end before so many statements."""
+    """Copy in a process of its own; return whether it has finished before this many statements."""
     child = os.fork()
     if not child:
         left.append(statements)

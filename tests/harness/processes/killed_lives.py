@@ -23,7 +23,7 @@ async def killed_lives(
 ) -> AsyncIterator[int]:
     """Serve for one life per passage: `begin` it once the service is connected. Yield after each, when the service is dead.
 
-    A passage says how often the service comes by the point before it kills itself there (`doomed.py`).
+    A passage is how often the service passes the point before it kills itself there (`doomed.py`).
     """
     for life, passage in enumerate(passages):
         program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))

@@ -1,7 +1,7 @@
 """A process of its own that waits for a line in the middle of a batch: so a test can hang it there.
 
-Started with the address of a PostgreSQL store and the moment, "batch" or "commit". It says when it waits, and of that batch
-and of another one whether they were confirmed.
+Started with the address of a PostgreSQL store and the moment, "batch" or "commit". It reports when it waits, and for that
+batch and another one whether they were confirmed.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ class Program:
             await self.stop()
 
     async def start(self, first: str = "ready") -> None:
-        """Start; return when it prints this, or fail with what it said."""
+        """Start; return when it prints this, or fail with its output."""
         with self._log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command,
@@ -91,14 +91,21 @@ class Program:
         await self.says(first)
 
     async def says(self, word: str) -> None:
-        """Return when its next line begins like this, or fail with what it said."""
+        """Return when its next line begins like this, or fail with its output."""
         assert self.process
         assert self.process.stdout
         line = await asyncio.wait_for(self.process.stdout.readline(), TIMEOUT)
         assert line.startswith(word.encode()), f"said {line!r}, and on stderr:\n{self.log}"
 
+    async def reload(self) -> None:
+        """Send SIGHUP, and return when the configuration has been read again."""
+        assert self.process, "the program does not run"
+        before = self.log.count("event=config.read")
+        self.process.send_signal(signal.SIGHUP)
+        await until(lambda: self.log.count("event=config.read") > before)
+
     async def stop(self) -> None:
-        """Send SIGTERM; the program must say nothing more on stdout and exit with 0."""
+        """Send SIGTERM; the program must print nothing more on stdout and exit with 0."""
         process, self.process = self.process, None
         if process and process.stdout:
             process.send_signal(signal.SIGTERM)

@@ -1,6 +1,6 @@
-"""`python shifted.py FILE serve ...`: pubqueue on a machine whose clock somebody sets.
+"""`python shifted.py FILE serve ...`: pubqueue on a machine whose clock was set.
 
-The clock of the calendar, not the monotonic one, is off by as many seconds as the file says at any time.
+The calendar clock, not the monotonic one, is off by the number of seconds in the file at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def set_clock(file: Path, seconds: int) -> None:
 
 
 def shift(file: str) -> None:
-    """Have this process's clock be off."""
+    """Shift this process's clock."""
     with open(file, "r+b") as opened:
         shared = mmap.mmap(opened.fileno(), NUMBER.size)
 

@@ -1,6 +1,7 @@
-"""The Spark format with accidents in it: something else happens around what a task or the driver does.
+"""The Spark format with accidents in it: something else happens around the actions of a task or the driver.
 
-Classes and functions of this module travel to Spark's workers by value, for these cannot import it.
+Classes and functions of this module are sent to Spark's workers by value, because these cannot import
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def first(flag: Path) -> bool:
-    """Say whether this is the first call about the flag, in whatever process."""
+    """Return whether this is the first call about the flag, in whatever process."""
     try:
         os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
@@ -64,7 +65,7 @@ class _Stream(DataSourceStreamWriter):
 def source(
     name: str, *, write: Around = _as_it_is, commit: Around = _as_it_is
 ) -> type[PubqueueDataSource]:
-    """Return the format under another name; `write` and `commit` are given what to call, and with what."""
+    """Return the format under another name; `write` and `commit` get the function to call, and its arguments."""
 
     class Accident(PubqueueDataSource):
         @classmethod

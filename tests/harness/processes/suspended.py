@@ -1,4 +1,4 @@
-"""A process that serves from a store: it renews its lease all the time, writes when it is told to, and enters again when it is fenced.
+"""A process that serves from a store: it renews its lease all the time, writes on demand, and enters again when it is fenced.
 
 suspended.py ADDRESS LEASE
 """

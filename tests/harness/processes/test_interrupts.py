@@ -1,4 +1,4 @@
-"""What tests start ends by Ctrl-C, wherever they run themselves."""
+"""Programs of tests end by Ctrl-C, wherever the tests run themselves."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Schedules whose times have come while nobody was there, seen and set beside the programs that serve from the store."""
+"""Schedules whose times came while no service was running, inspected and set beside the programs that serve from the store."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ HOUR: Final = 3_600_000
 
 
 class Ticks:
-    """What is in a store."""
+    """The contents of a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def read(self, job: Callable[[Transaction], T]) -> T:
-        """Look at something."""
+        """Read something."""
         return await self._store.read(job)
 
     async def schedule(self, name: str) -> Schedule:
@@ -56,17 +56,17 @@ class Ticks:
         return await self._store.read(lambda tx: _schedule(tx, name))
 
     async def hold(self, names: Iterable[str]) -> None:
-        """Let them have nothing to do for an hour."""
+        """Give them nothing to do for an hour."""
         for name in names:
             await self._change(name, due=_now() + HOUR)
 
     async def release(self, name: str) -> None:
-        """Let a schedule do what there is to do."""
+        """Let a schedule do its pending work."""
         settled = (await self.schedule(name)).fired_through
         await self._change(name, due=settled + 60_000)
 
     async def miss(self, name: str, minutes: int) -> Millis:
-        """Make a schedule of each minute that has missed so many; return the last time that it has not missed."""
+        """Create a schedule of each minute that has missed this many times; return the last time that it has not missed."""
         settled = Millis(_now() // 60_000 * 60_000 - minutes * 60_000)
         what = Definition(name, "* * * * *", "UTC", TICKS, PAYLOAD, missed=Missed.ALL)
         made = Schedule(what, Source.COMMAND, Jid("boss@x"), settled, due=Millis(_now() + HOUR))
@@ -90,7 +90,7 @@ class Ticks:
         return Counter(str(one) for one in ids if str(one).startswith(name))
 
     async def until_published(self, name: str, count: int) -> None:
-        """Return when so many items of a schedule were published."""
+        """Return when this many items of a schedule were published."""
 
         async def published() -> bool:
             return (await self.published(name)).total() >= count
@@ -98,7 +98,7 @@ class Ticks:
         await until(published, every=LOOK)
 
     async def expected(self, name: str, behind: Millis) -> Counter[str]:
-        """Return the items of its times behind a moment, up to which it has fired, each once."""
+        """Return the items of its times after a moment, up to which it has fired, each once."""
         schedule = await self.schedule(name)
         what = schedule.definition
         found = cron_times.latest(what.cron, what.zone, behind, schedule.fired_through, 1 << 20)
@@ -116,7 +116,7 @@ def _now() -> Millis:
 
 @asynccontextmanager
 async def ticks(address: str) -> AsyncIterator[Ticks]:
-    """Look into a store, which is there already, while others serve from it."""
+    """Look into an existing store, while other processes serve from it."""
     store = store_at(address)
     await store.open()
     try:

@@ -1,10 +1,10 @@
 """`pubqueue serve` with its libraries imported already: a third of a second less for every start.
 
-A process of its own all the same: forked from one that has imported libraries, and nothing of the program,
-whose modules may rely on being read once for each process (ids are made from what is drawn then). It
-runs the program's own command line, prints what it prints, takes SIGTERM and SIGKILL, and exits as it
-exits. That the installed command starts is shown by `Program`, wherever one start is enough. Its calendar
-stands still but for the time that the test lets pass (`clock`).
+It is nevertheless a process of its own: forked from one that has imported libraries, and nothing of the
+program, whose modules may rely on being read once for each process (ids are made from random values drawn
+then). It runs the program's own command line, with the same output, signals and exit codes. `Program`
+shows that the installed command starts, wherever one start is enough. Its calendar stands still except for
+the time that the test lets pass (`clock`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _context() -> ForkServerContext:
 
 
 def _serve(config: Path, out: Connection, log: Path, calendar: Path) -> None:
-    """Be `pubqueue serve --config ...`, in the new process."""
+    """Become `pubqueue serve --config ...`, in the new process."""
     clock.follow(calendar)
     from pubqueue.cli import main  # noqa: PLC0415 - imported where it is run
     from pubqueue.stores.postgres.clock import ServerClock  # noqa: PLC0415 - likewise
@@ -55,7 +55,7 @@ def _serve(config: Path, out: Connection, log: Path, calendar: Path) -> None:
 
 
 def _ignore(_clock: ServerClock, _now: Millis) -> None:
-    """Go by the calendar alone."""
+    """Use the calendar alone."""
 
 
 class WarmProgram:
@@ -90,7 +90,7 @@ class WarmProgram:
         await (self.kill() if kind else self.stop())
 
     async def start(self) -> None:
-        """Start; return when it prints `ready`, or fail with what it said."""
+        """Start; return when it prints `ready`, or fail with its output."""
         mine, its = _context().Pipe(duplex=False)
         files = (self._config, its, self._log, self._calendar)
         process = _context().Process(target=_serve, args=files)
@@ -106,7 +106,7 @@ class WarmProgram:
         assert line.startswith(b"ready"), f"said {line!r}, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
-        """Send SIGTERM; the program must say nothing more on stdout and exit with 0."""
+        """Send SIGTERM; the program must print nothing more on stdout and exit with 0."""
         process, self._process = self._process, None
         if process:
             process.terminate()

@@ -1,4 +1,4 @@
-"""What carries stanzas between the cast of a scenario and the service."""
+"""The transport of stanzas between the cast of a scenario and the service."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ PROBE: Final = """
 PRESENCE: Final = f"{{{ACCEPT}}}presence"
 MESSAGE: Final = f"{{{ACCEPT}}}message"
 ROUNDS: Final = 2
-"""The first answer comes behind all that was asked before; the second behind what followed from it."""
+"""The first answer comes after all earlier requests; the second after their consequences."""
 
 
 class Network(Protocol):
-    """The way of stanzas; entities are called by their names in the scenario."""
+    """The path of stanzas; entities have their names in the scenario."""
 
     async def say(self, who: str, stanza: etree._Element) -> None:
         """Send a stanza of `who`."""
 
     async def hear(self) -> Heard:
-        """Return the next stanza to one of the cast, and to whom it came."""
+        """Return the next stanza to one of the cast, and its receiver."""
 
     def round_trip(self) -> AsyncIterator[Heard]:
-        """Have the service answer, in its own order of work; yield all that came before."""
+        """Have the service answer, in its own order of work; yield all earlier stanzas."""
 
     def forgive(self, expected: etree._Element, actual: etree._Element) -> None:
-        """Make what this network is known to change on the way as the expectation has it."""
+        """Apply the changes that this network is known to make to the expectation."""
 
     async def log_out(self, who: str) -> None:
-        """End the stream of `who`: nothing can reach it, and its server tells those it knew."""
+        """End the stream of `who`: no stanza can reach it, and its server notifies those it knew."""
 
     async def log_in(self, who: str) -> None:
         """Let `who` have a stream again."""
 
     async def cut(self) -> None:
-        """Cut the component's connection; return when it is there again."""
+        """Cut the component's connection; return when it is back."""
 
 
 GONE: Final = """
@@ -61,10 +61,10 @@ LEFT: Final = "<presence type='unavailable' from='{jid}' to='{service}'/>"
 
 
 class Stub:
-    """The stub server speaks for the cast and hears for it; a bare JID is the first who has it.
+    """The stub server sends and receives for the cast; a bare JID is the first entity with it.
 
-    For whom it has no stream it does as servers do: it sends messages back, and tells the service that
-    somebody has left who had told it that it was there.
+    For entities without a stream it acts as servers do: it bounces messages, and reports to the
+    service that an entity has left that had sent it presence.
     """
 
     def __init__(self, scenario: Scenario, server: StubServer) -> None:
@@ -97,7 +97,7 @@ class Stub:
                     yield heard
 
     def forgive(self, expected: etree._Element, actual: etree._Element) -> None:
-        """Nothing: every byte is the service's."""
+        """Change nothing: every byte is the service's."""
 
     async def log_out(self, who: str) -> None:
         self._out.add(who)

@@ -1,7 +1,7 @@
-"""Short lines for what most scenarios begin with, written in the language of scenarios itself.
+"""Short lines for the usual first steps of scenarios, written in the language of scenarios itself.
 
 Each phrase is proven in full by scenarios that spell its stanzas out (`create-*`, `subscribe-*`,
-`publish-*`, `retract-*`, `unlock-*`); the others use it so that a reader sees what they are about.
+`publish-*`, `retract-*`, `unlock-*`); the others use it so that a reader sees their subject.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ NOTIFICATIONS: Final = {
 
 
 def expand(line: str) -> str | None:
-    """Return the steps that `line` is short for, or None if it is no phrase."""
+    """Return the steps that `line` is short for, or None if it is not a phrase."""
     for pattern, steps in PHRASES.items():
         if found := re.fullmatch(pattern, line):
             return steps(**found.groupdict())

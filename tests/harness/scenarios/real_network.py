@@ -1,9 +1,9 @@
-"""The network of a real server: everyone in the cast is a client of it, logged in as its resource.
+"""The network of a real server: all of the cast are its clients, logged in with their resources.
 
-Of the resources of one account, the first in the cast sends presence, so that the server hands it what is
-for the account; the others do without, and get what is for their full JIDs. Who has told the service
-that it is available becomes unavailable as clients do: it logs out, and the server tells the service.
-It is back at once, silently, so that a story may go on with it.
+Of the resources of one account, the first in the cast sends presence, so that the server delivers stanzas
+for the account to it; the others do not, and get those for their full JIDs. An entity that was available
+to the service becomes unavailable as clients do: it logs out, and the server notifies the service. It is
+back at once, silently, so that a story may continue with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Server(Protocol):
 
 
 class Real:
-    """The cast on `server`, an async context manager; its accounts have to be there."""
+    """The cast on `server`, an async context manager; its accounts have to exist."""
 
     def __init__(
         self, scenario: Scenario, server: Server, cut: Callable[[], Awaitable[None]] | None = None
@@ -88,7 +88,7 @@ class Real:
                 return who, stanza
 
     async def round_trip(self) -> AsyncIterator[Heard]:
-        """Let everyone ask: stanzas keep their order only between the service and one client."""
+        """Let all of them send a request: stanzas keep their order only between the service and one client."""
         for _ in range(ROUNDS):
             asked = {f"probe-{next(self._numbers)}": who for who in self._clients}
             for probe_id, who in asked.items():

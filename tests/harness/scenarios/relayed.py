@@ -1,14 +1,14 @@
-"""What a real server may change in a stanza on its way from the service to a client: all of it.
+"""All changes that a real server may make in a stanza on its way from the service to a client.
 
 - The stanza's namespace: jabber:client to a client, jabber:component:accept from a component
   (XEP-0114 3).
 - `xml:lang` on the stanza itself: a server gives it the language of the stream (RFC 6120 8.1.5).
 - `to`: ejabberd writes the full JID of the resource that it chose for a message to an account; the
   address of an account is then expected to have become the receiver's own.
-- What the server says in its own name: presence of the account's own resources (RFC 6121 4.2.2).
-- What it has kept for an account that nobody was there of, and says so (XEP-0203): ejabberd does here, Prosody does not.
+- Stanzas of the server itself: presence of the account's own resources (RFC 6121 4.2.2).
+- Messages that it has kept for an absent account, marked as such (XEP-0203): ejabberd does here, Prosody does not.
 
-All else has to arrive as the service sent it; the scenarios say what that is.
+Everything else has to arrive as the service sent it; the scenarios define that.
 """
 
 from __future__ import annotations
@@ -26,9 +26,13 @@ LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def as_sent(raw: str, jid: str) -> Stanza | None:
-    """Return what `jid` received as the service sent it; None for what its server says itself."""
+    """Return a stanza that `jid` received, as the service sent it; None for those of its server itself."""
     tree = parse(raw)
-    for element in tree.iter(f"{CLIENT}*"):
+    for element in (
+        tree,
+        *tree,
+        *tree.iterfind(f"{CLIENT}error/*"),
+    ):  # what is carried in it stays a client's
         element.tag = element.tag.replace(CLIENT, f"{{{ACCEPT}}}")
     tree.attrib.pop(LANG, None)
     account = jid.partition("/")[0]
@@ -42,7 +46,7 @@ def as_sent(raw: str, jid: str) -> Stanza | None:
 
 
 def forgive(expected: _Element, actual: _Element) -> None:
-    """Let a message to an account have been addressed to the resource that got it."""
+    """Accept a message to an account that is addressed to the resource that got it."""
     to = actual.get("to", "")
     if expected.get("to") == to.partition("/")[0] and actual.tag == f"{{{ACCEPT}}}message":
         actual.set("to", expected.get("to", ""))

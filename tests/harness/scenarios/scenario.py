@@ -1,8 +1,8 @@
 """Reads wire scenarios: what entities send to the service and what they receive, as the XEPs show it.
 
-A scenario is a text of lines; `#` begins a comment line, and the stanza of a step stands on the
-lines indented below it. `tests/scenarios/README.md` shows the whole language. A phrase (see
-`phrases.py`) is short for steps that other scenarios prove one by one.
+A scenario is a text of lines; `#` begins a comment line, and the stanza of a step is on the lines
+indented below it. `tests/scenarios/README.md` shows the whole language. A phrase (see `phrases.py`)
+is short for steps that other scenarios prove one by one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What every step has: the line it stands on, and that line."""
+    """The base of every step: its line number, and its line."""
 
     line: int
     text: str
@@ -31,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Send(Step):
-    """`who sends:` and a stanza; `to`, `from` and an iq's `id` are filled in where absent."""
+    """`who sends:` and a stanza; `to`, `from` and an iq's `id` are filled in if absent."""
 
     who: str
     xml: str
@@ -68,26 +68,26 @@ class Refused(Step):
 
 @dataclass(frozen=True, slots=True)
 class Nothing(Step):
-    """`who`, or nobody at all, has anything left to receive; proven by a round trip."""
+    """`who`, or any entity, has nothing left to receive; proven by a round trip."""
 
     who: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenIn(Step):
-    """All that was sent so far has been handled; proven by a round trip."""
+    """Everything sent so far has been handled; proven by a round trip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upset(Step):
-    """Something happens to the service itself: "restart", "kill" or "cut"."""
+    """An event of the service itself: "restart", "kill" or "cut"."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStep(Step):
-    """The stream of `who` ends, or it has one again, without a word to the service."""
+    """The stream of `who` ends, or it has one again, without a stanza to the service."""
 
     who: str
     ends: bool
@@ -95,7 +95,7 @@ class SessionStep(Step):
 
 @dataclass(slots=True)
 class Scenario:
-    """A scenario as read: who takes part, how the service is configured, what happens."""
+    """A scenario as read: its cast, the configuration of the service, its steps."""
 
     service: str = "queue.localhost"
     config: str = ""
@@ -104,7 +104,7 @@ class Scenario:
 
 
 def read(text: str) -> Scenario:
-    """Read a scenario; `ScenarioError` names the line that makes no sense."""
+    """Read a scenario; `ScenarioError` names an invalid line."""
     scenario = Scenario()
     for line, head, block in _blocks(text):
         _read_step(scenario, line, head, block)
@@ -137,7 +137,7 @@ def _known(scenario: Scenario, step: Step) -> None:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield each step as its line number, its line, and the text below or behind its colon."""
+    """Yield each step as its line number, its line, and the text below or after its colon."""
     head, block, start = "", [], 0
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):

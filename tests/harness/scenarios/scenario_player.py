@@ -1,13 +1,13 @@
-"""Plays a scenario: a network speaks for the cast, a real component answers.
+"""Plays a scenario: a network acts for the cast, a real component answers.
 
-Stanzas to one entity are awaited in order; between entities no order is promised, and none is
-required. A stanza to a bare JID goes to the first of the cast who has it. Besides what the steps
-say, every scenario proves: each iq is answered exactly once (RFC 6120 8.2.3), message ids are
-unique (XEP-0060 12.4), every stanza is valid by the schemas, and at the end nobody has anything
-left to receive.
+Stanzas to one entity are awaited in order; between entities no order is promised, and none is required. A
+stanza to a bare JID goes to the first of the cast with it. In addition to its steps, every scenario
+proves: each iq is answered exactly once (RFC 6120 8.2.3), message ids are unique (XEP-0060 12.4), every
+stanza is valid by the schemas, and at the end no entity has anything left to receive.
 
-Time passes only while everybody waits: the component's clock stands while a stanza is said, or is on its
-way. So no lock runs out because a machine is slow, and what comes of time comes when a step waits for it.
+Time passes only while all of them wait: the component's clock stands still while a stanza is sent, or is
+on its way. So no lock runs out because a machine is slow, and effects of time come when a step waits for
+them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OF_COMMANDS: Final = frozenset(
         "session-expired",
     )
 )
-"""What explains an error of a command (XEP-0050 4.4); all else is of pubsub."""
+"""The explanation of an error of a command (XEP-0050 4.4); all others are of pubsub."""
 EXTRAS: Final = {"urn:x-pubqueue:0", "urn:xmpp:hints", "urn:xmpp:delay"}
 SILENCE: Final = 0.1
 """Seconds without a stanza until a round trip shows whether anything is on its way."""
@@ -56,12 +56,12 @@ DOWN: Final = 0.5
 
 
 class Component(Protocol):
-    """What a scenario may do to the component beside speaking with it; its clock stands."""
+    """Actions of a scenario on the component in addition to stanzas; its clock stands still."""
 
     clock: Clock
 
     async def start(self) -> None:
-        """Start; return when the component says that it is ready."""
+        """Start; return when the component reports that it is ready."""
 
     async def stop(self) -> None:
         """End it in order, all confirmed work kept."""
@@ -97,7 +97,7 @@ class ScenarioPlayer:
         self._since = component.clock.now()
 
     async def play(self) -> None:
-        """Play every step; an AssertionError says which one failed, with what was last said."""
+        """Play every step; an AssertionError names the one that failed, with the last stanzas."""
         for step in [*self._scenario.steps, Nothing(0, "at the end nobody receives anything")]:
             try:
                 await self._play(step)
@@ -144,7 +144,7 @@ class ScenarioPlayer:
         await self._network.say(who, stanza)
 
     def _dated(self, text: str) -> str:
-        """Write moments to come, `{in 2 s}`, as the service's calendar has them (XEP-0082)."""
+        """Write future moments, `{in 2 s}`, by the service's calendar (XEP-0082)."""
 
         def moment(found: re.Match[str]) -> str:
             there = self._component.clock.now() + float(found[1])
@@ -164,9 +164,10 @@ class ScenarioPlayer:
                 self._cast_as(role, self._entity(name))
 
     def _first_fit(self, step: Receive, whos: list[str]) -> str | None:
-        """Return who got what the step tells, taken from the inbox; None while it may still come.
+        """Return which of the receivers got the stanza of the step, taken from the inbox; None while it may still come.
 
-        Of several, one may already have got what a later step tells: no order is promised between them.
+        Of several, one may already have got the stanza of a later step: no order is promised between
+        them.
         """
         diffs = []
         for who in whos:
@@ -209,7 +210,7 @@ class ScenarioPlayer:
             assert not inbox, f"{name} receives:\n" + "\n".join(lines(inbox[0].tree))
 
     async def _hear(self) -> None:
-        """Take what comes; let time pass for it when nothing is on its way."""
+        """Take arriving stanzas; let time pass for them when none is on its way."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SILENCE):
                 self._take(*await self._network.hear())
@@ -252,7 +253,7 @@ class ScenarioPlayer:
         self._inboxes[who].append(stanza)
 
     def _complete(self, expected: etree._Element, who: str) -> None:
-        """Fill in what goes without saying: the addresses, the iq's id, some id of a message."""
+        """Fill in the implied parts: the addresses, the iq's id, some id of a message."""
         _default(expected, "to", self._names[who])
         if expected.tag == f"{{{ACCEPT}}}message":
             _default(expected, "id", "{any}")
@@ -286,7 +287,7 @@ def _written(error: Error) -> etree._Element:
 
 
 def _leave_out_extras(expected: etree._Element, actual: etree._Element) -> None:
-    """Drop our additions beside the event, unless the expectation speaks of them."""
+    """Drop our additions next to the event, unless the expectation contains them."""
     spoken_of = {child.tag for child in expected}
     for child in list(actual):
         if etree.QName(child).namespace in EXTRAS and child.tag not in spoken_of:

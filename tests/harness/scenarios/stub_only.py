@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Why a real server cannot play it, and the words in which the attempt fails."""
+    """Why it cannot be played behind a real server, and the words in which the attempt fails."""
 
     why: str
     sign: str

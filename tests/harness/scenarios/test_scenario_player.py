@@ -12,7 +12,7 @@ ASKS = "bee sends: <iq type='get'><q xmlns='urn:q'/></iq>\n"
 
 
 class Unmoved:
-    """A component that nothing is done to."""
+    """A component that is left alone."""
 
     def __init__(self):
         self.clock = Clock()
@@ -24,7 +24,7 @@ class Unmoved:
 
 
 def answering(*texts):
-    """Answer the probe, and everybody else with the texts, the id of the asked filled in."""
+    """Answer the probe, and all others with the texts, the id of the request filled in."""
 
     def script(stanza):
         asked = {"id": stanza.get("id"), "to": stanza.get("from"), "from": stanza.get("to")}
@@ -35,7 +35,7 @@ def answering(*texts):
 
 
 def anything(_stanza):
-    """Judge nothing: these stanzas are made up."""
+    """Check nothing: these stanzas are made up."""
 
 
 async def play(text, *answers, validate=anything):

@@ -2,7 +2,7 @@
 
 Debian's ejabberdctl insists on being root or the user ejabberd, and on epmd. The Erlang machine
 insists on neither: it is started here directly, without distribution (no node name, no epmd, no
-cookie), and reads Erlang calls from its standard input. So an account takes no registration over
+cookie), and reads Erlang calls from its standard input. So an account needs no registration over
 the wire, and the server ends by itself when the process that started it is gone.
 """
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 START_TIMEOUT = 60.0
 LIBRARIES = Path("/usr/lib")
 
-# It says when it serves, then evaluates one {Module, Function, Arguments} a line until the input
-# ends, and then stops in order.
+# It reports when it serves, then evaluates one {Module, Function, Arguments} a line until the
+# input ends, and then stops in order.
 BOOT = """
 {ok, _} = ejabberd:start(),
 io:put_chars("ready\\n"),
@@ -44,15 +44,15 @@ Serve().
 
 
 class EjabberdError(RuntimeError):
-    """ejabberd is missing, did not start, or did not do what it was told."""
+    """ejabberd is missing, did not start, or did not obey."""
 
 
 class Ejabberd:
     """An ejabberd for the domain localhost, with one external component, on loopback.
 
     An async context manager: entered when both ports serve, left with the process ended and its
-    files removed. `more_domains` and `more_components` are served beside the first, with the same
-    secret.
+    files removed. `more_domains` and `more_components` are served in addition to the first, with
+    the same secret.
     """
 
     host = "127.0.0.1"
@@ -105,7 +105,7 @@ class Ejabberd:
         await self._leave()
 
     async def account(self, name: str, password: str, domain: str | None = None) -> str:
-        """Make the account, or give it another password; return its JID."""
+        """Create the account, or give it another password; return its JID."""
         domain = domain or self.domain
         user, host, word = map(binary, (name, domain, password))
         for call in (
@@ -131,7 +131,7 @@ class Ejabberd:
             self._process = await asyncio.create_subprocess_exec(
                 *("setpriv", "--pdeathsig", "KILL", "--", "erl", "-noshell"),
                 *("-mnesia", "dir", json.dumps(str(self.folder / "spool"))),
-                # schedulers that spin while idle take the processor from those who work
+                # schedulers that spin while idle take the processor from busy processes
                 *("+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"),
                 *("-ejabberd", "quiet", "true", "-eval", BOOT),
                 stdin=asyncio.subprocess.PIPE,
@@ -141,7 +141,7 @@ class Ejabberd:
                 process_group=0,
             )
         said = [await self._answer()]
-        while said[-1] != "ready":  # after a kill it says first what of its files it repairs
+        while said[-1] != "ready":  # after a kill it first reports which of its files it repairs
             if not said[-1]:
                 if any("eaddrinuse" in line for line in said):
                     raise PortTakenError
@@ -149,7 +149,7 @@ class Ejabberd:
             said.append(await self._answer())
 
     async def stop(self) -> None:
-        """End it in order: every stream gets its closing tag, the accounts are on disk."""
+        """Stop it in order: every stream gets its closing tag, the accounts are on disk."""
         if self._process is not None and self._process.returncode is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -218,7 +218,7 @@ class Ejabberd:
     def _configure(self) -> None:
         """Write the configuration: JSON, which is YAML too."""
         component = {
-            # else it would be given the stanzas of every unknown domain as well
+            # otherwise it would be given the stanzas of every unknown domain as well
             "global_routes": False,
             "hosts": {it: {"password": self.secret} for it in self._components},
         }

@@ -29,7 +29,7 @@ members = ["ant@localhost", "bee@localhost", "bee0@localhost", "bee1@localhost",
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """The component port of a server, as `write_config` wants to know it."""
+    """The component port of a server, in the form for `write_config`."""
 
     domain: str
     secret: str
@@ -43,7 +43,7 @@ async def component(
 ) -> AsyncIterator[Program]:
     """Serve queue.localhost behind `server`; `extra` goes into the configuration.
 
-    All that is the component's is in `folder`, but for a `store` that it shares with another.
+    Everything of the component is in `folder`, except a `store` that it shares with another.
     """
     async with Program(write_config(folder, listener(server), extra, store=store)) as program:
         yield program
@@ -60,7 +60,7 @@ async def two_people(
     folder: Path,
     person: Callable[[Prosody | Ejabberd, str], AbstractAsyncContextManager[Any]],
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Serve queue.localhost with no nodes behind `server`, with Ann and Bob logged in as `person` does it."""
+    """Serve queue.localhost with no nodes behind `server`, with Ann and Bob logged in by `person`."""
     async with (
         server,
         component(server, folder, ""),

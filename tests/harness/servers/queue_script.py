@@ -1,8 +1,7 @@
-"""A queue as far as a publisher sees one: it takes publishes, absorbs repeated ids, answers disco.
+"""A queue as a publisher sees it: it accepts publishes, absorbs repeated ids, answers disco.
 
-Speaks through `harness.servers.scripted_component.fake_component` behind a real server. What it does about a publish can be
-replaced by `answer`, which sees the item's id and returns the inner XML of an answer:
-None means yes, "" means no answer at all.
+It uses `harness.servers.scripted_component.fake_component` behind a real server. Its reaction to a publish can be replaced
+by `answer`, which sees the item's id and returns the inner XML of an answer: None means success, "" means no answer at all.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ def error(kind: str, condition: str) -> str:
 
 @dataclass
 class QueueScript:
-    """What arrived, and what is answered."""
+    """The received items, and the answers."""
 
     queues: tuple[str, ...] = ("jobs", "other")
     plain: tuple[str, ...] = ("news",)
     publish_model: str = "publishers"
     standing: str | None = None
-    """What everybody is to every node; None: the service does not tell."""
+    """The affiliation of every account with every node; None: the service does not report it."""
     answer: Callable[[str], str | None] = lambda _id: None
     items: dict[str, dict[str, str]] = field(default_factory=dict)
     meta: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -86,7 +85,7 @@ class QueueScript:
         )
 
     def _publish(self, pubsub: etree._Element, publisher: str) -> str | None:
-        """Take all items or none; the first answer that is not yes is that to the request."""
+        """Accept all items or none; the first answer that is not a success is that to the request."""
         publish = pubsub.find(f"{PUBSUB}publish")
         items = publish.findall(f"{PUBSUB}item")
         self.publishers.add(publisher)

@@ -1,8 +1,8 @@
-"""A scripted queue service behind a real XMPP server: it does what a test tells it, badly if asked.
+"""A scripted queue service behind a real XMPP server: it does what a test has set, also what a service must not do.
 
-It keeps no queue. It answers subscribe, retract, unlock, touch, disco#info and the question for its
-time as a service should, until a test puts another answer into `script`; it delivers what a test gives
-it; and it keeps what it was sent, which has to be valid by the schemas.
+It keeps no queue. It answers subscribe, retract, unlock, touch, disco#info and the request for its
+time as a service should, until a test puts another answer into `script`; it delivers the items of a
+test; and it keeps the stanzas that it got, which have to be valid by the schemas.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class QueueService:
             raise fault
 
     async def next(self, *verbs: str) -> _Element:
-        """Return the next stanza of one of these verbs, passing over others."""
+        """Return the next stanza of one of these verbs, skipping others."""
         async with asyncio.timeout(TIMEOUT), self._fan_out:
             while True:
                 while self.seen:
@@ -87,7 +87,7 @@ class QueueService:
                 await self._fan_out.wait()
 
     async def subscriber(self) -> str:
-        """Return who has subscribed and sent presence, in this order."""
+        """Return which JIDs have subscribed and sent presence, in this order."""
         jid = (await self.next("subscribe"))[0][0].get("jid")
         assert (await self.next("available")).get("from") == jid
         return jid
@@ -132,7 +132,7 @@ class QueueService:
         return [result(iq, f"{subscription(iq)}{form}")]
 
     def subscriptions(self, iq: _Element) -> list[str]:
-        """Answer who is subscribed: whoever has subscribed, and has not been unavailable since."""
+        """Answer which JIDs are subscribed: those that have subscribed, and have not been unavailable since."""
         each = (
             f"<subscription jid='{jid}' subscription='subscribed'/>" for jid in self._subscribers
         )
@@ -173,7 +173,7 @@ class QueueService:
     def _judge(self, stanza: _Element) -> None:
         try:
             validate_own(stanza)
-        except AssertionError as fault:  # raised at the end: here nobody would see it
+        except AssertionError as fault:  # raised at the end: here it would not be seen
             self._faults.append(fault)
 
     async def _take(self, stanza: _Element) -> None:
@@ -204,7 +204,7 @@ PUBSUBS = (f"{{{PUBSUB}}}pubsub", f"{{{PUBSUB}#owner}}pubsub")
 
 
 def verb_of(stanza: _Element) -> str:
-    """Name a stanza by what it asks."""
+    """Return the name of a stanza's request."""
     if stanza.tag == f"{{{ACCEPT}}}presence":
         return stanza.get("type", "available")
     if stanza.tag == f"{{{ACCEPT}}}iq" and stanza.get("type") in ("set", "get"):
@@ -214,7 +214,7 @@ def verb_of(stanza: _Element) -> str:
 
 
 def item(iq: _Element) -> str:
-    """Return the id of the item asked about, fit for an attribute."""
+    """Return the id of the item in a request, in a form for an attribute."""
     return escape(iq.find(".//{*}item").get("id"), {"'": "&apos;"})
 
 
@@ -224,7 +224,7 @@ def subscription(iq: _Element, state: str = "subscribed") -> str:
 
 
 def stamp(seconds: float = 0) -> str:
-    """Return the time that many seconds from now, as XEP-0082 writes it."""
+    """Return the time in this many seconds, in the form of XEP-0082."""
     moment = datetime.now(UTC) + timedelta(seconds=seconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -241,7 +241,7 @@ def answer(iq: _Element, inside: str) -> str:
 def refuse(
     iq: _Element, condition: str, specific: str = "", content: str = "", text: str = ""
 ) -> str:
-    """Answer an error; `content` is what stands in its pubsub element."""
+    """Answer an error; `content` is the content of its pubsub element."""
     detail = f"<text xmlns='{STANZAS}'>{text}</text>" if text else ""
     detail += f"<{specific} xmlns='{PUBSUB}#errors'/>" if specific else ""
     return (

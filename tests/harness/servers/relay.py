@@ -1,4 +1,4 @@
-"""The wire between component and server, as one that can be cut."""
+"""The wire between component and server, which can be cut."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Relay:
         await self._listener.wait_closed()
 
     async def cut(self) -> None:
-        """Cut what there is; return when the server has accepted the component anew."""
+        """Cut existing connections; return when the server has accepted the component again."""
         self._accepted.clear()
         await self._drop()
         async with asyncio.timeout(TIMEOUT):
             await self._accepted.wait()
 
     async def stall(self, seconds: float) -> None:
-        """Carry nothing for a while, and then what has come meanwhile; connections stay up."""
+        """Carry nothing for a while, and then the bytes that came in that time; connections stay up."""
         self._flowing.clear()
         await asyncio.sleep(seconds)
         self._flowing.set()

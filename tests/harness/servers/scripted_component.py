@@ -1,4 +1,4 @@
-"""A scripted component, to test the harness itself: it answers as told and knows no queue."""
+"""A scripted component, to test the harness itself: it answers by its script and knows no queue."""
 
 from __future__ import annotations
 

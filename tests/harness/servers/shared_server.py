@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class SharedServer(StubServer):
-    """Gives each text to one of those who are connected, whom chance chooses; takes what each of them says.
+    """Gives each text to one of the connected instances, chosen at random; receives the stanzas of each.
 
-    Between what two of them say there is no order.
+    There is no order between the stanzas of two of them.
     """
 
     def __init__(self, random: Random, **how: Any) -> None:

@@ -7,10 +7,12 @@ from harness.batches.witness import WatchedStore
 from harness.servers.stub_server import StubServer
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.app.principals import Principals
 from pubqueue.core.model import Jid, Millis
 from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.faces.xmpp.terms import ServerPlace
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"
@@ -20,23 +22,21 @@ BOSS = "boss@localhost/desk"
 
 
 class Stage:
-    """A server, and the face behind it; the server's `send` and `receive` speak for everybody."""
+    """A server, and the face behind it; the server's `send` and `receive` act for all entities."""
 
     def __init__(self, server, store):
         self.server = server
+        self.now = Millis(1_000_000)
         self.store = WatchedStore(store, [])
         self.broker = Broker(
             self.store,
-            clock=lambda: Millis(1_000_000),
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
+            Terms(CreationPolicy.ANYONE),
+            clock=lambda: self.now,
         )
         self.face = XmppFace(
             self.broker,
-            jid=SERVICE,
-            secret=server.secret,
-            server=(server.host, server.port),
-            principals=Principals(
+            ServerPlace(SERVICE, server.secret, (server.host, server.port)),
+            Principals(
                 admins=[Jid("boss@localhost"), *(Jid(f"boss{n}@localhost") for n in range(10))],
                 home="localhost",
             ),
@@ -44,36 +44,36 @@ class Stage:
 
     @property
     def waiting(self):
-        """What waits for its answer: `count`, `byte_count`, `reads`, `is_full`."""
-        return self.face._intake
+        """The requests that wait for answers: `count`, `byte_count`, `reads`, `is_full`."""
+        return self.face.intake
 
     @property
     def to_many(self):
-        """What is to be told to many, queue by queue: `byte_count`, and empty or not."""
-        return self.face._many._queues
+        """The waiting notices to many, queue by queue: `byte_count`, and empty or not."""
+        return self.face.many.queues
 
     @property
     def waiting_reads(self):
-        return self.face._reads.waiting
+        return self.face.requests.reads.waiting
 
     @property
     def is_clogged(self):
-        """The server does not read what is written."""
-        return self.face.component._clogged
+        """The server does not read."""
+        return self.face.component.ready and not self.face.component.has_room
 
     @property
     def is_reading(self):
-        return self.face.component._reading
+        return self.face.component.is_reading
 
     @property
     def pauses(self):
         """Why nothing is read."""
-        return self.face.component._pauses
+        return self.face.component.pauses
 
     @property
     def unread(self):
-        """Stanzas that have come and are not begun."""
-        return self.face.component._stanzas
+        """Stanzas that have arrived and are not begun."""
+        return self.face.component.stanzas
 
     @property
     def unsent_bytes(self):
@@ -88,7 +88,7 @@ class Stage:
         return (await self.answer(name)).get("type")
 
     async def answer(self, name):
-        """Return the answer, having passed over what came before it."""
+        """Return the answer, skipping stanzas that came before it."""
         while True:
             stanza = (await self.server.receive()).tree
             if stanza.get("id") == name:

@@ -1,8 +1,8 @@
 """The server's side of XEP-0114 on a loopback port, for one component at a time.
 
-The component under test connects here as it would to Prosody or ejabberd. The test then speaks for
-every entity of the network: it sends stanzas as text and awaits what the component sends, in order.
-What a real server would end the stream for, this one reports as `StreamError`: a `from`
+The component under test connects here as it would to Prosody or ejabberd. The test then acts for
+every entity of the network: it sends stanzas as text and awaits the stanzas of the component, in
+order. Faults for which a real server would end the stream are reported as `StreamError`: a `from`
 outside the component's domain, a missing `to`, a stanza in a foreign namespace (XEP-0114 3). Every
 stanza has to be valid by the schemas, too.
 """
@@ -33,7 +33,7 @@ STANZAS: Final = {f"{{{ACCEPT}}}{name}" for name in ("iq", "message", "presence"
 
 
 class StreamError(AssertionError):
-    """The component sent what a real server answers with a stream error."""
+    """The component sent something that a real server answers with a stream error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ def on_a_stream(stanza: etree._Element) -> str:
 class StubServer:
     """Accepts `domain` with `secret`; sends text, awaits stanzas.
 
-    Use as an async context manager. A new connection of the component replaces the old one, so
-    that restarts and reconnects need nothing special. Who does not want to `receive` gives it an
-    `on_stanza`, and hears of the end of each connection by `on_lost`, both in the order of the stream.
+    Use as an async context manager. A new connection of the component replaces the old one, so that
+    restarts and reconnects need nothing special. Instead of `receive`, a test can pass an `on_stanza`,
+    and `on_lost` for the end of each connection; both are called in the order of the stream.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class StubServer:
         self.secret = secret
         self.host = "127.0.0.1"
         self.condition = "not-authorized"
-        """What it says to components with another secret."""
+        """Its answer to components with another secret."""
         self.refused = 0
         self.accepted = 0
         self._stanzas: deque[Stanza] = deque()
@@ -117,7 +117,7 @@ class StubServer:
         await self._writer.drain()
 
     async def receive(self, timeout: float = TIMEOUT) -> Stanza:  # noqa: ASYNC109 - said per call
-        """Return the next stanza of the component; raise what it did wrong before it."""
+        """Return the next stanza of the component; raise any earlier fault of it."""
         async with asyncio.timeout(timeout), self._fan_out:
             await self._fan_out.wait_for(lambda: self._stanzas or self._failure)
         if self._stanzas:
@@ -138,17 +138,17 @@ class StubServer:
             await self._fan_out.wait_for(lambda: self.accepted > accepted)
 
     async def has_refused(self, times: int, timeout: float = TIMEOUT) -> None:  # noqa: ASYNC109
-        """Return once components were refused at least so many times."""
+        """Return once components were refused at least this many times."""
         async with asyncio.timeout(timeout), self._fan_out:
             await self._fan_out.wait_for(lambda: self.refused >= times)
 
     @property
     def up(self) -> bool:
-        """Whether a component is there."""
+        """Whether a component is connected."""
         return self._writer is not None
 
     async def drop(self) -> None:
-        """Cut the component's connection, as a server that dies does; return when what had come is received."""
+        """Cut the component's connection, as a server that dies does; return when arrived bytes are received."""
         writer, self._writer = self._writer, None
         if writer:
             writer.transport.abort()
@@ -156,16 +156,16 @@ class StubServer:
             await asyncio.wait({self._reading})
 
     def drop_after(self, byte_count: int) -> None:
-        """Cut the connection as soon as so many more bytes of the component have come."""
+        """Cut the connection as soon as this many more bytes of the component have come."""
         self._bytes_left = byte_count
 
     def stop_reading(self) -> None:
-        """Let what the component says pile up, as a server that is stuck does."""
+        """Let the component's stanzas pile up, as a server that hangs does."""
         assert self._writer, "no component is connected"
         self._writer.transport.pause_reading()
 
     def read_on(self) -> None:
-        """Read again."""
+        """Resume reading."""
         assert self._writer, "no component is connected"
         self._writer.transport.resume_reading()
 

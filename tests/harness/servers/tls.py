@@ -11,21 +11,33 @@ if TYPE_CHECKING:
     from pubqueue_demo.prosody import Prosody
 
 
-async def certify(folder: Path, name: str) -> tuple[Path, Path]:
-    """Make a certificate for `name` that is its own authority; return its key and itself."""
+async def certify(folder: Path, name: str, more: str = "", days: int = 1) -> tuple[Path, Path]:
+    """Make a certificate for `name`, with more in its subject, that is its own authority; return its key and itself."""
     key, certificate = folder / f"{name}.key", folder / f"{name}.crt"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1"
-    names = f"-subj /CN={name} -addext subjectAltName=DNS:{name} -keyout {key} -out {certificate}"
-    made = await asyncio.create_subprocess_exec(
-        *f"{command} {names}".split(), stderr=asyncio.subprocess.PIPE
-    )
-    _, said = await made.communicate()
-    assert made.returncode == 0, said
+    command = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+    subject = f"/CN={name}/{more}" if more else f"/CN={name}"
+    names = f"-days {days} -subj {subject} -addext subjectAltName=DNS:{name} -keyout {key} -out {certificate}"
+    await openssl(f"{command} {names}")
     return key, certificate
 
 
+async def expire(key: Path, certificate: Path) -> None:
+    """Make it a certificate that expired yesterday."""
+    await openssl(f"x509 -in {certificate} -days -1 -signkey {key} -out {certificate}.expired")
+    certificate.with_name(f"{certificate.name}.expired").replace(certificate)
+
+
+async def openssl(words: str) -> None:
+    """Run a command of OpenSSL."""
+    made = await asyncio.create_subprocess_exec(
+        "openssl", *words.split(), stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await made.communicate()
+    assert made.returncode == 0, said
+
+
 async def secure(server: Prosody, more: str = "") -> Path:
-    """Start a Prosody that has the module tls anew with a certificate, and more settings; return that."""
+    """Restart a Prosody that has the module tls with a certificate, and more settings; return that."""
     key, certificate = await certify(server.folder, server.domain)
     config = server.folder / "prosody.cfg.lua"
     identity = f'ssl = {{ key = "{key}", certificate = "{certificate}" }}\n'

@@ -12,7 +12,7 @@ and instructions, as the first child of an element:
     <?any-order?>   these children, in any order
     <?more?>        these children, in any order, and perhaps others
 
-A stanza error may carry a human-readable `text` that nobody asked for (RFC 6120 8.3.2).
+A stanza error may carry a human-readable `text` that was not requested (RFC 6120 8.3.2).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def difference(expected: _Element, actual: _Element, names: Names) -> str:
 
 
 def substitute(text: str, names: Names) -> str:
-    """Put the known values in place of their names; an unknown name is an error."""
+    """Replace the names by their known values; an unknown name is an error."""
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in names:
@@ -109,7 +109,7 @@ def _written(key: str) -> str:
 
 
 def _fill(wanted: _Element, got: _Element, names: Names) -> None:
-    """Replace what is left open in `wanted` by what is in `got`, as far as it fits."""
+    """Replace the open parts of `wanted` by those of `got`, as far as it fits."""
     for key, value in list(wanted.attrib.items()):
         if value == "{any?}" and key not in got.attrib:
             del wanted.attrib[key]
@@ -176,5 +176,5 @@ def _arrange(wanted: _Element, got: _Element, names: Names, *, drop: bool) -> No
 
 
 def _akin(mine: _Element, theirs: _Element) -> bool:
-    """Say whether the two are meant to be one, so that the diff shows them side by side."""
+    """Return whether the two are meant to be the same, so that the diff shows them side by side."""
     return mine.tag == theirs.tag and mine.get("var") == theirs.get("var")

@@ -1,4 +1,4 @@
-"""Strategies for IQ requests: right ones, nearly right ones, and ones that nobody would send on purpose.
+"""Strategies for IQ requests: right ones, nearly right ones, and ones that no client would send on purpose.
 
 The vocabulary is the parser's own table, so that a new request is tried as soon as it is known there.
 """
@@ -35,7 +35,7 @@ ODD: Final = (
     *("ª" * 1024, "\u0340@localhost", "bee@localhost/" + "r" * 1024, "../..", "pq-1-1", "x-y#z"),
 )
 PUBSUB: Final = sorted(key for key in VERBS if key[2])
-"""The requests of which the name is that of a grandchild."""
+"""The requests that are named by a grandchild."""
 TAGS: Final = (
     *{verb for _, _, verb in PUBSUB},
     *(ns.tag(ns.PUBSUB, name) for name in ("item", "options", "configure", "publish-options")),
@@ -73,7 +73,7 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "affiliation": ("owner", "publisher", "member", "outcast", "none", "publish-only"),
     "subid": ("1",),
     "notify": ("true", "0"),
-    "delay": ("0", "3600"),  # nothing ripens by itself while a test looks
+    "delay": ("0", "3600"),  # nothing becomes due by itself while a test looks
     "priority": ("0", "3"),
     "ttl": ("7200",),
     "group": ("g", "h"),
@@ -126,7 +126,7 @@ def value(name: str):
 
 @st.composite
 def form(draw):
-    """Return a data form, filled in by somebody who may have read the manual."""
+    """Return a data form, as a careless reader of the manual would fill it in."""
     fields = [element(f"{ns.DATA} field", var="FORM_TYPE", type="hidden")]
     fields[0].append(element(f"{ns.DATA} value"))
     fields[0][0].text = draw(st.sampled_from(FORM_TYPES))
@@ -140,7 +140,7 @@ def form(draw):
 
 
 def window(text: str) -> etree._Element:
-    """Return the form that asks for so many items at once."""
+    """Return the form that asks for this many items at once."""
     one = element(f"{ns.DATA} value")
     one.text = text
     field = element(f"{ns.DATA} field", one, var="pubsub#queue_requests")
@@ -149,7 +149,7 @@ def window(text: str) -> etree._Element:
 
 @st.composite
 def payload(draw):
-    """Return what a publisher may want to have done."""
+    """Return properties of a publish."""
     made = element(draw(st.sampled_from(("urn:work job", "job", "jobs order", *TAGS))))
     made.text = draw(st.sampled_from((None, "text", *ODD)))
     inner = made
@@ -161,7 +161,7 @@ def payload(draw):
 
 @st.composite
 def inside(draw, tag: str):
-    """Return what stands inside a verb: mostly what belongs there."""
+    """Return the content of a verb: usually the right one."""
     name = tag.rpartition(" ")[2]
     if name in {"publish", "retract", "unlock", "touch", "redrive", "items"}:
         items = []
@@ -179,7 +179,7 @@ def inside(draw, tag: str):
 
 @st.composite
 def beside(draw):
-    """Return what stands beside a verb."""
+    """Return the siblings of a verb."""
     kind = draw(st.sampled_from(("options", "configure", "meta", "txn", "headers", "other")))
     if kind == "headers":
         said = [element(f"{ns.SHIM} header", **draw(words("name"))) for _ in range(2)]

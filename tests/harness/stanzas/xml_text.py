@@ -1,4 +1,4 @@
-"""Strategies for XML as text: what one tree can look like on the wire, which is more than one thing.
+"""Strategies for XML as text: the various forms of one tree on the wire.
 
 A serialiser writes an element in one way. Here the way is drawn too: which quotes, where a namespace is
 declared, whether a character is written as itself, as an entity or in a CDATA section, and whether an
@@ -20,7 +20,7 @@ ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "'": "&apos;", '"': "
 
 @st.composite
 def written(draw, text, *, raw):
-    """Return the text escaped, each character in one of the ways that are open to it."""
+    """Return the text escaped, each character in one of its possible ways."""
     out = []
     for char in text:
         ways = [f"&#{ord(char)};", f"&#x{ord(char):X};"]

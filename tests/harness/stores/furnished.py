@@ -1,6 +1,6 @@
 """A SQLite store that has something of everything: rows of every table, in every state, drawn from a seed.
 
-Columns that this file does not name, because they came later, get a value of their kind as well.
+Columns that this file does not name, because they were added later, get a value of their kind as well.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def _insert(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> 
 def _everything(draw: Random, items: int) -> Rows:
     yield from _people(draw)
     yield from _items(draw, items)
+    for seq in range(7_001, 7_009):
+        yield "done_item", _done(draw, seq)
     yield from _transactions(draw)
     for seq in (3, 4, 9):
         yield "event", _event(draw, seq)
@@ -75,6 +77,7 @@ def _people(draw: Random) -> Rows:
         facts = {"created": draw.randrange(HIGHEST), "items": number, "subscriptions": 2}
         facts["spent"] = (0, HIGHEST)[number % 2]
         facts["bytes"] = (1 << 40, 7, 0)[number % 3]
+        facts["done"], facts["done_bytes"] = (4, HIGHEST) if number == 2 else (0, 0)
         who = {"name": f"{_name(draw)}/{number}", "creator": "boss@x"}
         yield "node", {"id": number, "config": packed_config(config), **who, **facts}
         purged = number == 1
@@ -87,6 +90,8 @@ def _people(draw: Random) -> Rows:
             yield "affiliation", {"node_id": number, "jid": account, "affiliation": role}
     yield "review", {"node_id": 2}
     yield "trim", {"node_id": 3}
+    times = {"since": draw.randrange(LATEST), "at": draw.randrange(LATEST)}
+    yield "seek", {"node_id": 4, "through": HIGHEST, **times}
     yield "moved_node", {"name": _name(draw), "uri": f"xmpp:x?;node={_name(draw)}"}
     for number in (20, 21):
         yield "former_node", {"id": number, "name": _name(draw), "telling": number % 2}
@@ -96,11 +101,14 @@ def _people(draw: Random) -> Rows:
     for minute in range(2):
         yield "sample", _sample(draw, minute)
     for number in (2, 5):
-        yield "resource", {"id": number, "jid": f"ann@x/{number}", "account": "ann@x"}
+        yield (
+            "resource",
+            {"id": number, "jid": f"ann@x/{number}", "account": "ann@x", "qos": number == 2},
+        )
 
 
 def _definition(draw: Random) -> str:
-    """Return what a schedule is, as a column."""
+    """Return the definition of a schedule, as a column."""
     node = NodeName(_name(draw))
     return encode(Definition(_name(draw), "0 3 * * *", "UTC", node, b"<job/>")).decode()
 
@@ -145,6 +153,8 @@ def _subscription(draw: Random, node: int, place: int) -> dict[str, Any]:
         "expire": ends,
         "remind": draw.choice((None, ends)) if place else ends,
         "temporary": draw.randrange(2),
+        "lock_timeout": (None, HIGHEST)[place],
+        "qos": (None, "assured")[place],
         "several": _several(node, place) if place else None,
     }
 
@@ -164,14 +174,68 @@ def _items(draw: Random, items: int) -> Rows:
             yield "overwritten", {"seq": seq, "contents_id": row["node_id"], "place": seq - 5}
         if seq % 4 == 0:
             facts = {"digest": draw.randbytes(16), "until": draw.randrange(HIGHEST)}
+            yield (
+                "settled",
+                {"token": seq, "whose": draw.randbytes(16), "verdict": "retract", "until": seq},
+            )
+            used = {"account": f"a{seq}@x", "content": draw.randbytes(16), "until": seq, "size": 9}
+            yield "used_key", {"mark": f"{seq:032x}", "ids": '["a"]', "known": "[]", **used}
+            yield "ping_answer", {"jid": f"bot@x/ä{seq}", "at": seq, "until": HIGHEST}
+            yield "answered", {"token": seq, "arrived": seq % 2, "until": HIGHEST}
+            yield "secret", {"name": f"secret {seq}", "value": draw.randbytes(32)}
+            yield "registration", _registration(draw, seq)
+            yield "kept_message", _kept_message(draw, seq)
+            yield (
+                "message_total",
+                {"account": f"a{seq}@x", "messages": 1, "byte_count": 20, "remembered": 2},
+            )
+            yield "forwarded", {"mark": f"{seq:012d}.a", "notices": draw.randbytes(20)}
+            yield "feeding", {"mark": f"{seq:015d}.a.0", "place": seq, "what": draw.randbytes(20)}
+            yield "fed_message", {"name": f"{seq:015d}.a.0.0", "draft": draw.randbytes(20)}
+            yield "key_total", {"account": f"a{seq}@x", "bytes": 9}
             yield "finished", {"node_id": row["node_id"], "id": f"done{seq}", **facts}
+
+
+def _kept_message(draw: Random, seq: int) -> dict[str, Any]:
+    held = draw.random() < 0.5
+    return {
+        "mark": f"{seq:032x}",
+        "sender": "etl@x/spark",
+        "account": "etl@x",
+        "msg_id": f"m{seq}",
+        "iq_id": f"i{seq}",
+        "digest": draw.randbytes(16),
+        "byte_count": 20,
+        "held": int(held),
+        "answer": "",
+        "until": seq,
+        "message": draw.randbytes(20) if held else None,
+    }
+
+
+def _registration(draw: Random, seq: int) -> dict[str, Any]:
+    return {
+        "name": f"r{seq}",
+        "account": f"a{seq}@x",
+        "node": _name(draw),
+        "queueing": seq % 8 == 0,
+        "words": draw.randbytes(20),
+        "disabled": seq % 8 != 0,
+        "failures": seq,
+        "error": "500",
+        "position": seq,
+        "following": f"http://x/{seq}",
+        "runner": "one",
+        "until": HIGHEST,
+        "revision": seq,
+    }
 
 
 def _item(draw: Random, seq: int) -> dict[str, Any]:
     state = ("queued", "locked", "delayed", "dead")[seq % 4]
     held, dead = state == "locked", state == "dead" or seq % 5 == 0
     time = draw.randrange(HIGHEST)
-    # what is put aside has its turn, or is of no group
+    # an item that is put aside has its turn, or is of no group
     group = f"kunde ä{seq % 5}" if seq % 3 == 0 and seq % 8 != 2 else None
     return {
         "seq": seq,
@@ -208,6 +272,16 @@ def _item(draw: Random, seq: int) -> dict[str, Any]:
         else draw.choice((None, "[]")),
         "payload": draw.randbytes(draw.choice((0, 1, 300, 70_000))),
     }
+
+
+def _done(draw: Random, seq: int) -> dict[str, Any]:
+    """Return an item that is done, also of a node that was purged."""
+    kept = (
+        *("seq", "node_id", "id", "publisher", "published", "priority", "token", "expires"),
+        *("headers", "txn_app", "txn_version", "group_name", "size", "payload"),
+    )
+    row = _item(draw, seq)
+    return {"done_at": draw.randrange(LATEST), **{name: row[name] for name in kept}}
 
 
 def _transactions(draw: Random) -> Rows:

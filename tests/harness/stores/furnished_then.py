@@ -33,7 +33,7 @@ OWN: Final = {"row": "place"}
 
 
 def sqlite_of(path: Path, number: int) -> None:
-    """Make a file as a program of so many migrations has left it."""
+    """Make a file as a program with this many migrations has left it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA foreign_keys = ON")
@@ -55,7 +55,7 @@ def sqlite_of(path: Path, number: int) -> None:
 
 
 def postgres_of(address: str, number: int) -> None:
-    """Make a schema in an empty database as a program of so many migrations has left it."""
+    """Make a schema in an empty database as a program with this many migrations has left it."""
     with psycopg.connect(address) as connection:
         connection.execute("CREATE SCHEMA pubqueue")
         connection.execute("SET search_path = pubqueue")
@@ -96,7 +96,7 @@ def _insert(connection: psycopg.Connection, table: str, row: dict[str, Any]) -> 
 
 
 def _then() -> Iterator[Row]:
-    """Yield what stores are furnished with, and of each table that has full JIDs a row with a long one."""
+    """Yield the contents of stores, and of each table with full JIDs a row with a long one."""
     for table, row in rows():
         if table == "node" and row["id"] == MAX_ITEMS:
             row["config"] = FULL

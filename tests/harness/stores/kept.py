@@ -1,4 +1,4 @@
-"""Where a program keeps its queues, and what is there, seen from beside while nobody serves from it."""
+"""The place of a program's queues, and its contents, inspected while no service runs."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LOCKS: Final = "SELECT id, state, holder, token FROM item"
 
 
 class Kept(Protocol):
-    """A place of queues; `address` is what a configuration calls it."""
+    """A place of queues; `address` is its name in a configuration."""
 
     address: str
 
     def recount(self) -> Count:
-        """Count what is there."""
+        """Count its contents."""
 
     async def replayed(self) -> dict[str, str]:
         """Return the state of every item by the event log."""
 
     def locks(self) -> list[tuple[object, ...]]:
-        """Return which item is in what state, held by whom under which token."""
+        """Return each item with its state, its holder and its token."""
 
 
 class KeptInFile:

@@ -1,4 +1,4 @@
-"""What is in a PostgreSQL store, counted by hand and from beside it, as `recount` does for a file."""
+"""The contents of a PostgreSQL store, counted independently with plain SQL, as `recount` does for a file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from harness.databases.postgres import Postgres
 
 PRAGMAS = 2
-"""So many of the sentences are about SQLite's files."""
+"""This many of the sentences are about SQLite's files."""
 
 
 def recount_postgres(server: Postgres) -> Count:
-    """Count a store that nobody writes to at present."""
+    """Count a store to which no process writes at present."""
     with server.session() as session:
         session.execute("SET search_path = pubqueue")
         rows = session.execute(ITEMS.encode()).fetchall()

@@ -1,4 +1,4 @@
-"""What is in a store's file, counted by hand: for after the store, or the machine, has died.
+"""The contents of a store's file, counted by hand: for after the death of the store, or of the machine.
 
 The file and its log are copied first, so that the store finds them as it left them.
 """
@@ -27,6 +27,9 @@ WRONG: Final = (
        WHERE items != (SELECT count(*) FROM item WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
     """SELECT name || ' counts ' || bytes || ' bytes' FROM node WHERE bytes != (SELECT coalesce(sum(size), 0) FROM item
        WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
+    """SELECT name || ' counts ' || done || ' done of ' || done_bytes || ' bytes' FROM node WHERE (done, done_bytes) !=
+       (SELECT count(*), coalesce(sum(size), 0) FROM done_item WHERE node_id IN (SELECT id FROM contents WHERE node_id = node.id))""",
+    """SELECT 'item ' || id || ' is in its queue and done' FROM item WHERE seq IN (SELECT seq FROM done_item)""",
     """SELECT 'item ' || id || ' counts for ' || size || ' bytes' FROM item WHERE headers IS NULL AND size != length(payload)""",
     """SELECT name || ' counts ' || subscriptions || ' subscriptions' FROM node
        WHERE subscriptions != (SELECT count(*) FROM subscription WHERE node_id = node.id)""",
@@ -50,7 +53,7 @@ WRONG: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What was found: the state of every item of the store by its node and id, and what is wrong."""
+    """The result: the state of every item of the store by its node and id, and the faults."""
 
     items: dict[tuple[str, str], str]
     wrong: tuple[str, ...]
@@ -62,7 +65,7 @@ class Count:
 
 @contextmanager
 def copied(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect to a copy of a store that nobody writes to at present."""
+    """Connect to a copy of a store to which no process writes at present."""
     with tempfile.TemporaryDirectory() as folder:
         for file in path.parent.glob(f"{path.name}*"):
             if not file.name.endswith("-shm"):
@@ -72,7 +75,7 @@ def copied(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def recount(path: Path) -> Count:
-    """Count a store that nobody writes to at present."""
+    """Count a store to which no process writes at present."""
     with copied(path) as copy:
         rows = copy.execute(ITEMS).fetchall()
         items = {(node, name): state for node, name, state in rows}
@@ -81,6 +84,6 @@ def recount(path: Path) -> Count:
 
 
 def twice(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return a sentence if there are items that are there twice."""
+    """Return a sentence if there are items that exist twice."""
     more = len(rows) - len({(node, name) for node, name, _ in rows})
     return [f"{more} items are there twice"] if more else []

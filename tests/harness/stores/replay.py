@@ -1,4 +1,4 @@
-"""The event log, replayed: what should be in the store if the log tells all and nothing else."""
+"""The event log, replayed: what should be in the store if the log is complete and correct."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ WAITS, DEAD = "waits", "dead"
 
 @dataclass
 class Replay:
-    """Every item that is there, with its state: it waits, it is dead, or who holds it, at which attempt."""
+    """Every existing item, with its state: it waits, it is dead, or its holder and attempt."""
 
     items: dict[Key, object] = field(default_factory=dict)
+    done: set[Key] = field(default_factory=set)
+    """What was completed or retracted: a queue that keeps what is done may have it requeued."""
     seq: int = 0
 
     def follow(self, log: Iterable[EventEntry]) -> Replay:
-        """Take these events, which come behind those before, without a gap in what they tell."""
+        """Take these events, which follow those before, without a gap."""
         for entry in log:
             assert entry.seq > self.seq
             self.seq = entry.seq
@@ -50,15 +52,20 @@ class Replay:
             case EventKind.DELIVERED:
                 assert self.items[key] == WAITS
                 self.items[key] = event.worker, event.attempt
-            case EventKind.COMPLETED | EventKind.UNLOCKED | EventKind.EXPIRED:
-                assert self.items.pop(key) == (event.worker, event.attempt)
+            case EventKind.COMPLETED:  # or late: then its lock had ended before
+                assert self.items.pop(key) in {(event.worker, event.attempt), WAITS, DEAD}
+                assert event.worker is not None
                 assert event.held is not None
-                if event.kind is not EventKind.COMPLETED:
-                    self.items[key] = WAITS
+                self.done.add(key)
+            case EventKind.UNLOCKED | EventKind.EXPIRED:
+                assert self.items[key] == (event.worker, event.attempt)
+                assert event.held is not None
+                self.items[key] = WAITS
             case EventKind.DEAD | EventKind.REQUEUED:
                 self._dies_or_lives(key, event)
             case EventKind.RETRACTED:
                 del self.items[key]
+                self.done.add(key)
             case EventKind.PURGED:
                 left = {key: state for key, state in self.items.items() if key[0] != event.node}
                 assert event.detail == str(len(self.items) - len(left))
@@ -70,6 +77,9 @@ class Replay:
             self._enters(key)
         elif event.to is not None:
             assert self.items.pop(key) in {WAITS, DEAD}
+        elif event.kind is EventKind.REQUEUED and key not in self.items:
+            assert key in self.done
+            self._enters(key)
         else:
             assert self.items[key] == before
             self.items[key] = after
@@ -80,12 +90,12 @@ class Replay:
 
 
 def reported(tx: Transaction) -> dict[Key, object]:
-    """Return every item that is there by the log."""
+    """Return every existing item, according to the log."""
     return Replay().follow(tx.page(Events(None, ALL), None, ALL)).items
 
 
 def there(tx: Transaction) -> dict[Key, object]:
-    """Return every item that is there, as the log would tell of it."""
+    """Return every existing item, in the terms of the log."""
     items = [item for node in nodes(tx) for item, _ in contents(tx, node.name)]
     return {
         (item.node, item.id): (item.holder, item.acquired)
@@ -96,7 +106,7 @@ def there(tx: Transaction) -> dict[Key, object]:
 
 
 def replayed(path: Path) -> dict[str, str]:
-    """Replay the log of a store that nobody writes to: every item with its state, as `recount` has it."""
+    """Replay the log of a store to which no process writes: every item with its state, in the form of `recount`."""
     with copied(path) as copy:
         tx = SqliteTransaction(copy, NodeIds(), foreign=False)
         log = tx.page(Events(None, ALL), None, ALL)
@@ -104,7 +114,7 @@ def replayed(path: Path) -> dict[str, str]:
 
 
 def states(log: Sequence[EventEntry]) -> dict[str, str]:
-    """Replay a whole log: every item with its state, as `recount` has it."""
+    """Replay a whole log: every item with its state, in the form of `recount`."""
     assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
     found = Replay().follow(log).items
     return {

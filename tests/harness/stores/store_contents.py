@@ -1,4 +1,4 @@
-"""All that a store shows of itself through its seam, as values to compare; and its counts, recounted."""
+"""Everything that a store shows through its seam, as values to compare; and its counts, recounted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from harness.stores.rows import needs_of
 
-from pubqueue.app.store.listings import AffiliationsOf, Items, Nodes
+from pubqueue.app.store.item_listings import DoneItems, Items
+from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.app.store.rows import HOLDINGS, Needs
 from pubqueue.core.limits.quotas import Holding, weight
 from pubqueue.core.model import State
@@ -30,30 +31,37 @@ def contents(tx: Transaction, node: NodeName) -> list[tuple[Item, bytes]]:
     return tx.page(Items(node), None, ALL)
 
 
+def done(tx: Transaction, node: NodeName) -> list[Item]:
+    """Return everything that is done in the node and kept, by its publish."""
+    return tx.page(DoneItems(node), None, ALL)
+
+
 def subscribers(tx: Transaction, node: NodeName) -> list[Subscription]:
     """Return every subscription to the node, the oldest first."""
     return tx.load(Needs(subscribers={node})).subscriptions
 
 
 def everything(tx: Transaction) -> list[object]:
-    """Return every node with its people, subscriptions and items, and who has lost one of these."""
+    """Return every node with its people, subscriptions and items, and the former holders of these."""
     seen: list[object] = []
     for node in nodes(tx):
         seen += [node, *tx.page(AffiliationsOf(node.name), None, ALL), *subscribers(tx, node.name)]
         rows = contents(tx, node.name)
         for item, payload in rows:
             seen += [item, payload]
+        for item in done(tx, node.name):
+            seen += [item, *tx.load(Needs(payloads={item.seq})).payloads]
         seen += sorted(tx.load(Needs(receipts={item.seq for item, _ in rows})).receipts)
     return seen
 
 
 def next_token(tx: Transaction) -> int:
-    """Return the token that would be given next; it is given."""
+    """Return the token of the next lock; it is used up."""
     return tx.number("token", 1)
 
 
 def recount(tx: Transaction) -> list[str]:
-    """Return a sentence for every count that is not what counting gives."""
+    """Return a sentence for every wrong count."""
     wrong = []
     for node in nodes(tx):
         items = [item for item, _ in contents(tx, node.name)]
@@ -62,6 +70,11 @@ def recount(tx: Transaction) -> list[str]:
         if (node.items, node.bytes, node.subscriptions) != counted:
             counts = node.items, node.bytes, node.subscriptions
             wrong.append(f"{node.name} counts {counts} for {counted}")
+        kept = done(tx, node.name)
+        counted_done = len(kept), sum(item.size for item in kept)
+        if (node.done, node.done_bytes) != counted_done:
+            counts_done = node.done, node.done_bytes
+            wrong.append(f"{node.name} counts {counts_done} done for {counted_done}")
         holds = Counter(item.holder for item in items if item.state is State.LOCKED)
         wrong += [
             f"{one.jid} counts {one.in_flight} for {holds[one.jid]}"
@@ -72,11 +85,11 @@ def recount(tx: Transaction) -> list[str]:
 
 
 def overpaid(tx: Transaction) -> list[str]:
-    """Return a sentence for every account for which the store adds up something else than is in its nodes."""
+    """Return a sentence for every account for which the store adds up another sum than that of its nodes."""
     held: dict[Jid, Holding] = {}
     for node in nodes(tx):
         known = held.get(node.creator) or Holding(node.creator)
-        held[node.creator] = known.more(1, node.items, node.bytes)
+        held[node.creator] = known.more(1, node.items, node.bytes + node.done_bytes)
     found = {one.account: one for one in tx.load(needs_of(holdings={*held})).of[HOLDINGS]}
     return [
         f"{one} is added up as {found.get(jid)}"
@@ -86,7 +99,7 @@ def overpaid(tx: Transaction) -> list[str]:
 
 
 def out_of_step(cache: RowCache, tx: Transaction) -> list[str]:
-    """Return a sentence for every account of which a process believes something else than the store adds up."""
+    """Return a sentence for every account for which a process has another sum than the store."""
     found = {
         one.account: one for one in tx.load(needs_of(holdings={*cache.of[HOLDINGS]})).of[HOLDINGS]
     }
@@ -98,7 +111,7 @@ def out_of_step(cache: RowCache, tx: Transaction) -> list[str]:
 
 
 def misweighed(tx: Transaction) -> list[str]:
-    """Return a sentence for every item that counts for something else than its payload and its headers."""
+    """Return a sentence for every item with another size than its payload and its headers have."""
     return [
         f"item {item.id} of {node.name} counts for {item.size} bytes"
         for node in nodes(tx)

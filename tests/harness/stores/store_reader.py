@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.stores.store_contents import ALL
 
-from pubqueue.app.store.listings import ItemIds, Items, LogEnds, Nodes, Sweepable
+from pubqueue.app.store.item_listings import ItemIds, Items
+from pubqueue.app.store.listings import LogEnds, Nodes
+from pubqueue.app.store.version_listings import Sweepable
 from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.after import has_room
 from pubqueue.core.model import Millis
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StoreReader:
-    """The questions of the working set, and a few listings; what is not known is loaded at once."""
+    """The questions of the working set, and a few listings; missing rows are loaded at once."""
 
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx

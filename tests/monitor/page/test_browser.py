@@ -39,14 +39,14 @@ async def test_a_wrong_token_says_so_and_the_right_one_opens(service, browser):
     await service.do(a_queue(), publishes("a"))
     async with visit(browser) as page:
         await page.goto(f"{service.place}/ui/queue?node=jobs")
-        await page.fill("#token", "wrong")
+        await page.fill("#password", "wrong")
         await page.keyboard.press("Enter")
-        assert await page.inner_text("[role=alert]") == "Wrong token."
-        assert await page.evaluate("document.activeElement.id") == "token"
-        await page.fill("#token", LOOK)
+        assert await page.inner_text("[role=alert]") == "Wrong name, password or token."
+        assert await page.evaluate("document.activeElement.id") == "password"
+        await page.fill("#password", LOOK)
         await page.keyboard.press("Enter")
         await page.wait_for_selector("h1:has-text('jobs')")
-        assert "Read-only" in await page.inner_text("header")
+        assert "looker, read-only" in await page.inner_text("header")
         await page.click("text=Log out")
         await page.wait_for_selector("h1:text-is('Log in')")
 
@@ -57,6 +57,7 @@ async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_aske
     await service.do(a_queue(), a_queue(NodeName("other")), publishes("a"))
     async with visit(browser) as page:
         await page.goto(service.place)
+        await page.keyboard.press("Tab")  # a token has no name
         await page.keyboard.type(CHANGE)
         await page.keyboard.press("Enter")
         await page.wait_for_selector("h1:text-is('Queues')")

@@ -9,6 +9,7 @@ from harness.operators.page_service import SERVICE, Face
 from harness.patience import TIMEOUT
 
 from pubqueue.app.broker import Broker
+from pubqueue.app.facts.terms import Terms
 from pubqueue.core.decision import Done, Refusal, Refused, refuse
 from pubqueue.core.model import Millis, NodeName
 from pubqueue.core.nodes.access import CreationPolicy
@@ -31,9 +32,8 @@ class Process:
         self.sampling = Sampling(SERVICE, lambda: self.now)
         self.broker = Broker(
             store,
+            Terms(CreationPolicy.ANYONE),
             clock=lambda: self.now,
-            policy=CreationPolicy.ANYONE,
-            same_payload=bytes.__eq__,
             observers=(Tally(self.sampling),),
         )
 
@@ -194,8 +194,8 @@ def test_no_more_nodes_are_counted_than_are_kept():
     for number in range(MAX_SAMPLED + 5):
         sampling.note((), {(f"n{number}", ItemEvent.PUBLISHED, Why.NONE): 1}, {})
     sampling.note((), {("", ItemEvent.PUBLISHED, Why.NONE): 1}, {})
-    assert len(sampling._counts) == MAX_SAMPLED
+    assert len(sampling.counts) == MAX_SAMPLED
 
 
 def test_a_process_without_a_page_counts_nothing_of_it():
-    assert Tally()._sampling is None
+    assert Tally().sampling is None

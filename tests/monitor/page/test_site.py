@@ -2,6 +2,7 @@
 
 import asyncio
 from html import unescape
+from ipaddress import ip_network
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
@@ -10,17 +11,18 @@ from aiohttp.test_utils import make_mocked_request
 from harness.batches.facts import ANN, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.operators.browser import CHANGE, LOOK
-from harness.operators.page_service import BOTH, SERVICE, shown
+from harness.operators.page_service import BOTH, SERVICE, shown, user
 from harness.patience import TIMEOUT
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 from yarl import URL
 
+from pubqueue.app.accounts import Role, User, passwords
+from pubqueue.app.accounts.attempts import FREE
 from pubqueue.app.watch.watching import Phase
 from pubqueue.core.model import ItemId
 from pubqueue.core.reading.inspect import Peek
-from pubqueue.monitor.page.attempts import FREE
-from pubqueue.monitor.page.logins import Tokens
-from pubqueue.monitor.page.places import address_of
+from pubqueue.monitor.page.places import address_of, is_guarded
 from pubqueue.monitor.page.site import HEADERS, OFF
 from pubqueue_xeps.wire.payloads.wrapper import wrap
 
@@ -44,7 +46,7 @@ class Visitor:
             return answer.status, answer.headers, await answer.text()
 
     async def log_in(self, token):
-        return (await self.post("/ui/login", {"token": token}))[0]
+        return (await self.post("/ui/login", {"password": token}))[0]
 
     async def form(self):
         _, _, text = await self.get("/ui/")
@@ -72,7 +74,7 @@ def visiting(service):
 
 
 async def test_without_a_token_there_is_no_page_and_a_sentence_says_how_to_get_one():
-    async with shown(tokens=Tokens()) as service, visiting(service) as visitor:
+    async with shown(users=()) as service, visiting(service) as visitor:
         for path in ("/", "/ui/", "/ui/queue?node=jobs", "/ui/static/page.js"):
             status, _, text = await visitor.get(path)
             assert (status, text) == (404, OFF)
@@ -94,7 +96,7 @@ async def test_who_is_not_logged_in_sees_nothing(service, visitor):
 async def test_a_wrong_token_opens_nothing_and_is_logged(visitor, token):
     with capture_logs() as logs:
         assert await visitor.log_in(token) == 403
-    assert [line["event"] for line in logs] == ["page.login_refused"]
+    assert [line["event"] for line in logs] == ["login.refused"]
     assert not token or token not in str(logs)
     assert (await visitor.get("/ui/"))[0] == 303
 
@@ -104,10 +106,10 @@ async def test_a_log_in_returns_to_where_one_was(service, visitor, path):
     _, headers, _ = await visitor.get(f"/ui/{path}")
     _, _, text = await visitor.get(f"/ui/{headers['Location']}")
     to = unescape(text.split('name="to" value="')[1].partition('"')[0])
-    status, _, text = await visitor.post("/ui/login", {"token": "wrong", "to": to})
+    status, _, text = await visitor.post("/ui/login", {"password": "wrong", "to": to})
     assert status == 403
     assert unescape(text.split('name="to" value="')[1].partition('"')[0]) == to
-    status, headers, _ = await visitor.post("/ui/login", {"token": LOOK, "to": to})
+    status, headers, _ = await visitor.post("/ui/login", {"password": LOOK, "to": to})
     wanted = URL(f"{service.place}/ui/{path}")
     assert (status, URL(f"{service.place}/ui/").join(URL(headers["Location"]))) == (303, wanted)
     _, headers, _ = await visitor.get("/ui/login", params={"to": to})
@@ -123,7 +125,7 @@ async def test_a_log_in_returns_to_where_one_was(service, visitor, path):
     ],
 )
 async def test_a_log_in_leads_nowhere_else(visitor, to):
-    status, headers, _ = await visitor.post("/ui/login", {"token": LOOK, "to": to})
+    status, headers, _ = await visitor.post("/ui/login", {"password": LOOK, "to": to})
     assert (status, headers["Location"]) == (303, "./")
 
 
@@ -142,7 +144,8 @@ async def test_who_was_logged_out_while_being_asked_comes_back_to_the_question(s
 
 async def wrong(visitor, times, **words):
     return [
-        (await visitor.post("/ui/login", {"token": f"wrong {n}"}, **words))[0] for n in range(times)
+        (await visitor.post("/ui/login", {"password": f"wrong {n}"}, **words))[0]
+        for n in range(times)
     ]
 
 
@@ -151,10 +154,10 @@ async def test_who_is_wrong_often_waits_and_a_right_token_from_elsewhere_is_let_
 ):
     with capture_logs() as logs:
         assert await wrong(visitor, FREE + 3) == [403] * (FREE + 1) + [429] * 2
-        status, headers, text = await visitor.post("/ui/login", {"token": LOOK})
+        status, headers, text = await visitor.post("/ui/login", {"password": LOOK})
     assert (status, headers["Retry-After"]) == (429, "1")
-    assert "too many wrong tokens" in text
-    assert [line["event"] for line in logs] == ["page.login_refused"] * (FREE + 1)
+    assert "too many wrong attempts" in text
+    assert [line["event"] for line in logs] == ["login.refused"] * (FREE + 1)
     there = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
     async with aiohttp.ClientSession(connector=there) as session:
         assert await Visitor(service.place, session).log_in(LOOK) == 303
@@ -164,9 +167,9 @@ async def test_behind_a_proxy_on_this_host_each_address_waits_for_itself(visitor
     one, other = ({"X-Forwarded-For": f"1.2.3.4, {address}"} for address in ("::1", "192.0.2.1"))
     with capture_logs() as logs:
         assert (await wrong(visitor, FREE + 2, headers=one))[-1] == 429
-    assert {line["remote"] for line in logs} == {"::1"}
-    assert (await visitor.post("/ui/login", {"token": LOOK}, headers=one))[0] == 429
-    assert (await visitor.post("/ui/login", {"token": LOOK}, headers=other))[0] == 303
+    assert {line["peer"] for line in logs} == {"::1"}
+    assert (await visitor.post("/ui/login", {"password": LOOK}, headers=one))[0] == 429
+    assert (await visitor.post("/ui/login", {"password": LOOK}, headers=other))[0] == 303
     assert await visitor.log_in(LOOK) == 303
     odd = {"X-Forwarded-For": "nobody\u0000"}
     assert address_of(make_mocked_request("GET", "/", headers=odd)) == ""
@@ -200,20 +203,20 @@ async def test_no_answer_says_of_which_versions_the_service_is_made(service, vis
 
 
 async def test_a_token_that_is_not_set_opens_nothing():
-    async with shown(tokens=Tokens(look=LOOK)) as service, visiting(service) as visitor:
+    async with shown(users=BOTH[:1]) as service, visiting(service) as visitor:
         assert await visitor.log_in("") == 403
         assert await visitor.log_in(CHANGE) == 403
         assert await visitor.log_in(LOOK) == 303
 
 
 async def test_the_cookie_is_for_this_page_alone(visitor):
-    _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+    _, headers, _ = await visitor.post("/ui/login", {"password": LOOK})
     said = headers["Set-Cookie"]
     assert "HttpOnly" in said
     assert "SameSite=Strict" in said
     assert "Secure" not in said
     _, headers, _ = await visitor.post(
-        "/ui/login", {"token": LOOK}, headers={"X-Forwarded-Proto": "https"}
+        "/ui/login", {"password": LOOK}, headers={"X-Forwarded-Proto": "https"}
     )
     assert "Secure" in headers["Set-Cookie"]
     assert LOOK not in said
@@ -221,16 +224,17 @@ async def test_the_cookie_is_for_this_page_alone(visitor):
 
 async def test_a_cookie_that_was_changed_opens_nothing(service):
     async with visiting(service) as visitor:
-        _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+        _, headers, _ = await visitor.post("/ui/login", {"password": LOOK})
     cookie = headers["Set-Cookie"].partition("=")[2].partition(";")[0]
-    role, until, name, mac = cookie.split(".")
+    user_name, mark, until, name, mac = cookie.split(":")
     forged = [
-        f"change.{until}.{name}.{mac}",
-        f"{role}.{int(until) + 1}.{name}.{mac}",
-        f"{role}.{until}.{name}x.{mac}",
-        f"{role}.{until}.{name}.{mac[:-1]}",
-        f"{role}.{'9' * 400}.{name}.{mac}",
-        *("", ".", "look", "look...", "none.1.2.3"),
+        f"changer:{mark}:{until}:{name}:{mac}",
+        f"{user_name}:{mark}:{int(until) + 1}:{name}:{mac}",
+        f"{user_name}:{mark}:{until}:{name}x:{mac}",
+        f"{user_name}:{mark}:{until}:{name}:{mac[:-1]}",
+        f"{user_name}:{mark}:{'9' * 400}:{name}:{mac}",
+        f"{user_name}:{mark}:{until}:{name}:{mac[:-1]}\u00e4",
+        *("", ":", "looker", "looker::::", "none:1:2:3:4"),
     ]
     async with aiohttp.ClientSession() as session:
         for value, status in [*((one, 303) for one in forged), (cookie, 200)]:
@@ -244,7 +248,7 @@ async def test_a_cookie_that_was_changed_opens_nothing(service):
 
 
 async def test_who_has_logged_out_is_out_with_a_copy_of_the_cookie_too(service, visitor):
-    _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+    _, headers, _ = await visitor.post("/ui/login", {"password": LOOK})
     copy = headers["Set-Cookie"].partition(";")[0]
     form = await visitor.form()
     assert (await visitor.post("/ui/logout", {"form": form}))[0] == 303
@@ -339,7 +343,8 @@ async def test_what_is_done_is_in_the_audit_log_with_who_and_where(service, visi
             assert parse_qs(urlsplit(headers["Location"]).query)["node"] == ["jobs"]
     done = [(line["operation"], line["by"], line["node"]) for line in logs]
     assert done == [
-        (action, "queue.example/page", "jobs") for action in ("pause", "resume", "redrive", "purge")
+        (action, "changer@queue.example/page", "jobs")
+        for action in ("pause", "resume", "redrive", "purge")
     ]
 
 
@@ -409,7 +414,7 @@ async def test_a_store_that_does_not_answer_is_not_waited_for_for_ever(
     service, visitor, monkeypatch
 ):
     await visitor.log_in(LOOK)
-    monkeypatch.setattr("pubqueue.monitor.page.site.TIMEOUT", 0.01)
+    monkeypatch.setattr("pubqueue.monitor.asking.TIMEOUT", 0.01)
 
     async def never(_request):
         await asyncio.Event().wait()
@@ -421,10 +426,90 @@ async def test_a_store_that_does_not_answer_is_not_waited_for_for_ever(
 
 
 async def test_a_session_holds_on_another_instance_with_the_same_tokens(service, visitor):
-    _, headers, _ = await visitor.post("/ui/login", {"token": LOOK})
+    _, headers, _ = await visitor.post("/ui/login", {"password": LOOK})
     cookie = {"Cookie": headers["Set-Cookie"].partition(";")[0]}
-    async with shown(tokens=BOTH) as other, visiting(other) as there:
+    async with shown(users=BOTH) as other, visiting(other) as there:
         assert (await there.get("/ui/", headers=cookie))[0] == 200
-    changed = Tokens(f"{LOOK}2", CHANGE)
-    async with shown(tokens=changed) as other, visiting(other) as there:
+    changed = user("looker", f"{LOOK}2", Role.VIEWER), BOTH[1]
+    async with shown(users=changed) as other, visiting(other) as there:
         assert (await there.get("/ui/", headers=cookie))[0] == 303
+
+
+PASSWORD = passwords.make("correct horse")
+
+
+async def test_a_user_logs_in_with_a_password_and_is_named_in_the_log(service, visitor):
+    boss = User("boss", password=PASSWORD, roles=frozenset({Role.ADMIN}))
+    service.accounts.adopt([*BOTH, boss])
+    await service.do(a_queue())
+    with capture_logs() as logs:
+        for name, password, status in (
+            ("boss", "wrong", 403),
+            ("nobody", "correct horse", 403),
+            ("", "correct horse", 403),
+            (" boss ", "correct horse", 303),
+        ):
+            given = {"name": name, "password": password}
+            assert (await visitor.post("/ui/login", given))[0] == status
+        form = {"form": await visitor.form(), "action": "pause", "node": "jobs"}
+        assert (await visitor.post("/ui/do", form))[0] == 303
+    assert [(line["event"], line.get("user")) for line in logs[:4]] == [
+        ("login.refused", "boss"),
+        ("login.refused", ""),
+        ("login.refused", ""),
+        ("page.login", "boss"),
+    ]
+    assert logs[4]["by"] == "boss@queue.example/page"
+    assert "correct horse" not in str(logs)
+
+
+async def test_a_user_without_a_role_or_for_other_faces_is_not_let_in(service, visitor):
+    bare = user("bare", "x" * 20)
+    elsewhere = replace(user("far", "y" * 20, Role.ADMIN), faces=frozenset({"line"}))
+    service.accounts.adopt([*BOTH, bare, elsewhere])
+    status, _, text = await visitor.post("/ui/login", {"password": "x" * 20})
+    assert (status, "has no role" in text) == (403, True)
+    status, _, text = await visitor.post("/ui/login", {"password": "y" * 20})
+    assert (status, "Wrong name, password or token" in text) == (403, True)
+
+
+async def test_a_user_that_is_removed_is_out_with_the_next_request(service, visitor):
+    await visitor.log_in(CHANGE)
+    assert (await visitor.get("/ui/"))[0] == 200
+    form = {"form": await visitor.form(), "action": "pause", "node": "jobs"}
+    service.accounts.adopt(BOTH[:1])
+    assert (await visitor.get("/ui/"))[0] == 303
+    assert (await visitor.post("/ui/do", form))[0] == 401
+    service.accounts.adopt([])
+    assert (await visitor.get("/ui/"))[2] == OFF
+    service.accounts.adopt(BOTH)
+    assert (await visitor.get("/ui/"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("remote", "proxies", "guarded"),
+    [
+        ("127.0.0.1", (), True),
+        ("::1", (), True),
+        ("::ffff:127.0.0.1", (), True),
+        ("192.0.2.7", (), False),
+        ("192.0.2.7", ("192.0.2.0/24",), True),
+        ("::ffff:192.0.2.7", ("192.0.2.7",), True),
+        ("198.51.100.7", ("192.0.2.0/24", "2001:db8::/32"), False),
+        ("2001:db8::1", ("192.0.2.0/24", "2001:db8::/32"), True),
+        ("", ("192.0.2.0/24",), False),
+    ],
+)
+def test_a_password_comes_from_this_host_or_a_proxy_that_is_named(remote, proxies, guarded):
+    headers = {"X-Forwarded-For": "203.0.113.1", "X-Forwarded-Proto": "https"}
+    request = make_mocked_request("POST", "/ui/login", headers=headers).clone(remote=remote)
+    networks = [ip_network(text) for text in proxies]
+    assert is_guarded(request, networks) is guarded
+    assert address_of(request, networks) == ("203.0.113.1" if guarded else remote)
+
+
+async def test_over_plain_http_from_elsewhere_nobody_logs_in(service, visitor, monkeypatch):
+    monkeypatch.setattr("pubqueue.monitor.page.site.is_guarded", lambda _request, _proxies: False)
+    status, _, text = await visitor.post("/ui/login", {"password": LOOK})
+    assert (status, "Log in over HTTPS" in text) == (403, True)
+    assert (await visitor.get("/ui/"))[0] == 303

@@ -190,7 +190,7 @@ async def test_what_the_iterable_raises_comes_out_when_the_others_are_published(
     with pytest.raises(ZeroDivisionError):
         await publisher.publish_many("jobs", items(), in_flight=1)
     assert published_ids(service) == ["i1"]
-    with pytest.raises(ValueError, match="One item at a time is the least"):
+    with pytest.raises(ValueError, match="in_flight is at least 1, not 0"):
         await publisher.publish_many("jobs", [], in_flight=0)
 
 

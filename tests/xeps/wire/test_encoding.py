@@ -152,7 +152,7 @@ def test_json_that_is_written_already_goes_as_it_is():
             object(),
             TypeError("has no form in JSON: Encoding objects of type object is unsupported"),
         ),
-        ("\ud800", ValueError("has half a surrogate pair, which is no character")),
+        ("\ud800", ValueError("has half a surrogate pair, which is not a character")),
     ],
 )
 def test_what_has_no_form_is_one_sentence(value, error):
@@ -164,7 +164,7 @@ def test_what_has_no_form_is_one_sentence(value, error):
 def test_what_holds_itself_has_no_form():
     circle = []
     circle.append(circle)
-    with pytest.raises(ValueError, match="nests too deep, or holds itself"):
+    with pytest.raises(ValueError, match="is nested too deeply, or contains itself"):
         json_text(circle)
 
 
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_named_and_its_value_is_not():
 def test_what_is_no_json_is_rejected_without_its_text(text):
     with pytest.raises(DecodeError) as caught:
         _ = received(f"<json xmlns='urn:xmpp:json:0'>{text}</json>").data
-    assert str(caught.value) == "The payload is no JSON that can be read."
+    assert str(caught.value) == "The payload is not valid JSON."
 
 
 def test_json_with_elements_in_it_is_rejected():
@@ -199,7 +199,7 @@ def test_a_string_in_json_is_no_number():
 def test_other_xml_is_read_as_a_struct_alone():
     flight = received("<flight xmlns='x' number='LH 400'><seats>12</seats></flight>")
     assert flight.decode(Flight) == Flight("LH 400", [12])
-    with pytest.raises(TypeError, match="dict is no msgspec struct"):
+    with pytest.raises(TypeError, match="dict is not a msgspec struct"):
         flight.decode(dict[str, int])
     with pytest.raises(DecodeError, match="neither JSON nor text"):
         _ = flight.data

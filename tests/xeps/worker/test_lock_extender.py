@@ -37,6 +37,10 @@ def test_times_are_read_with_their_zone(text):
     assert read_time(text) == datetime(2030, 1, 1, tzinfo=UTC)
 
 
+KEEPING = "pubqueue locks"
+"""The task that extends locks."""
+
+
 async def test_what_leaves_the_queue_is_not_kept():
     waiting = WaitingItems()
     a, b, c = (make_item(id=name) for name in "abc")
@@ -82,7 +86,7 @@ def id_of(iq):
 
 def watched(keeper, now):
     """Return the items whose locks are to be extended."""
-    return keeper._watched(now)
+    return keeper.watched(now)
 
 
 def until(seconds):
@@ -156,8 +160,10 @@ async def test_the_touching_has_an_end():
 
 @pytest.mark.e2e
 async def test_no_touching_is_asked_for_by_0(service, worker_of):
-    async with worker_of(touch_for=0) as worker:
-        assert worker._keeping is None
+    async with worker_of(touch_for=0):
+        assert KEEPING not in {task.get_name() for task in asyncio.all_tasks()}
+    async with worker_of():
+        assert KEEPING in {task.get_name() for task in asyncio.all_tasks()}
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
@@ -173,7 +179,7 @@ async def test_a_service_that_cannot_extend_locks_is_not_asked_to(service, worke
         service.deliver(worker.jid, "i1", **until(0.1))
         async with await anext(worker) as item:
             assert await item.touch() is None
-            assert held_items(worker).keeper._wake == float("inf")
+            assert held_items(worker).keeper.wakes_at == float("inf")
     asked = await service.next("touch", "time", "retract")
     assert id_of(asked) == "i1"
     assert len(asked[0]) == 1
@@ -190,7 +196,7 @@ async def test_what_is_not_begun_at_half_time_is_given_back(service, worker_of):
             "waiting",
             0,
         )
-        assert held_items(worker)._waiting.qsize() == 0
+        assert [item.id for item in held_items(worker).locked()] == ["begun"]
         service.deliver(worker.jid, "waiting", token=9, attempt=2)
         assert (await anext(worker)).token == 9
 

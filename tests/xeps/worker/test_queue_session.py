@@ -190,6 +190,38 @@ async def test_leaving_the_block_of_such_an_item_is_not_fatal(service, worker_of
         assert item.state == "gone"
 
 
+def free(iq):
+    return [refuse(iq, "unexpected-request")]
+
+
+async def test_an_item_that_is_free_after_a_cut_may_be_on_its_way_back(service, worker_of):
+    """The service has freed it, and delivers it again to the only worker a moment after that has asked for its old lock."""
+
+    def relock(iq):
+        service.deliver(worker.jid, "i1", token=2, attempt=2)
+        return [refuse(iq, "conflict")]
+
+    def done(iq):
+        return [result(iq), service.retracted(iq)]
+
+    service.script["retract"] = in_turn(free, relock, done)
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", token=1)
+        async with await anext(worker) as item:
+            cut(worker)
+        assert item.state == "retracted"
+
+
+async def test_an_item_that_stays_free_after_a_cut_is_lost(service, worker_of):
+    service.script["retract"] = in_turn(free, free)
+    async with worker_of() as worker:
+        service.deliver(worker.jid, "i1", token=1)
+        item = await anext(worker)
+        cut(worker)
+        with pytest.raises(LockLost):
+            await item.retract()
+
+
 async def test_the_lock_of_an_item_in_hand_may_be_lost_with_the_connection(service, worker_of):
     async with worker_of() as worker:
         service.deliver(await service.subscriber(), "i1")

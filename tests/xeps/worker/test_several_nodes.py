@@ -49,7 +49,7 @@ async def test_a_long_queue_keeps_no_item_of_a_short_one_waiting(service):
         service.publish("orders", number, id=f"o{number}")
     taken = []
     async with worker(service) as bot:
-        while len(held_items(bot)._held) < 8:  # all are here, before the first is begun
+        while len(held_items(bot).locked()) < 8:  # all are here, before the first is begun
             await session_of(bot).ask_time()
         async for item in bot:
             async with item:

@@ -13,7 +13,7 @@ from pubqueue.testing import Service
 from pubqueue_xeps.worker import stalls
 from pubqueue_xeps.worker.stalls import LoopWatch, watched
 
-WATCHES = stalls._WATCHES
+WATCHES = stalls.WATCHES
 
 
 class Freeing(logging.Handler):
@@ -97,7 +97,7 @@ async def test_one_thread_watches_a_loop_however_many_workers_it_has():
 
 async def test_what_lasts_is_told_each_time_that_it_has_doubled(log):
     watch = LoopWatch(asyncio.get_running_loop(), 2)
-    watch._beaten = 0
+    watch.beaten = 0
     for now in (1, 3, 4, 5, 7, 10, 20):
         watch.look(now)  # of this very loop, which is in this test
     assert [seconds for _, _, seconds in log.reported] == [2.5, 6.5, 19.5]

@@ -83,7 +83,7 @@ def test_of_other_events_only_warnings_are_said(unset, capsys):
     with STANDARD_ERROR.reporting():
         log.info("item.given_back", id="i1")
         log.warning("item.released", id="i1")
-    expected = "pubqueue: given back at the end, unfinished: i1 of ?\n"
+    expected = "pubqueue: released at the end, unfinished: i1 of ?\n"
     assert capsys.readouterr().err == expected
 
 

@@ -93,7 +93,7 @@ def test_exceptions_that_go_in_a_circle_come_to_an_end():
 
 def test_of_a_group_all_are_looked_at():
     def ours():
-        return status._Facts({})["x"] + 1  # frames of ours and of the test
+        return status.Facts({})["x"] + 1  # frames of ours and of the test
 
     try:
         ours()

@@ -190,7 +190,7 @@ def number():
     ("payload", "sentence"),
     [
         (object(), "The payload of 'i1' has no form in JSON: Encoding objects of type object"),
-        (number(), "The payload of 'i1' has a name, text or attribute that is no str"),
+        (number(), "The payload of 'i1' has a name, text or attribute that is not a str"),
     ],
 )
 async def test_a_payload_of_the_wrong_type_is_named(client, payload, sentence):

@@ -8,8 +8,9 @@ from harness.servers.stub_server import ROOT, parse
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.core.decision import Described, Done, Refusal, Refused
+from pubqueue.core.decision import Done, Refusal, Refused
 from pubqueue.core.nodes.manage import Configure
+from pubqueue.core.nodes.replies import Described
 from pubqueue.core.reading.inspect import AskPowers
 from pubqueue.core.reading.pages import NodeEntry, NodePage
 from pubqueue.core.reading.read import ReadNodes

@@ -38,7 +38,7 @@ def test_a_session_is_found_by_its_resource_alone(kept):
     session = begun(kept)
     assert kept.find(SCREEN, session.name) is session
     assert kept.find(PHONE, session.name) is None
-    assert not kept.was(session.name), "it is, and the other one is not told more"
+    assert not kept.has_ended(session.name), "it is, and the other one is not told more"
 
 
 def test_what_has_ended_is_known_to_have_been(kept):
@@ -46,7 +46,7 @@ def test_what_has_ended_is_known_to_have_been(kept):
     kept.end(session)
     kept.end(session)
     assert kept.find(SCREEN, session.name) is None
-    assert kept.was(session.name)
+    assert kept.has_ended(session.name)
 
 
 def test_a_session_waits_for_so_long_after_each_step(kept, time):
@@ -58,7 +58,7 @@ def test_a_session_waits_for_so_long_after_each_step(kept, time):
     assert kept.find(SCREEN, session.name) is session
     time.now += 1
     assert kept.find(SCREEN, session.name) is None
-    assert (len(kept), kept.was(session.name)) == (0, True)
+    assert (len(kept), kept.has_ended(session.name)) == (0, True)
 
 
 def test_of_one_account_only_the_last_ones_are_kept(kept):
@@ -80,9 +80,9 @@ def test_in_all_there_are_no_more_than_so_many(kept, monkeypatch):
     "name", ["mine", "", "-", f"{'0' * 31}-1", f"{'0' * 32}-x", f"{'0' * 32}-٣"]
 )
 def test_what_was_never_a_session_is_told_apart(kept, name):
-    assert not kept.was(name)
+    assert not kept.has_ended(name)
 
 
 def test_a_session_of_another_process_has_ended_as_far_as_this_one_knows(kept, time):
-    assert kept.was(begun(CommandSessions(time)).name)
-    assert not kept.was(begun(kept).name.replace("-1", "-2")), "one that is still to come"
+    assert kept.has_ended(begun(CommandSessions(time)).name)
+    assert not kept.has_ended(begun(kept).name.replace("-1", "-2")), "one that is still to come"

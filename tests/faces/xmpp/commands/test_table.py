@@ -42,7 +42,15 @@ def test_every_command_begins_with_a_question_about_rights(command):
     assert asked.by is BOSS
     needs = getattr(asked, "needed", None)
     assert needs is command.power or type(asked).__name__ in {
-        *("ReadNodes", "ReadSurvey", "AskService", "ListSchedules"),
+        *(
+            "ReadNodes",
+            "ReadSurvey",
+            "AskService",
+            "ListSchedules",
+            "ReadConnections",
+            "ListMessages",
+        ),
+        "ListRegistrations",  # one's own, and those of one's nodes
     }
 
 

@@ -73,7 +73,7 @@ def test_an_item_is_tried_as_often_as_it_may_be(retries, failures):
         ({"retries": -1}, "retries is -1; it takes a whole number, 0 or more"),
         ({"retries": True}, "retries is True; it takes a whole number"),
         ({"retries": 1.5}, "retries is 1.5; it takes a whole number"),
-        ({"time_limit": 0}, "more than 0 seconds, not 0"),
+        ({"time_limit": 0}, "must be more than 0 seconds"),
         (
             {"time_limit": float("nan")},
             "time_limit is nan; it takes seconds, 0 or more, or a timedelta",
@@ -83,7 +83,7 @@ def test_an_item_is_tried_as_often_as_it_may_be(retries, failures):
         ({"time_limit": True}, "time_limit is True"),
         ({"time_limit": timedelta(seconds=-1)}, "time_limit is datetime.timedelta"),
         ({"concurrency": 0}, "concurrency is 0; it takes a whole number, 1 or more"),
-        ({"backoff": ()}, "lists one at least"),
+        ({"backoff": ()}, "needs at least one pause"),
         ({"backoff": -1}, "backoff is -1; it takes seconds"),
         ({"backoff": "10"}, "backoff is '10'; it takes seconds"),
         ({"backoff": (1, float("inf"))}, "backoff is inf"),

@@ -1,8 +1,17 @@
-"""Who is wrong waits, for longer each time; who is elsewhere does not; and no number of addresses takes more room."""
+"""Wrong attempts make a peer wait longer each time, and do not affect others; memory is limited for any number of peers."""
 
 import pytest
 
-from pubqueue.monitor.page.attempts import FORGOTTEN, FREE, MANY, MAX_ADDRESSES, MAX_WAIT, Attempts
+from pubqueue.app.accounts.attempts import (
+    FORGOTTEN,
+    FREE,
+    FREE_NAMES,
+    MANY,
+    MAX_KNOWN,
+    MAX_WAIT,
+    Attempts,
+    Count,
+)
 
 THERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
 
@@ -37,7 +46,7 @@ def test_some_are_free_then_each_costs_twice_as_much(attempts):
     assert attempts.wait(ELSEWHERE) == 0
 
 
-def test_who_has_waited_may_try_again_and_after_a_quarter_of_an_hour_all_is_forgotten(
+def test_attempts_are_allowed_after_a_wait_and_forgotten_after_a_quarter_of_an_hour(
     attempts, clock
 ):
     assert wrong(attempts, THERE, FREE + 3) == 4
@@ -67,9 +76,33 @@ def test_a_network_of_ipv6_counts_as_one(attempts):
     assert wrong(attempts, f"::ffff:{THERE}", FREE + 1) == attempts.wait(THERE) == 1
 
 
-def test_addresses_without_number_take_bounded_room(attempts):
-    for number in range(MAX_ADDRESSES + 50):
-        attempts.was_wrong(f"host {number}")
-    assert len(attempts._known) == MAX_ADDRESSES
-    assert attempts.wait("host 0") == 0
-    assert attempts.wait(f"host {MAX_ADDRESSES + 49}") == MAX_WAIT
+def test_a_name_that_is_wrong_keeps_no_other_name_of_its_peer_waiting(attempts):
+    for _ in range(20):
+        attempts.was_wrong(THERE, "etl")
+    assert attempts.wait(THERE, "etl") == MAX_WAIT
+    assert attempts.wait(THERE, "anna") == attempts.wait(THERE) == 0
+
+
+def test_a_peer_that_is_wrong_under_many_names_waits_under_all(attempts):
+    for number in range(FREE_NAMES):
+        attempts.was_wrong(THERE, f"name{number}")
+    assert attempts.wait(THERE, "etl") == 0
+    attempts.was_wrong(THERE, "one more")
+    assert attempts.wait(THERE, "etl") == attempts.wait(THERE) == 1
+    assert attempts.wait(ELSEWHERE, "etl") == 0
+
+
+def test_peers_without_number_take_bounded_room(clock):
+    count = Count(clock, FREE)
+    for number in range(MAX_KNOWN + 50):
+        count.was_wrong(f"host {number}")
+    assert len(count._known) == MAX_KNOWN
+    assert count.wait("host 0") == 0
+    assert count.wait(f"host {MAX_KNOWN + 49}") == MAX_WAIT
+
+
+def test_a_name_takes_as_much_room_as_the_longest_there_is(attempts):
+    attempts.was_wrong(THERE, "x" * 100_000)
+    for _ in range(FREE):
+        attempts.was_wrong(THERE, "x" * 65)
+    assert attempts.wait(THERE, "x" * 70) == 1

@@ -6,8 +6,8 @@ from pubqueue.core.limits.budgets import ACCOUNT, DOMAIN, EVERYBODY
 from pubqueue.core.model import Draft, ItemId, Jid, NodeName, Principal
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.reading.read import ReadNodes
-from pubqueue.faces.xmpp.stream import intake as intake_module
-from pubqueue.faces.xmpp.stream.intake import Intake
+from pubqueue.faces.flow import intake as intake_module
+from pubqueue.faces.flow.intake import Intake
 
 EVE = Principal(Jid("eve@x/1"), local=True)
 EVES_OTHER = Principal(Jid("eve@x/2"), local=True)

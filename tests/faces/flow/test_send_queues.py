@@ -3,7 +3,7 @@
 import pytest
 
 from pubqueue.app.notify import backlog
-from pubqueue.faces.xmpp.stream.send_queues import SendQueues
+from pubqueue.faces.flow.send_queues import SendQueues
 
 BEHIND = []
 """The nodes that are said to be behind, by turns with None: there is room again."""

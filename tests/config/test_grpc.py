@@ -1,0 +1,134 @@
+"""The table `[grpc]`: what is read of it, what is refused, and that nothing of gRPC is imported without it."""
+
+import subprocess
+import sys
+
+import pytest
+from harness.patience import TIMEOUT
+
+from pubqueue.config.grpc.places import (
+    grpc_is_served,
+    grpc_places,
+    json_addresses,
+    shares_http,
+)
+from pubqueue.config.grpc.terms import json_places, terms_of, tls_of
+from pubqueue.config.loading import load
+from pubqueue.config.settings import ConfigError
+from pubqueue.config.users import locals_of
+from pubqueue.faces.grpc.terms import Terms
+
+START = "jid = 'queue.example.org'\nsecret = 'a'\n"
+
+
+def from_file(folder, text):
+    path = folder / "pubqueue.toml"
+    path.write_text(START + text)
+    return load(path, {}, {})
+
+
+def test_without_the_table_grpc_is_not_served(tmp_path):
+    settings = from_file(tmp_path, "")
+    assert not grpc_is_served(settings)
+    assert grpc_places(settings) == json_addresses(settings) == ()
+    assert not shares_http(settings)
+    assert tls_of(settings) is None
+
+
+def test_the_table_is_read(tmp_path):
+    more = "listen = '8085, [::1]:8085'\nanonymous = 'dev'\nbridge = false\npush_to = ['*.example.org:443']"
+    settings = from_file(tmp_path, f"[grpc]\n{more}\nstreams = 7\n")
+    assert [place.shown for place in grpc_places(settings)] == ["127.0.0.1:8085", "[::1]:8085"]
+    assert terms_of(settings.grpc) == Terms(
+        "dev", bridge=False, push_to=("*.example.org:443",), streams=7
+    )
+    assert locals_of(settings) == ("dev@queue.example.org",)
+
+
+def test_grpc_may_be_all_that_is_served(tmp_path):
+    path = tmp_path / "pubqueue.toml"
+    path.write_text("jid = 'q'\nserver = ''\n[grpc]\nlisten = '8085'\n")
+    assert load(path, {}, {}).grpc.listen == "8085"
+
+
+def test_json_may_be_all_that_is_served(tmp_path):  # G49
+    path = tmp_path / "pubqueue.toml"
+    path.write_text("jid = 'q'\nserver = ''\n[grpc]\njson = '8086'\n")
+    settings = load(path, {}, {})
+    assert grpc_is_served(settings)
+    assert [place.shown for place in json_places(settings)] == ["127.0.0.1:8086"]
+    assert tls_of(settings) is None
+
+
+def test_json_shares_the_server_of_the_page_where_the_addresses_are_the_same(tmp_path):  # G49
+    assert shares_http(from_file(tmp_path, "http = '127.0.0.1:9254'\n[grpc]\njson = '9254'"))
+    assert not shares_http(from_file(tmp_path, "http = '9254'\n[grpc]\njson = '9255'"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http = '*:9254'\nhttp_certificate = 'a'\nhttp_key = 'b'\n[grpc]\njson = '*:9254'",
+        "http = '*:9254'\n[grpc]\njson = '*:9255'\ntls_certificate = 'a'\ntls_key = 'b'",
+    ],
+)
+def test_json_is_served_to_others_with_the_certificate_of_its_server(tmp_path, text):  # G40, G49
+    assert grpc_is_served(from_file(tmp_path, text))
+
+
+def test_a_certificate_of_another_server_is_not_enough(tmp_path):  # G40, G49
+    text = "http = '*:9254'\n[grpc]\njson = '*:9254'\ntls_certificate = 'a'\ntls_key = 'b'"
+    with pytest.raises(ConfigError, match=r"grpc.json: .* in plain text"):
+        from_file(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("listen = 'nowhere'", "grpc.listen must be"),
+        ("json = 'nowhere'", "grpc.json must be"),
+        ("json = '*:8086'", "grpc.json: .* in plain text"),
+        ("listen = '8085'\njson = '*:8086'\nanonymous = 'dev'", "loopback addresses in json"),
+        ("listen = '*:8085'", "in plain text"),
+        ("listen = '*:8085'\nanonymous = 'dev'", "strangers"),
+        (
+            "listen = '192.0.2.1:8085'\nanonymous = 'dev'\ntls_certificate = 'a'\ntls_key = 'b'",
+            "strangers",
+        ),
+        ("listen = '8085'\nanonymous = 'De v'", "grpc.anonymous must be"),
+        ("listen = '8085'\ntls_key = 'a'", "belong together"),
+        ("listen = '8085'\nclient_ca = 'a'", "needs tls_certificate"),
+        ("push_to = ['example.org']", "grpc.push_to must be"),
+        ("push_to = ['http://example.org:80']", "grpc.push_to must be"),
+        ("nothing = 1", "nothing"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(tmp_path, text, why):  # G40
+    with pytest.raises(ConfigError, match=why):
+        from_file(tmp_path, f"[grpc]\n{text}\n")
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    text = "listen = '*:8085'\ntls_certificate = '/nowhere'\ntls_key = '/nowhere'"
+    settings = from_file(tmp_path, f"[grpc]\n{text}\n")
+    with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
+        tls_of(settings)
+    json = from_file(tmp_path, f"[grpc]\n{text.replace('listen', 'json')}\n")
+    with pytest.raises(ConfigError, match=r"grpc.tls_.* /nowhere"):
+        json_places(json)
+
+
+def test_the_projects_of_a_user_are_read(tmp_path):
+    settings = from_file(tmp_path, "[[user]]\nname = 'etl'\nprojects = ['shop']\n")
+    assert settings.user[0].projects == ("shop",)
+
+
+def test_without_the_table_nothing_of_grpc_is_imported():  # G52
+    look = (
+        "import sys, pubqueue.cli, pubqueue.wiring.serving;"
+        "print([m for m in sys.modules if m.split('.')[0] in {'grpc', 'google'} or 'faces.grpc' in m])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-Ic", look], capture_output=True, text=True, timeout=TIMEOUT, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,121 @@
+"""Deliveries that wait for an answer: read again, answered elsewhere, given up; and capabilities of clients."""
+
+import pytest
+from harness.batches.facts import ANN, BOB, JOBS, NOW, after, held, queue, waiting, who, window
+from msgspec.structs import replace
+
+from pubqueue.core.after import subscription_after
+from pubqueue.core.changes import NoteAble, PutRow
+from pubqueue.core.decision import Done, GivenUp, Unanswered
+from pubqueue.core.deliveries.again import AskUnanswered, UnansweredFacts, ask_unanswered
+from pubqueue.core.deliveries.answered import Answered
+from pubqueue.core.deliveries.features import FeatureFacts, NoteFeatures, note_features
+from pubqueue.core.deliveries.give_up import GiveUpFacts, GiveUpUnanswered, Lock, give_up
+from pubqueue.core.deliveries.hearing import HearAnswer, HearFacts, hear_answer
+from pubqueue.core.model import Millis
+from pubqueue.core.nodes.subscriptions.changes import NoteUnanswered
+from pubqueue.core.notices import Deliver
+from pubqueue.core.queue.give_back import release
+
+HELD = held(deadline=after(60))
+TOKEN = 7
+
+
+def asked(item=HELD, answered=None, *, received=False, token=TOKEN, deadline=HELD.deadline):
+    request = AskUnanswered(who(ANN), HELD.seq, token, deadline, received)
+    return ask_unanswered(request, UnansweredFacts(item, b"<x/>", answered)).reply.delivery
+
+
+def answer(*, arrived):
+    return Answered(TOKEN, arrived=arrived, until=HELD.deadline)
+
+
+def test_a_delivery_that_waits_is_read_again():
+    assert asked() == Deliver(ANN, HELD, b"<x/>", again=True)
+    assert asked(received=True) is not None
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        None,
+        waiting(HELD.seq, token=TOKEN),
+        replace(HELD, holder=BOB),
+        replace(HELD, token=TOKEN + 1),
+        replace(HELD, deadline=Millis(HELD.deadline + 1)),
+    ],
+    ids=["retracted", "unlocked", "another's", "locked anew", "touched"],
+)
+def test_settling_or_expiry_counts_as_an_answer(item):
+    assert asked(item) is None
+
+
+@pytest.mark.parametrize(
+    ("arrived", "received", "waits"),
+    [(True, False, False), (True, True, False), (False, False, False), (False, True, True)],
+)
+def test_an_answer_at_another_instance_counts_for_its_step_and_those_before(
+    arrived, received, waits
+):
+    assert (asked(answered=answer(arrived=arrived), received=received) is not None) is waits
+
+
+def heard(item, *, arrived, answered=None, jid=ANN, token=TOKEN):
+    request = HearAnswer(jid, HELD.seq, token, arrived)
+    return hear_answer(request, HearFacts(NOW, item, answered, "s"))
+
+
+def test_an_answer_is_noted_for_the_instance_that_waits():
+    decision = heard(HELD, arrived=True)
+    assert (decision.reply, decision.changes) == (Done(), (PutRow(answer(arrived=True)),))
+
+
+def test_an_answer_that_the_bytes_arrived_leads_to_deliver():
+    decision = heard(HELD, arrived=False)
+    assert decision.reply == Unanswered(Deliver(ANN, HELD, b"", again=True, subid="s"))
+    assert decision.changes == (PutRow(answer(arrived=False)),)
+    assert heard(HELD, arrived=True, answered=answer(arrived=False)).changes == (
+        PutRow(answer(arrived=True)),
+    )
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_answers_about_ended_or_other_locks_are_ignored(arrived):
+    for decision in (
+        heard(None, arrived=arrived),
+        heard(waiting(HELD.seq, token=TOKEN), arrived=arrived),
+        heard(HELD, arrived=arrived, jid=BOB),
+        heard(HELD, arrived=arrived, token=TOKEN - 1),
+        heard(HELD, arrived=arrived, answered=answer(arrived=True)),
+        heard(HELD, arrived=False, answered=answer(arrived=False)),
+    ):
+        assert (decision.reply, decision.changes) == (Done(), ())
+
+
+def test_an_item_that_is_given_up_is_free_without_a_failure():
+    node, one = queue(), window()
+    other = replace(HELD, seq=2, token=8)
+    request = GiveUpUnanswered(ANN, (Lock(1, TOKEN, HELD.deadline), Lock(2, 8, HELD.deadline)))
+    decision = give_up(request, GiveUpFacts(NOW, ((HELD, node), (other, node)), (one,)))
+    silence = NoteUnanswered(JOBS, ANN, 1, silenced=True)
+    freed = release(HELD, node, NOW), release(other, node, NOW)
+    assert (decision.reply, decision.changes) == (GivenUp(2), (*freed, silence))
+    assert {change.failed for change in freed} == {0}
+    assert not subscription_after(silence, one).available
+
+
+def test_no_worker_is_held_back_if_all_was_answered():
+    decision = give_up(
+        GiveUpUnanswered(ANN, (Lock(1, TOKEN, HELD.deadline),)), GiveUpFacts(NOW, ())
+    )
+    assert (decision.reply, decision.changes) == (GivenUp(0), ())
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_capabilities_are_recorded_of_available_clients(able):
+    request = NoteFeatures(ANN, able)
+    noted = NoteAble(ANN, able)
+    assert note_features(request, FeatureFacts(is_here=True)).changes == (noted,)
+    assert note_features(request, FeatureFacts(is_here=True, able=not able)).changes == (noted,)
+    assert note_features(request, FeatureFacts(is_here=True, able=able)).changes == ()
+    assert note_features(request, FeatureFacts(is_here=False)).changes == ()

@@ -1,0 +1,145 @@
+"""Takes: who may take items, and how a take is refused."""
+
+from itertools import product
+
+import pytest
+from harness.batches.facts import ANN, JOBS, NOW, plain, queue, who, window
+
+from pubqueue.core.changes import OpenWindow
+from pubqueue.core.decision import Decision, Refusal, Refused, Taken
+from pubqueue.core.model import AccessModel, Affiliation, Contact, Principal, SubscriptionState
+from pubqueue.core.nodes.subscriptions.changes import AddSubscription
+from pubqueue.core.nodes.subscriptions.subscribe import (
+    Options,
+    Subscribe,
+    SubscribeFacts,
+    subscribe,
+)
+from pubqueue.core.nodes.subscriptions.take import (
+    MAX_OF_ACCOUNT,
+    MAX_WAIT,
+    MAX_WAITING,
+    TAKE,
+    Candidate,
+    Take,
+    TakeFacts,
+    barred,
+    take,
+)
+from pubqueue.core.validity import NO_NODE_ID, of_take
+
+PENDING = window(state=SubscriptionState.PENDING)
+ASKS = {"access_model": AccessModel.AUTHORIZE}
+GRANTED = (True, False)
+
+
+def asked(node, affiliation=Affiliation.NONE, by=ANN, **facts):
+    by = by if isinstance(by, Principal) else who(by)
+    return take(Take(by, JOBS, 3, number=7), TakeFacts(NOW, node, affiliation, **facts))
+
+
+def refusal(decision):
+    return decision.reply.refusal if isinstance(decision.reply, Refused) else None
+
+
+def test_an_account_that_may_subscribe_may_take():
+    opened = OpenWindow(JOBS, 7, who(ANN), 3, 41)
+    assert asked(queue(), unused=42) == Decision(Taken(JOBS), (opened,))
+
+
+def test_the_table_is_this():
+    assert {
+        Candidate.UNAPPROVED: Refusal.NOT_APPROVED,
+        Candidate.FULL: Refusal.WINDOW_FULL,
+        Candidate.EAGER: Refusal.TOO_MANY_WAITING,
+        Candidate.LATE: Refusal.TOO_MANY_WAITING,
+        Candidate.WELCOME: None,
+    } == TAKE
+
+
+@pytest.mark.parametrize("contact", [None, (), (Contact(sees_presence=True, groups=("work",)),)])
+@pytest.mark.parametrize(
+    ("affiliation", "model", "subscribes", "admin"),
+    list(product(Affiliation, AccessModel, GRANTED, GRANTED)),
+)
+def test_a_take_is_checked_like_a_subscription(affiliation, model, subscribes, admin, contact):
+    node = queue(access_model=model, subscribe=subscribes, roster_groups_allowed="work")
+    by = Principal(ANN, admin=admin, contact=contact)
+    facts = SubscribeFacts(NOW, node, affiliation, None)
+    as_subscriber = subscribe(Subscribe(by, JOBS, ANN, "s", Options("1")), facts)
+    made = [one for one in as_subscriber.changes if isinstance(one, AddSubscription)]
+    waits = any(one.subscription.state is SubscriptionState.PENDING for one in made)
+    decision = asked(node, affiliation, by)
+    if waits:
+        assert refusal(decision) is Refusal.NOT_APPROVED
+    elif made:
+        assert decision.reply == Taken(JOBS)
+    else:
+        assert decision == as_subscriber
+
+
+def test_an_anonymous_user_may_not_take():
+    assert refusal(asked(queue(), by=Principal(ANN, anonymous=True))) is Refusal.FORBIDDEN
+
+
+def test_there_has_to_be_a_queue():
+    assert refusal(asked(None)) is Refusal.NODE_NOT_FOUND
+    assert refusal(asked(plain())) is Refusal.NOT_A_QUEUE
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "expected"),
+    [
+        ((), Refusal.NOT_APPROVED),
+        ((PENDING,), Refusal.PENDING_SUBSCRIPTION),
+        ((window(),), None),
+        ((PENDING, window()), None),
+    ],
+)
+def test_where_owners_approve_one_of_the_account_s_subscriptions_has_to_be_approved(
+    subscriptions, expected
+):
+    assert refusal(asked(queue(**ASKS), subscriptions=subscriptions)) is expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"held": 4}, None),
+        ({"held": 5}, Refused(Refusal.WINDOW_FULL, limit=5)),
+        ({"of_account": MAX_OF_ACCOUNT}, None),
+        (
+            {"of_account": MAX_OF_ACCOUNT + 1},
+            Refused(Refusal.TOO_MANY_WAITING, limit=MAX_OF_ACCOUNT),
+        ),
+        ({"waiting": MAX_WAITING}, None),
+        ({"waiting": MAX_WAITING + 1}, Refused(Refusal.TOO_MANY_WAITING, limit=10_000)),
+    ],
+)
+def test_takes_of_an_account_and_waiting_ones_are_limited(facts, expected):
+    reply = asked(queue(max_queue_requests=5), **facts).reply
+    assert reply == (expected or Taken(JOBS))
+
+
+@pytest.mark.parametrize("model", AccessModel)
+@pytest.mark.parametrize("affiliation", Affiliation)
+def test_a_waiting_take_ends_when_the_right_to_subscribe_is_lost(affiliation, model):
+    node = queue(access_model=model)
+    contact = (Contact(sees_presence=True, groups=("work",)),)
+    by = Principal(ANN, contact=contact)
+    node = queue(access_model=model, roster_groups_allowed="work")
+    decision = asked(node, affiliation, by, subscriptions=(window(),))
+    assert barred(by, node, affiliation) is refusal(decision)
+
+
+def test_a_take_ends_when_its_node_is_no_longer_a_queue():
+    assert barred(who(ANN), None, Affiliation.OWNER) is Refusal.NODE_NOT_FOUND
+    assert barred(who(ANN), plain(), Affiliation.OWNER) is Refusal.NOT_A_QUEUE
+
+
+def test_a_take_needs_a_count_and_a_limited_wait():
+    assert of_take(Take(who(ANN), JOBS, 1, MAX_WAIT)) is None
+    assert of_take(Take(who(ANN), "")) == NO_NODE_ID
+    assert of_take(Take(who(ANN), JOBS, 0)).setting == "count"
+    assert of_take(Take(who(ANN), JOBS, 1, MAX_WAIT + 1)).setting == "wait"
+    assert of_take(Take(who(ANN), JOBS, 1, -1)).setting == "wait"

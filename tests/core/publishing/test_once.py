@@ -1,0 +1,166 @@
+"""A publish under a key is done once: a repetition gets the first answer, whatever happened to the item."""
+
+import pytest
+from harness.batches.facts import ETL, JOBS, NOW, after, draft, held, queue, who
+from msgspec.structs import replace
+
+from pubqueue.core.changes import PutRow
+from pubqueue.core.decision import Decision, Published, Refusal, Refused
+from pubqueue.core.model import Affiliation, ItemId, Jid, Millis, NodeName, digest, seconds
+from pubqueue.core.publishing.keys import (
+    MAX_IDS,
+    MAX_KEPT,
+    MAX_KEY_LENGTH,
+    MAX_REMEMBERED,
+    ROW,
+    KeyFacts,
+    KeyTotal,
+    PublishKey,
+    UsedKey,
+    content_of,
+    mark_of_key,
+    size_of_ids,
+)
+from pubqueue.core.queue.publication import Known, Publish, PublishFacts
+from pubqueue.core.queue.publish import publish
+from pubqueue.core.transactions.model import Mark
+from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.core.validity import of_publish, of_stage
+
+ACCOUNT = Jid("etl@x")
+KEY = PublishKey("k", seconds(60))
+STRICT = replace(KEY, strict=True)
+MARK = mark_of_key(ACCOUNT, JOBS, "k")
+ONE = Publish(who(ETL), JOBS, (draft("i1"),), key=KEY)
+CONTENT = content_of(ONE.drafts, digest)
+SIZE = ROW + len("i1")
+USED = UsedKey(MARK, ACCOUNT, CONTENT, after(60), SIZE, (ItemId("i1"),), ())
+AGAIN = Published(JOBS, (ItemId("i1"),), again=True)
+
+
+def facts(used=None, total=None, *, node=None, existing=(Known.NEW, None), content=CONTENT):
+    bound = None if total is None else KeyTotal(ACCOUNT, total)
+    return PublishFacts(
+        *(NOW, node or queue(), Affiliation.PUBLISHER, False, (existing,)),
+        key=KeyFacts(used, bound, content),
+    )
+
+
+def test_the_key_is_noted_in_the_commit_of_the_publish():
+    plain = publish(replace(ONE, key=None), facts())
+    decision = publish(ONE, facts())
+    noted = PutRow(USED), PutRow(KeyTotal(ACCOUNT, SIZE))
+    assert decision == replace(plain, changes=(*plain.changes, *noted))
+    assert decision.reply == Published(JOBS, (ItemId("i1"),))
+
+
+def test_all_keys_of_the_account_are_counted():
+    *_, noted = publish(ONE, facts(total=1000)).changes
+    assert noted.row == KeyTotal(ACCOUNT, 1000 + SIZE)
+
+
+@pytest.mark.parametrize("existing", [(Known.NEW, None), (Known.OTHER, held(1))])
+def test_a_repetition_has_the_answer_of_the_first_and_does_nothing(existing):
+    assert publish(ONE, facts(USED, SIZE, existing=existing)) == Decision(AGAIN)
+
+
+def test_so_it_has_where_the_node_is_paused_or_no_more():
+    paused = queue(publish_paused=True)
+    assert publish(ONE, facts(USED, SIZE, node=paused)) == Decision(AGAIN)
+    gone = replace(facts(USED, SIZE), node=None, existing=())
+    assert publish(ONE, gone) == Decision(AGAIN)
+
+
+def test_the_answer_says_what_was_known_then():
+    known = publish(ONE, facts(existing=(Known.SAME, held(1, "i1")))).changes[-2].row
+    assert known.known == (ItemId("i1"),)
+    assert publish(ONE, facts(known, SIZE)).reply == replace(AGAIN, known=known.known)
+
+
+def test_other_contents_do_not_matter_unless_the_key_is_strict():
+    other = facts(USED, SIZE, content=b"other")
+    assert publish(ONE, other) == Decision(AGAIN)
+    assert publish(replace(ONE, key=STRICT), other) == Decision(Refused(Refusal.KEY_REUSED))
+    assert publish(replace(ONE, key=STRICT), facts(USED, SIZE)) == Decision(AGAIN)
+
+
+def test_a_key_that_is_remembered_no_longer_is_new_and_takes_its_former_place():
+    old = replace(USED, until=NOW, size=500)
+    *_, used, total = publish(ONE, facts(old, 800)).changes
+    assert (used, total) == (PutRow(USED), PutRow(KeyTotal(ACCOUNT, 300 + SIZE)))
+
+
+def test_a_refused_publish_has_not_used_its_key():
+    full = queue(publish_paused=True)
+    assert publish(ONE, facts(node=full)) == publish(replace(ONE, key=None), facts(node=full))
+    assert publish(ONE, facts(node=full)).changes == ()
+
+
+def test_the_keys_of_an_account_are_bounded():
+    assert publish(ONE, facts(total=MAX_KEPT - SIZE)).changes
+    refused = publish(ONE, facts(total=MAX_KEPT - SIZE + 1))
+    assert refused == Decision(Refused(Refusal.TOO_MANY_KEYS))
+    assert publish(ONE, facts(USED, MAX_KEPT)) == Decision(AGAIN)
+
+
+def test_a_key_is_of_its_account_and_its_node():
+    marks = {
+        mark_of_key(ACCOUNT, JOBS, "k"),
+        mark_of_key(Jid("eve@x"), JOBS, "k"),
+        mark_of_key(ACCOUNT, NodeName("other"), "k"),
+        mark_of_key(ACCOUNT, JOBS, "K"),
+    }
+    assert len(marks) == 4
+
+
+def test_contents_are_payloads_and_types_in_their_order_whatever_their_ids():
+    def content(*drafts):
+        return content_of(drafts, digest)
+
+    typed = draft("a", headers=(("Content-Type", "text/x"),))
+    assert content(draft("a")) == content(draft("b"))
+    assert content(draft("a")) == content(draft("a", headers=(("traceparent", "1"),)))
+    several = {
+        content(),
+        content(draft("a")),
+        content(typed),
+        content(draft("a", payload=b"<b/>")),
+        content(draft("a"), draft("a", payload=b"<b/>")),
+        content(draft("a", payload=b"<b/>"), draft("a")),
+    }
+    assert len(several) == 6
+
+
+def test_the_bytes_of_ids_are_counted_as_they_are_stored():
+    assert size_of_ids([ItemId("é"), ItemId("a")]) == 3
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        replace(KEY, name=""),
+        replace(KEY, name="x" * (MAX_KEY_LENGTH + 1)),
+        replace(KEY, name="a\nb"),
+        replace(KEY, remember=Millis(0)),
+        replace(KEY, remember=Millis(MAX_REMEMBERED + 1)),
+    ],
+)
+def test_an_invalid_key_is_refused(key):
+    assert of_publish(replace(ONE, key=key)).refusal is Refusal.BAD_REQUEST
+
+
+def test_the_longest_key_and_the_longest_time_are_admitted():
+    most = PublishKey("é" * (MAX_KEY_LENGTH // 2), MAX_REMEMBERED)
+    assert of_publish(replace(ONE, key=most)) is None
+
+
+def test_ids_that_are_too_long_to_be_kept_are_refused():
+    names = [draft(f"{n:03}" + "x" * 509) for n in range(MAX_IDS // 512 + 1)]
+    assert of_publish(replace(ONE, drafts=tuple(names[1:]))) is None
+    assert of_publish(replace(ONE, drafts=tuple(names))).refusal is Refusal.BAD_REQUEST
+
+
+def test_a_staged_publish_has_no_key():
+    mark = Mark("app", 1)
+    assert of_stage(StagePublish(replace(ONE, key=None), mark)) is None
+    assert of_stage(StagePublish(ONE, mark)).refusal is Refusal.BAD_REQUEST

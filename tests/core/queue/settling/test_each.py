@@ -1,0 +1,161 @@
+"""Many locks in one request, each settled separately, with the same answer as a request for it alone."""
+
+import pytest
+from harness.batches.facts import (
+    ANN,
+    BOB,
+    BOSS,
+    EVE,
+    JOBS,
+    NOW,
+    after,
+    held,
+    plain,
+    queue,
+    waiting,
+    who,
+)
+
+from pubqueue.core.changes import Extend, GiveUp, RemoveItem
+from pubqueue.core.decision import Decision, Done, Refusal, Refused, SettledEach, Touched, Withdrawn
+from pubqueue.core.model import AccessModel, Affiliation, ItemId, NodeName, seconds
+from pubqueue.core.notices import Retracted, Unlocked
+from pubqueue.core.parts import DecidedInParts, singly, steps
+from pubqueue.core.queue.give_back import DeadLetterPlace
+from pubqueue.core.queue.settle import Outcome, Settle, SettleFacts, Verb, settle
+from pubqueue.core.queue.settling.each import LockName, SettleEach, settle_each
+from pubqueue.core.queue.touch import Touch
+
+LOST = Refused(Refusal.LOCK_LOST, "the item is no longer under the lock of this token")
+GONE = Refused(Refusal.ITEM_NOT_FOUND)
+NOT_YOURS = Refused(Refusal.NOT_YOURS)
+
+
+def one(item, *, node=None, affiliation=Affiliation.NONE, subscribed=True, **facts):
+    known = queue() if node is None else node
+    return SettleFacts(
+        NOW, known, affiliation, (item,), frozenset(), subscribed=subscribed, **facts
+    )
+
+
+def retract(*locks, by=ANN, **said):
+    return SettleEach(Settle(who(by), JOBS, (), Verb.RETRACT, **said), locks)
+
+
+def unlock(*locks, by=ANN, **said):
+    return SettleEach(Settle(who(by), JOBS, (), Verb.UNLOCK, **said), locks)
+
+
+def named(number, token=None, holder=None):
+    return LockName(ItemId(f"i{number}"), token, holder)
+
+
+def test_each_lock_has_its_own_answer_and_what_can_be_done_is_done():
+    first, third = held(1, token=7), held(3, token=9)
+    request = retract(named(1, 7), named(2, 8), named(3, 8), named(3, 9))
+    decision = settle_each(request, (one(first), one(None), one(third), one(third)))
+    assert decision.reply == SettledEach(JOBS, (Done(), GONE, LOST, Done()))
+    assert decision.changes == (RemoveItem(first), RemoveItem(third))
+    assert decision.notices == (Retracted(ANN, JOBS, (first.id, third.id)),)
+
+
+def test_a_lock_that_is_named_twice_is_settled_once_and_answered_twice():
+    item = held(1, token=7)
+    request = unlock(named(1, 7), named(1), named(1, 7))
+    decision = settle_each(request, (one(item), one(item), one(item)))
+    assert decision.reply == SettledEach(JOBS, (Done(), Done(), Done()))
+    assert [change.item for change in decision.changes] == [item]
+    assert decision.notices == (Unlocked(ANN, JOBS, (item.id,)),)
+
+
+def test_locks_of_other_addresses_of_the_account_are_settled_in_their_names():
+    mine, other = held(1, holder="ann@x/2"), held(2, holder=BOB)
+    request = retract(named(1), named(1, None, "ann@x/2"), named(2, None, BOB))
+    decision = settle_each(
+        request, (one(mine), one(mine))
+    )  # there is none for what is named as another's
+    conflict = Refused(Refusal.LOCKED_BY_ANOTHER)
+    assert decision.reply == SettledEach(JOBS, (conflict, Done(), NOT_YOURS))
+    assert decision.notices == (Retracted("ann@x/2", JOBS, (mine.id,)),)
+    assert other.holder == BOB
+
+
+def test_locks_are_extended_each_for_itself():
+    item = held(1, token=7, deadline=after(1))
+    request = SettleEach(Touch(who(ANN), JOBS, (), seconds(60)), (named(1, 7), named(2, 7)))
+    decision = settle_each(request, (one(item), one(held(2, token=8))))
+    touched = Touched(JOBS, ((item.id, after(60)),))
+    assert decision.reply == SettledEach(JOBS, (touched, LOST))
+    assert decision.changes == (Extend(item, after(60)),)
+
+
+def test_an_owner_withdraws_what_is_locked_to_others():
+    item = held(1, holder=BOB)
+    decision = settle_each(retract(named(1), by=BOSS), (one(item, affiliation=Affiliation.OWNER),))
+    assert decision.reply == SettledEach(JOBS, (Withdrawn((item.id,)),))
+
+
+def test_all_that_die_share_the_room_of_the_dead_letter_node():
+    dead, items = NodeName("dead"), [held(number) for number in (1, 2, 3)]
+    place = DeadLetterPlace(dead, exists=True, taken=False, room=2)
+    request = unlock(*map(named, (1, 2, 3)), outcome=Outcome.REJECT)
+    decision = settle_each(request, tuple(one(item, places=(place,)) for item in items))
+    assert [change.to for change in decision.changes] == [dead, dead, None]
+    assert all(isinstance(change, GiveUp) for change in decision.changes)
+    assert [changes for _, changes in steps(request, decision)] == [
+        (change,) for change in decision.changes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "refusal"),
+    [
+        (
+            SettleFacts(NOW, None, Affiliation.NONE, (), frozenset(), subscribed=False),
+            "NODE_NOT_FOUND",
+        ),
+        (
+            one(None, node=queue(access_model=AccessModel.WHITELIST), subscribed=False),
+            "CLOSED_NODE",
+        ),
+        (one(held(), affiliation=Affiliation.OUTCAST), "FORBIDDEN"),
+        (one(waiting(), node=plain(), affiliation=Affiliation.OWNER), "NOT_A_QUEUE"),
+    ],
+)
+def test_an_error_of_the_node_is_reported_once(facts, refusal):
+    decision = settle_each(retract(named(1), named(2), by=EVE), (facts, facts))
+    assert decision == Decision(Refused(Refusal[refusal]))
+
+
+def test_no_ids_change_nothing():
+    assert settle_each(retract(), ()).reply == SettledEach(JOBS, ())
+
+
+@pytest.mark.parametrize("make", [retract, unlock])
+@pytest.mark.parametrize("token", [None, 6, 7])
+@pytest.mark.parametrize("by", [ANN, BOB, EVE])
+@pytest.mark.parametrize("item", [None, waiting(token=7), held(token=7)])
+def test_each_is_judged_as_a_request_for_it_alone(make, token, by, item):
+    request = make(named(1, token), by=by)
+    facts = one(item, subscribed=by != EVE)
+    alone = settle(Settle(who(by), JOBS, (ItemId("i1"),), request.said.verb, token=token), facts)
+    decision = settle_each(request, (facts,))
+    assert decision.reply == SettledEach(JOBS, (alone.reply,))
+    assert (decision.changes, decision.notices) == (alone.changes, alone.notices)
+
+
+def test_observers_see_each_lock_as_if_it_had_been_settled_alone():
+    items = held(1, token=7), held(2, token=9)
+    request = retract(named(1, 7), named(2, 8), named(2, 9))
+    decision = settle_each(request, tuple(one(item) for item in (items[0], items[1], items[1])))
+    other = Decision(Done())
+    asked, decided = singly(["before", request], [other, decision])
+    said = replace_ids(request.said, 1, 7), replace_ids(request.said, 2, 9)
+    assert isinstance(decision, DecidedInParts)
+    assert list(asked) == ["before", *said]
+    assert [each.changes for each in decided] == [(), *((RemoveItem(item),) for item in items)]
+    assert singly(["before"], [other]) == (["before"], [other])
+
+
+def replace_ids(said, number, token):
+    return Settle(said.by, said.node, (ItemId(f"i{number}"),), said.verb, token=token)

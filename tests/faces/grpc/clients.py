@@ -1,0 +1,77 @@
+"""Clients of gRPC for tests: stubs made of the descriptors, without a line of generated code; and a face that they call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+from faces.sides import RIGHT, SERVICE
+
+from pubqueue.app.accounts import Accounts, User, passwords
+from pubqueue.app.principals import Principals
+from pubqueue.core.model import Jid
+from pubqueue.faces.grpc.face import GrpcFace
+from pubqueue.faces.grpc.terms import Terms
+from pubqueue.faces.grpc.wire import messages
+from pubqueue.faces.listener.places import Place
+
+NAMES = ("etl", "bee", "ann", "eva", "slow", "eve")
+PASSWORD = passwords.make(RIGHT)
+TOKEN = "a token of more than twenty characters"
+
+PUBLISHER, SUBSCRIBER = "google.pubsub.v1.Publisher", "google.pubsub.v1.Subscriber"
+TECH_PUBLISHER, TECH_SUBSCRIBER = "tech.pubsub.PublisherService", "tech.pubsub.SubscriberService"
+IAM = "google.iam.v1.IAMPolicy"
+
+
+def users():
+    """Return users who may log in, and one who may not."""
+    here = [User(name, password=PASSWORD, faces=frozenset({"grpc"})) for name in NAMES]
+    return [*here, User("elsewhere", password=PASSWORD, faces=frozenset({"page"}))]
+
+
+def a_face(broker, terms=None, tls=None, more_users=()):
+    """Return a face on a free port of loopback; callers without credentials are `etl`."""
+    principals = Principals(home="localhost")
+    principals.welcome(Jid(f"{name}@{SERVICE}") for name in NAMES)
+    accounts = Accounts([*users(), *more_users], principals, SERVICE)
+    place = Place("127.0.0.1", 0)
+    return GrpcFace(broker, accounts, [place], terms or Terms(anonymous="etl"), tls=tls)
+
+
+class Stub:
+    """The rpcs of a service over a channel, by their names; `metadata` goes with every call."""
+
+    def __init__(self, channel: grpc.aio.Channel, service: str, metadata=()) -> None:
+        self._channel, self._service = channel, messages.service(service)
+        self.metadata = metadata
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the rpcs."""
+        return tuple(self._service.methods_by_name)
+
+    def __getattr__(self, name: str) -> Any:
+        method = self._service.methods_by_name[name]
+        kind = self._channel.stream_stream if method.server_streaming else self._channel.unary_unary
+        call = kind(
+            f"/{self._service.full_name}/{name}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=messages.class_for(method.output_type).FromString,
+        )
+        request = messages.class_for(method.input_type)
+
+        def do(given=None, /, timeout=None, **fields):
+            said = request(**fields) if given is None else given
+            return call(said, metadata=self.metadata, timeout=timeout)
+
+        return do
+
+
+async def code_of(call) -> grpc.StatusCode:
+    """Return the code that a call ends with."""
+    try:
+        await call
+    except grpc.aio.AioRpcError as problem:
+        return problem.code()
+    return grpc.StatusCode.OK

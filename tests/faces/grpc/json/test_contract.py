@@ -1,0 +1,175 @@
+"""The contract of faces, of v1beta1a: two instances on one store, and clients that poll a queue of other protocols in JSON.
+
+Publishers choose no ids here, so an item goes by a label. What a client has pulled is its account's and no connection's, so one that
+leaves gives it back.
+"""
+
+import asyncio
+from base64 import b64decode, b64encode
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+from faces import contract
+from faces.contract import BytesContract, FaceContract, TakeContract, make_store, sides
+from faces.grpc import clients
+from faces.grpc.json.clients import hosted, plain
+from faces.grpc.test_contract import NAME, TYPE, ids
+from harness.patience import until
+
+from pubqueue.core.model import ItemId
+from pubqueue.faces.grpc.wire.statuses import problem_of
+
+__all__ = ["ids", "make_store", "sides"]
+
+
+class JsonClient:
+    """A client as the contract has it: who subscribes pulls as many as its window allows."""
+
+    def __init__(self, http, ids):
+        self._http, self._ids = http, ids
+        self.bodies, self._held = {}, {}
+        self._items, self._room = asyncio.Queue(), asyncio.Condition()
+        self._polling = []
+
+    async def _post(self, path, **fields):
+        """Return the answer, and what is said of a refusal."""
+        answer = await self._http.post(path, json=fields)
+        found = answer.json()
+        return (
+            (found, "") if answer.status_code == httpx.codes.OK else ({}, found["error"]["message"])
+        )
+
+    async def publish(self, node, item):
+        return await self.send(node, item, b"<a xmlns='urn:x'/>", "application/xml")
+
+    async def send(self, node, item, body, kind):
+        labels = [{"key": NAME, "strValue": item}]
+        labels += [] if kind is None else [{"key": TYPE, "strValue": kind}]
+        message = {"data": b64encode(body).decode(), "label": labels}
+        topic = f"/topics/xmpp/{node}"
+        found, why = await self._post("/topics/publishBatch", topic=topic, messages=[message])
+        if not why:
+            self._ids[item] = ItemId(found["messageIds"][0])
+        return why
+
+    async def subscribe(self, node, window):
+        self._polling.append(asyncio.create_task(self._poll(node, window)))
+        return ""
+
+    async def _poll(self, node, window):
+        while True:
+            async with self._room:
+                await self._room.wait_for(lambda: len(self._held) < window)
+            names, _ = await self._pull(node, window - len(self._held))
+            for name in names:
+                self._items.put_nowait(name)
+
+    async def _pull(self, node, count, **fields):
+        given = {"subscription": f"/subscriptions/xmpp/{node}", "maxEvents": count, **fields}
+        found, why = await self._post("/subscriptions/pullBatch", **given)
+        return [self._note(one) for one in found.get("pullResponses", ())], why
+
+    def _note(self, pulled):
+        message = pulled["pubsubEvent"]["message"]
+        found = {label["key"]: label["strValue"] for label in message["label"]}
+        name = found[NAME]
+        self._held[name] = pulled["ackId"]
+        self.bodies[name] = found.get(TYPE), b64decode(message["data"], validate=True)
+        return name
+
+    async def take(self, node, count, wait):
+        if not wait:
+            return await self._pull(node, count, returnImmediately=True)
+        try:
+            async with asyncio.timeout(wait):
+                return await self._pull(node, count)
+        except TimeoutError:
+            return [], ""
+
+    async def retract(self, node, item):
+        given = {
+            "subscription": f"/subscriptions/xmpp/{node}",
+            "ackId": [self._held.get(item, "a")],
+        }
+        _, why = await self._post("/subscriptions/acknowledge", **given)
+        async with self._room:
+            self._held.pop(item, None)
+            self._room.notify_all()
+        return why
+
+    async def item(self):
+        return await self._items.get()
+
+    def items(self):
+        return [self._items.get_nowait() for _ in range(self._items.qsize())]
+
+    async def breaks(self):
+        for polling in self._polling:
+            polling.cancel()
+        await asyncio.gather(*self._polling, return_exceptions=True)
+
+    async def leave(self):
+        await self.breaks()
+        _, why = await self._post(
+            "/subscriptions/modifyAckDeadline",
+            subscription="/subscriptions/xmpp/jobs",
+            ackIds=list(self._held.values()),
+            ackDeadlineSeconds=0,
+        )
+        assert not why
+
+
+@pytest.fixture
+async def connected(ids):
+    async with AsyncExitStack() as ends:
+        roots = {}
+
+        async def connect(side, name):
+            if side not in roots:
+                await until(lambda: side.face.is_up)
+                roots[side] = await ends.enter_async_context(hosted(side.face))
+            http = await ends.enter_async_context(plain(roots[side], name))
+            client = JsonClient(http, ids)
+            ends.push_async_callback(client.breaks)
+            return client
+
+        yield connect
+
+
+class TestJson(FaceContract):  # G49
+    async def test_a_refusal_is_answered(self, sides, connected):
+        etl = await connected(sides[0], "etl")
+        assert await etl.publish("nowhere", "a") != ""
+        assert await etl.retract("jobs", "nothing") == "", "the seed has no errors of that"
+        assert await etl.publish("jobs", "a") == ""
+
+    async def test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other(
+        self, sides, connected, monkeypatch
+    ):
+        monkeypatch.setattr(contract, "MANY", 300)  # each is two calls here
+        test = FaceContract.test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other
+        await test(self, sides, connected)
+
+    test_a_body_comes_out_as_it_went_in = BytesContract.test_a_body_comes_out_as_it_went_in
+    test_what_is_stored_of_any_body_is_one_element = (
+        BytesContract.test_what_is_stored_of_any_body_is_one_element
+    )
+    test_a_body_that_is_too_large_is_refused_with_the_bound = (
+        BytesContract.test_a_body_that_is_too_large_as_it_is_stored_is_refused_with_the_bound
+    )
+    test_where_there_is_nothing_the_answer_is_empty = TakeContract.test_where_there_is_nothing_the_answer_is_empty_and_where_there_is_no_queue_a_refusal
+    test_who_waits_at_one_instance_gets_what_is_published_at_the_other = (
+        TakeContract.test_who_waits_at_one_instance_gets_what_is_published_at_the_other
+    )
+    test_what_was_taken_returns_when_the_client_goes = (
+        TakeContract.test_what_was_taken_returns_when_the_client_goes
+    )
+
+    @pytest.fixture
+    def words_for(self):
+        return lambda refused: problem_of(refused).message
+
+    @pytest.fixture
+    def face_of(self):
+        return clients.a_face

@@ -1,0 +1,220 @@
+"""The contract of faces, of gRPC: two instances on one store, and clients of `google.pubsub.v1` at a queue of other protocols.
+
+Publishers choose no ids here, so an item goes by an attribute. What a client has pulled is its account's and no connection's, so one that
+leaves gives it back.
+"""
+
+import asyncio
+from base64 import b64encode
+from contextlib import suppress
+
+import grpc
+import pytest
+from faces import contract
+from faces.contract import BytesContract, FaceContract, TakeContract, make_store
+from faces.grpc import clients
+from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
+from faces.sides import RIGHT, two_sides
+from harness.batches.queue_requests import a_queue
+from harness.patience import TIMEOUT, until
+
+from pubqueue.core.decision import Refused
+from pubqueue.core.model import ItemId
+from pubqueue.core.nodes import labels
+from pubqueue.faces.grpc.pubsub.marks import EXACTLY_ONCE
+from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.grpc.wire.statuses import problem_of
+
+__all__ = ["make_store"]
+NAME = "name"
+TYPE = "content-type"
+
+
+def basic(name, password):
+    return (("authorization", f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"),)
+
+
+def topic(node):
+    return f"projects/xmpp/topics/{node}"
+
+
+def subscription(node):
+    return f"projects/xmpp/subscriptions/{node}"
+
+
+async def alone(request):
+    """Yield the only request of a stream that stays open."""
+    yield request
+    await asyncio.Event().wait()
+
+
+class GrpcClient:
+    """A client as the contract has it. `ids` are those of the items that any client has published, by the names of the test."""
+
+    def __init__(self, channel, name, password, ids):
+        login = basic(name, password)
+        self._publisher = Stub(channel, PUBLISHER, login)
+        self._subscriber = Stub(channel, SUBSCRIBER, login)
+        self._ids = ids
+        self.bodies, self._held = {}, {}
+        self._items = asyncio.Queue()
+        self._streams, self._reading = [], []
+
+    async def publish(self, node, item):
+        return await self.send(node, item, b"<a xmlns='urn:x'/>", "application/xml")
+
+    async def send(self, node, item, body, kind):
+        typed = {} if kind is None else {TYPE: kind}
+        message = m.PubsubMessage(data=body, attributes={NAME: item, **typed})
+        try:
+            answer = await self._publisher.Publish(topic=topic(node), messages=[message])
+        except grpc.aio.AioRpcError as problem:
+            return problem.details()
+        self._ids[item] = ItemId(answer.message_ids[0])
+        return ""
+
+    async def subscribe(self, node, window):
+        first = m.StreamingPullRequest(
+            subscription=subscription(node),
+            stream_ack_deadline_seconds=600,
+            max_outstanding_messages=window,
+        )
+        stream = self._subscriber.StreamingPull(alone(first))
+        self._streams.append(stream)
+        self._reading.append(asyncio.create_task(self._read(stream)))
+        return ""
+
+    async def _read(self, stream):
+        with suppress(grpc.aio.AioRpcError):
+            while (answer := await stream.read()) is not grpc.aio.EOF:
+                for name in map(self._note, answer.received_messages):
+                    self._items.put_nowait(name)
+
+    def _note(self, received):
+        found = dict(received.message.attributes)
+        name = found[NAME]
+        self._held[name] = received.ack_id
+        self.bodies[name] = found.get(TYPE), received.message.data
+        return name
+
+    async def take(self, node, count, wait):
+        try:
+            answer = await self._subscriber.Pull(
+                subscription=subscription(node),
+                max_messages=count,
+                return_immediately=not wait,
+                timeout=wait or None,
+            )
+        except grpc.aio.AioRpcError as problem:
+            return [], problem.details()
+        return [self._note(one) for one in answer.received_messages], ""
+
+    async def retract(self, node, item):
+        given = {"subscription": subscription(node), "ack_ids": [self._held.pop(item, "none")]}
+        try:
+            await self._subscriber.Acknowledge(**given)
+        except grpc.aio.AioRpcError as problem:
+            return problem.details()
+        return ""
+
+    async def item(self):
+        return await self._items.get()
+
+    def items(self):
+        return [self._items.get_nowait() for _ in range(self._items.qsize())]
+
+    async def breaks(self):
+        for stream in self._streams:
+            stream.cancel()
+        await asyncio.gather(*self._reading, return_exceptions=True)
+
+    async def leave(self):
+        await self.breaks()
+        await self._subscriber.ModifyAckDeadline(
+            subscription=subscription("jobs"), ack_ids=list(self._held.values())
+        )
+
+
+@pytest.fixture
+def ids(monkeypatch):
+    """The ids of items by the names of the test, by which it looks for them in the store too."""
+    known = {}
+    by_id = contract.stored
+
+    async def stored(side, name):
+        return await by_id(side, known.get(name, name))
+
+    monkeypatch.setattr(contract, "stored", stored)
+    return known
+
+
+@pytest.fixture
+async def channels():
+    opened = {}
+    yield opened
+    for channel in opened.values():
+        await channel.close()
+
+
+@pytest.fixture
+async def connected(ids, channels):
+    made = []
+
+    async def connect(side, name):
+        if side not in channels:
+            await until(lambda: side.face.addresses)
+            port = side.face.addresses[0][1]
+            channels[side] = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        made.append(GrpcClient(channels[side], name, RIGHT, ids))
+        return made[-1]
+
+    yield connect
+    for client in made:
+        await client.breaks()
+
+
+@pytest.fixture
+async def sides(make_store, face_of):
+    """Two instances and the queue `jobs`, which says of each acknowledgement what became of it."""
+    async with asyncio.timeout(TIMEOUT), two_sides(make_store, face_of) as both:
+        exact = labels.written({EXACTLY_ONCE: "1"})
+        made = await both[0].broker.handle(a_queue(publish_model="open", labels=exact))
+        assert not isinstance(made, Refused)
+        yield both
+        for side in both:
+            await side.face.stop()  # one that was killed has not closed its sockets
+
+
+class TestGrpc(FaceContract):  # G51
+    async def test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other(
+        self, sides, connected, monkeypatch
+    ):
+        monkeypatch.setattr(contract, "MANY", 300)  # each is two calls here
+        test = FaceContract.test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other
+        await test(self, sides, connected)
+
+    test_a_body_comes_out_as_it_went_in = BytesContract.test_a_body_comes_out_as_it_went_in
+    test_what_is_stored_of_any_body_is_one_element = (
+        BytesContract.test_what_is_stored_of_any_body_is_one_element
+    )
+    test_a_body_that_is_too_large_is_refused_with_the_bound = (
+        BytesContract.test_a_body_that_is_too_large_as_it_is_stored_is_refused_with_the_bound
+    )
+    test_where_there_is_nothing_the_answer_is_empty = TakeContract.test_where_there_is_nothing_the_answer_is_empty_and_where_there_is_no_queue_a_refusal
+    test_who_waits_at_one_instance_gets_what_is_published_at_the_other = (
+        TakeContract.test_who_waits_at_one_instance_gets_what_is_published_at_the_other
+    )
+    test_what_was_taken_returns_when_the_client_goes = (
+        TakeContract.test_what_was_taken_returns_when_the_client_goes
+    )
+    test_a_body_that_is_taken_is_as_it_went_in = (
+        TakeContract.test_a_body_that_is_taken_is_as_it_went_in
+    )
+
+    @pytest.fixture
+    def words_for(self):
+        return lambda refused: problem_of(refused).message
+
+    @pytest.fixture
+    def face_of(self):
+        return clients.a_face

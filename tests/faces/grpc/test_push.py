@@ -1,0 +1,329 @@
+"""Pushing: to HTTP and to the push service of tech.pubsub, what answers mean, and where nothing is pushed to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from base64 import b64decode
+from functools import partial
+
+import grpc
+import pytest
+from faces.grpc import clients
+from faces.grpc.clients import code_of
+from faces.grpc.hooks import a_hook
+from grpc import StatusCode
+from harness.patience import TIMEOUT, until
+
+from pubqueue.faces.grpc.push import endpoints, sending
+from pubqueue.faces.grpc.push.endpoints import EndpointError, is_allowed, may_resolve_to, read
+from pubqueue.faces.grpc.terms import Terms
+from pubqueue.faces.grpc.wire.messages import tech as t
+from pubqueue.faces.grpc.wire.messages import v1 as m
+
+TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
+INVALID, BARRED = StatusCode.INVALID_ARGUMENT, StatusCode.PERMISSION_DENIED
+
+
+@pytest.fixture
+def make_face():
+    terms = Terms(anonymous="etl", push_to=("127.0.0.1:*", "localhost:*", "*.example.org:443"))
+    return partial(clients.a_face, terms=terms)
+
+
+@pytest.fixture
+async def hook():
+    async with a_hook() as one:
+        yield one
+
+
+@pytest.fixture
+async def topic(v1):
+    await v1.publisher.CreateTopic(name=TOPIC)
+
+
+def subscribe(v1, url, **fields):
+    return v1.subscriber.CreateSubscription(
+        name=BILL, topic=TOPIC, push_config=m.PushConfig(push_endpoint=url), **fields
+    )
+
+
+def publish(v1, *data, **fields):
+    messages = [m.PubsubMessage(data=one, **fields) for one in data]
+    return v1.publisher.Publish(topic=TOPIC, messages=messages)
+
+
+async def pulled(v1):
+    answer = await v1.subscriber.Pull(subscription=BILL, max_messages=9, return_immediately=True)
+    return [one.message.data for one in answer.received_messages]
+
+
+async def items_left(side):
+    from pubqueue.app.store.item_listings import Items  # noqa: PLC0415
+
+    return await side.store.read(lambda tx: tx.page(Items(BILL), None, 9))
+
+
+async def test_a_message_is_posted_and_an_answer_of_200_ends_it(side, v1, topic, hook):  # G26
+    made = await subscribe(v1, hook.url)
+    assert made.push_config.push_endpoint == hook.url
+    hook.codes = [200]
+    (name,) = (
+        await publish(v1, b"a\0b", attributes={"kind": "order"}, ordering_key="k")
+    ).message_ids
+    found = await hook.next()
+    assert found["subscription"] == BILL
+    message = found["message"]
+    assert b64decode(message["data"]) == b"a\0b"
+    assert (message["messageId"], message["attributes"]) == (name, {"kind": "order"})
+    assert message["orderingKey"] == "k"
+    assert message["publishTime"].endswith("Z")
+
+    async def is_done():
+        return not await items_left(side)
+
+    await until(is_done)
+
+
+@pytest.mark.parametrize("code", [302, 400, 500, 503])
+async def test_every_other_answer_is_a_nack_and_no_redirect_is_followed(
+    side, v1, topic, hook, code
+):  # G26, G27
+    await subscribe(v1, hook.url)
+    hook.codes = [code]
+    await publish(v1, b"a")
+    first, second = await hook.next(), await hook.next()
+    assert first["message"]["messageId"] == second["message"]["messageId"]
+    assert hook.got.empty()
+
+
+async def test_without_an_endpoint_messages_gather_and_with_one_they_go(v1, topic, hook):  # G26
+    await subscribe(v1, hook.url)
+    await v1.subscriber.ModifyPushConfig(subscription=BILL)
+    await publish(v1, b"a")
+    found = await v1.subscriber.GetSubscription(subscription=BILL)
+    assert not found.push_config.push_endpoint
+    config = m.PushConfig(push_endpoint=hook.url, attributes={"x": "y"})
+    await v1.subscriber.ModifyPushConfig(subscription=BILL, push_config=config)
+    assert (await v1.subscriber.GetSubscription(subscription=BILL)).push_config == config
+    await hook.next()
+
+
+async def test_what_an_endpoint_does_not_answer_is_released(side, v1, topic):  # G26
+    await subscribe(v1, "http://127.0.0.1:1/nobody")
+    await publish(v1, b"a")
+
+    async def has_failed():
+        found = await items_left(side)
+        return found and found[0][0].failed
+
+    await until(has_failed)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://elsewhere.org/push",
+        "http://www.example.org/push",
+        "http://10.0.0.1:80/",
+        "http://127.0.0.2:80/",
+        "http://[::1]:80/",
+    ],
+)
+async def test_what_the_operator_does_not_list_is_refused(v1, topic, url):  # G27
+    assert await code_of(subscribe(v1, url)) is BARRED
+    await v1.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
+    config = m.PushConfig(push_endpoint=url)
+    changed = v1.subscriber.ModifyPushConfig(subscription=BILL, push_config=config)
+    assert await code_of(changed) is BARRED
+
+
+async def test_tokens_for_endpoints_are_not_supported(v1, topic, hook):  # G37
+    token = m.PushConfig.OidcToken(service_account_email="a@b")
+    config = m.PushConfig(push_endpoint=hook.url, oidc_token=token)
+    made = v1.subscriber.CreateSubscription(name=BILL, topic=TOPIC, push_config=config)
+    assert await code_of(made) is StatusCode.UNIMPLEMENTED
+
+
+GOOD = ["http://a.b/c?d=e", "https://a.b:8443", "a.b:8888", "127.0.0.1:1", "[::1]:80"]
+BAD = [
+    "",
+    "a",
+    "a:0",
+    "a:99999",
+    "ftp://a",
+    "http://",
+    "http://u@a/",
+    "http://a/#b",
+    "a:1/b",
+    "a b:1",
+    "http://a:x/",
+    "a\0:1",
+    "http://" + "a" * 2_048,
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_endpoints(text):
+    assert read(text).url == text
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_is_no_endpoint(text):
+    with pytest.raises(EndpointError):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns", "allowed"),
+    [
+        ("https://a.example.org", ("*.example.org:443",), True),
+        ("https://A.Example.org", ("*.example.org:443",), True),
+        ("https://example.org", ("*.example.org:443",), False),
+        ("https://a.example.org.evil.org", ("*.example.org:443",), False),
+        ("http://a.example.org", ("*.example.org:443",), False),
+        ("http://a.example.org:1", ("*.example.org:*",), True),
+        ("http://10.0.0.1", ("*:80",), True),
+        ("http://127.0.0.1", ("*:80",), False),
+        ("http://169.254.169.254", ("*:80",), False),
+        ("http://localhost", ("*:80",), False),
+        ("http://[::ffff:127.0.0.1]", ("*:80",), False),
+        ("http://127.0.0.1", ("127.0.0.1:80",), True),
+        ("http://[::1]", ("[::1]:80",), True),
+        ("http://a", (), False),
+    ],
+)
+def test_patterns(text, patterns, allowed):  # G27
+    assert is_allowed(read(text), patterns) is allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "allowed"),
+    [
+        ("http://a.example.org", "192.0.2.1", True),
+        ("http://a.example.org", "127.0.0.1", False),
+        ("http://a.example.org", "::1", False),
+        ("http://a.example.org", "169.254.169.254", False),
+        ("http://a.example.org", "fe80::1%eth0", False),
+        ("http://a.example.org", "0.0.0.0", False),
+        ("http://127.0.0.1", "127.0.0.1", True),
+        ("http://localhost", "127.0.0.1", True),
+        ("http://2130706433", "127.0.0.1", False),
+    ],
+)
+def test_a_name_does_not_lead_to_this_machine(text, address, allowed):  # G27
+    assert may_resolve_to(read(text), address) is allowed
+
+
+async def test_a_name_that_is_not_answered_holds_up_no_other_work(monkeypatch, hook):  # G27
+    """It is looked up once for all that is pushed there, and those pushes end in time."""
+    gate, asked = threading.Event(), []
+
+    def look_up(host, *more, **named):
+        asked.append(host)
+        if host == "slow.example.org":
+            gate.wait(TIMEOUT)
+            raise socket.gaierror
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))]
+
+    monkeypatch.setattr(sending.socket, "getaddrinfo", look_up)
+    slow = [
+        asyncio.create_task(sending.push(read("https://slow.example.org/a"), "", None, b"", 0.1))
+        for _ in range(50)
+    ]
+    try:
+        assert await asyncio.gather(*slow) == [sending.Outcome.NACK] * 50
+        async with asyncio.timeout(TIMEOUT):
+            await asyncio.to_thread(int)  # as the rest of the service does
+            assert await sending.address_of(read("localhost:1")) == "127.0.0.1"
+        assert asked == ["slow.example.org", "localhost"]
+    finally:
+        gate.set()
+
+
+async def test_the_address_that_was_checked_is_called(monkeypatch, hook):  # G27
+    """A name that stands for another address the second time is not asked again."""
+    asked = []
+
+    def resolved(host, port, **_kind):
+        asked.append(host)
+        return [(2, 1, 6, "", ("192.0.2.1" if len(asked) == 1 else "127.0.0.1", port))]
+
+    monkeypatch.setattr(sending.socket, "getaddrinfo", resolved)
+    assert await sending.address_of(read("http://a.example.org")) == "192.0.2.1"
+    assert asked == ["a.example.org"]
+    fixed = sending.FixedResolver("192.0.2.1")
+    assert [one["host"] for one in await fixed.resolve("a.example.org", 80)] == ["192.0.2.1"]
+
+
+class PushService:
+    """`tech.pubsub.PushEndpointService`; `codes` are what it answers, one after the other, then OK."""
+
+    def __init__(self):
+        self.codes: list[StatusCode] = []
+        self.got: asyncio.Queue[t.PubsubEvent] = asyncio.Queue()
+
+    async def handle(self, event, context):
+        self.got.put_nowait(event)
+        if self.codes and (code := self.codes.pop(0)) is not StatusCode.OK:
+            await context.abort(code, "no")
+        return b""
+
+    async def next(self):
+        async with asyncio.timeout(TIMEOUT):
+            return await self.got.get()
+
+
+@pytest.fixture
+async def endpoint():
+    one = PushService()
+    server = grpc.aio.server()
+    handler = grpc.unary_unary_rpc_method_handler(
+        one.handle, request_deserializer=t.PubsubEvent.FromString
+    )
+    rows = {"HandlePubsubEvent": handler}
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("tech.pubsub.PushEndpointService", rows),)
+    )
+    one.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    yield one
+    await server.stop(0)
+
+
+async def test_the_push_service_of_tech_gets_events(side, tech, v1, topic, endpoint):  # G26
+    config = t.PushConfig(push_endpoint=endpoint.address)
+    made = await tech.subscriber.CreateSubscription(
+        name="shop/bill", topic="/topics/shop/orders", push_config=config
+    )
+    assert made.push_config == config
+    endpoint.codes = [StatusCode.ABORTED, StatusCode.UNAVAILABLE]
+    await publish(v1, b"a")
+    events = [await endpoint.next() for _ in range(3)]
+    assert [one.message.data for one in events] == [b"a"] * 3
+    assert events[0].subscription == "shop/bill"
+
+    async def is_done():
+        return not await items_left(side)
+
+    await until(is_done)
+    await tech.subscriber.TruncateSubscription(subscription="shop/bill")
+    assert (await endpoint.next()).truncated
+    await tech.subscriber.DeleteSubscription(subscription="shop/bill")
+    assert (await endpoint.next()).deleted
+
+
+async def test_subscriptions_of_before_are_found_at_the_start(side, v1, topic, hook):  # G26
+    await subscribe(v1, hook.url)
+    await side.face.pushers.stop()
+    await publish(v1, b"a")
+    assert not side.face.pushers.working
+    side.face.pushers.start()
+    assert b64decode((await hook.next())["message"]["data"]) == b"a"
+
+
+def test_another_programs_mark_is_no_endpoint(side):
+    from pubqueue.core.model import NodeConfig  # noqa: PLC0415
+
+    assert endpoints.kept(NodeConfig(labels=f"{endpoints.PUSH}=nonsense")) is None

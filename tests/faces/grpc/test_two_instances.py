@@ -1,0 +1,97 @@
+"""Two instances on one store: what one publishes the other delivers, and what a dead one has delivered comes again after its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import grpc
+import pytest
+from faces.contract import make_store
+from faces.grpc import clients
+from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
+from faces.sides import two_sides
+from harness.patience import TIMEOUT, until
+
+from pubqueue.faces.grpc.wire.messages import v1 as m
+
+__all__ = ["make_store"]
+
+TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
+
+
+class Instance:
+    def __init__(self, side, channel):
+        self.side = side
+        self.publisher, self.subscriber = Stub(channel, PUBLISHER), Stub(channel, SUBSCRIBER)
+
+    async def publish(self, *data):
+        messages = [m.PubsubMessage(data=one) for one in data]
+        await self.publisher.Publish(topic=TOPIC, messages=messages)
+
+    async def pull(self, *, wait=False):
+        answer = await self.subscriber.Pull(
+            subscription=BILL, max_messages=9, return_immediately=not wait
+        )
+        return answer.received_messages
+
+
+@pytest.fixture
+async def both(make_store):
+    async with two_sides(make_store, partial(clients.a_face)) as sides:
+        await until(lambda: all(side.face.addresses for side in sides))
+        channels = [
+            grpc.aio.insecure_channel(f"127.0.0.1:{side.face.addresses[0][1]}") for side in sides
+        ]
+        one, other = map(Instance, sides, channels)
+        await one.publisher.CreateTopic(name=TOPIC)
+        await one.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
+        yield one, other
+        for channel in channels:
+            await channel.close()
+        for side in sides:
+            await side.face.stop()  # one that was killed in a test has not closed its sockets
+
+
+async def test_what_one_publishes_a_pull_at_the_other_gets(both):  # G51
+    one, other = both
+    waiting = asyncio.ensure_future(other.pull(wait=True))
+    await until(lambda: other.side.broker.waiting.takes)
+    await one.publish(b"a")
+    (found,) = await asyncio.wait_for(waiting, TIMEOUT)
+    await one.subscriber.Acknowledge(subscription=BILL, ack_ids=[found.ack_id])
+    assert not await one.pull(), "an ack id is good at every instance"
+
+
+async def test_a_stream_at_the_other_gets_it_too(both):  # G51
+    one, other = both
+    first = m.StreamingPullRequest(subscription=BILL, stream_ack_deadline_seconds=10)
+    hold = asyncio.Event()
+
+    async def requests():
+        yield first
+        await hold.wait()
+
+    stream = other.subscriber.StreamingPull(requests())
+    await until(lambda: other.side.broker.waiting.takes)
+    await one.publish(b"a")
+    answer = await asyncio.wait_for(stream.read(), TIMEOUT)
+    assert [found.message.data for found in answer.received_messages] == [b"a"]
+    assert not await one.pull(), "each message to one"
+    hold.set()
+    stream.cancel()
+
+
+async def test_what_a_dead_instance_has_delivered_stays_its_clients_to_the_deadline(both):  # G51
+    one, other = both
+    await one.publish(b"a", b"b")
+    held = await other.pull()
+    await other.side.kill()
+    await one.side.broker.settled()
+    assert not await one.pull(), "not before their deadlines"
+    await one.subscriber.Acknowledge(subscription=BILL, ack_ids=[held[0].ack_id])
+    await one.subscriber.ModifyAckDeadline(
+        subscription=BILL, ack_ids=[held[1].ack_id], ack_deadline_seconds=1
+    )
+    (again,) = await asyncio.wait_for(one.pull(wait=True), TIMEOUT)
+    assert again.message.data == b"b"

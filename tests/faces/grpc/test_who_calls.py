@@ -1,0 +1,249 @@
+"""Who calls: tokens, passwords, certificates and none of them; projects; and what an affiliation allows."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import partial
+from hashlib import sha256
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from faces.grpc import clients
+from faces.grpc.clients import PUBLISHER, SUBSCRIBER, TOKEN, Stub, code_of
+from faces.sides import RIGHT, SERVICE
+from grpc import StatusCode
+from harness.servers.tls import certify, openssl
+
+from pubqueue.app.accounts import User, subjects
+from pubqueue.core.model import Affiliation, Jid, Principal
+from pubqueue.core.nodes.manage import SetAffiliations
+from pubqueue.faces.grpc.entry.tls import GrpcTls
+from pubqueue.faces.grpc.entry.who import peer_of
+from pubqueue.faces.grpc.terms import Terms
+from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.faces.listener.tls import TlsFiles
+
+TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
+OK, NOT_FOUND, BARRED, UNKNOWN = (
+    StatusCode.OK,
+    StatusCode.NOT_FOUND,
+    StatusCode.PERMISSION_DENIED,
+    StatusCode.UNAUTHENTICATED,
+)
+DIGEST = frozenset({sha256(TOKEN.encode()).hexdigest()})
+MORE = (
+    User("tok", tokens=DIGEST, local=True),
+    User("cert", certificate=subjects.read("CN=cert,O=example"), local=True),
+    User("few", password=clients.PASSWORD, projects=frozenset({"shop"}), local=True),
+)
+
+
+def basic(name, password=RIGHT):
+    pair = b64encode(f"{name}:{password}".encode()).decode()
+    return (("authorization", f"Basic {pair}"),)
+
+
+BEARER = (("authorization", f"Bearer {TOKEN}"),)
+
+
+@pytest.fixture
+def make_face():
+    return partial(clients.a_face, terms=Terms(), more_users=MORE)
+
+
+@pytest.fixture
+def api(side, channel):
+    principals = side.face.accounts.principals
+    names = (*clients.NAMES, "tok", "cert", "few")
+    principals.welcome(Jid(f"{name}@{SERVICE}") for name in names)
+
+    def of(metadata):
+        return SimpleNamespace(
+            publisher=Stub(channel, PUBLISHER, metadata),
+            subscriber=Stub(channel, SUBSCRIBER, metadata),
+        )
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        (),
+        basic("etl", "wrong"),
+        basic("nobody"),
+        basic("elsewhere"),
+        (("authorization", "Bearer wrong"),),
+        (("authorization", "Basic !!!"),),
+        (("authorization", ""),),
+        (("authorization", "Digest x"),),
+    ],
+)
+async def test_without_credentials_or_with_wrong_ones_nothing_is_done(api, metadata):  # G40
+    stubs = api(metadata)
+    assert await code_of(stubs.publisher.CreateTopic(name=TOPIC)) is UNKNOWN
+    assert await code_of(stubs.publisher.CreateTopic(name="nonsense")) is UNKNOWN
+    assert await code_of(api(basic("etl")).publisher.GetTopic(topic=TOPIC)) is NOT_FOUND
+
+
+@pytest.mark.parametrize(("metadata", "name"), [(basic("etl"), "etl"), (BEARER, "tok")])
+async def test_a_password_and_a_token_give_their_account(side, api, metadata, name):  # G40
+    await api(metadata).publisher.CreateTopic(name=TOPIC)
+    node = await side.store.read(lambda tx: tx.page(nodes(), None, 9))
+    assert [one.creator for one in node] == [f"{name}@{SERVICE}"]
+
+
+def nodes():
+    from pubqueue.app.store.listings import Nodes  # noqa: PLC0415
+
+    return Nodes()
+
+
+async def test_a_user_that_is_gone_is_refused_with_its_next_call(side, api):  # G40
+    stubs = api(basic("bee"))
+    await stubs.publisher.CreateTopic(name=TOPIC)
+    accounts = side.face.accounts
+    accounts.adopt([user for user in accounts.users if user.name != "bee"])
+    assert await code_of(stubs.publisher.GetTopic(topic=TOPIC)) is UNKNOWN
+
+
+async def test_nobody_sees_the_topics_of_others(api):  # G3, G40
+    etl, bee = api(basic("etl")), api(basic("bee"))
+    await etl.publisher.CreateTopic(name=TOPIC)
+    await etl.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
+    for call in (
+        bee.publisher.GetTopic(topic=TOPIC),
+        bee.publisher.Publish(topic=TOPIC, messages=[m.PubsubMessage(data=b"a")]),
+        bee.publisher.DeleteTopic(topic=TOPIC),
+        bee.subscriber.CreateSubscription(name=BILL + "2", topic=TOPIC),
+        bee.subscriber.GetSubscription(subscription=BILL),
+        bee.subscriber.Pull(subscription=BILL, max_messages=1, return_immediately=True),
+        bee.subscriber.DeleteSubscription(subscription=BILL),
+    ):
+        assert await code_of(call) is NOT_FOUND
+    assert not (await bee.publisher.ListTopics(project="projects/shop")).topics
+    assert await code_of(bee.publisher.CreateTopic(name=TOPIC)) is StatusCode.ALREADY_EXISTS
+
+
+async def test_other_projects_do_not_exist_for_a_user_with_projects(api):  # G40
+    few = api(basic("few"))
+    other = TOPIC.replace("shop", "other")
+    await few.publisher.CreateTopic(name=TOPIC)
+    await api(basic("etl")).publisher.CreateTopic(name=other)
+    assert await code_of(few.publisher.CreateTopic(name=other)) is BARRED
+    assert await code_of(few.publisher.GetTopic(topic=other)) is NOT_FOUND
+    assert not (await few.publisher.ListTopics(project="projects/other")).topics
+    assert await code_of(few.publisher.GetTopic(topic="projects/xmpp/topics/a")) is NOT_FOUND
+
+
+# affiliation of the topic's publisher and the queue's worker -> codes of: publish, subscribe, pull, delete
+A = Affiliation
+RIGHTS = [
+    (A.OWNER, OK, OK, OK, OK),
+    (A.PUBLISHER, OK, OK, OK, BARRED),
+    (A.PUBLISH_ONLY, OK, BARRED, BARRED, BARRED),
+    (A.MEMBER, BARRED, OK, OK, BARRED),
+    (A.NONE, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND),
+    (A.OUTCAST, NOT_FOUND, NOT_FOUND, NOT_FOUND, NOT_FOUND),
+]
+
+
+@pytest.mark.parametrize("row", RIGHTS, ids=lambda row: row[0].value)
+async def test_rights_by_affiliation(side, api, row):  # G40
+    affiliation, publish, subscribe, pull, delete = row
+    etl, bee = api(basic("etl")), api(basic("bee"))
+    await etl.publisher.CreateTopic(name=TOPIC)
+    await etl.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
+    by = Principal(Jid(f"etl@{SERVICE}"))
+    entries = ((Jid(f"bee@{SERVICE}"), affiliation),)
+    for node in (TOPIC, BILL):
+        await side.broker.handle(SetAffiliations(by, node, entries))
+    message = m.PubsubMessage(data=b"a")
+    assert await code_of(bee.publisher.Publish(topic=TOPIC, messages=[message])) is publish
+    made = bee.subscriber.CreateSubscription(name=BILL + "2", topic=TOPIC)
+    assert await code_of(made) is subscribe
+    pulled = bee.subscriber.Pull(subscription=BILL, max_messages=1, return_immediately=True)
+    assert await code_of(pulled) is pull
+    assert await code_of(bee.subscriber.DeleteSubscription(subscription=BILL)) is delete
+    assert await code_of(bee.publisher.DeleteTopic(topic=TOPIC)) is delete
+
+
+async def test_an_ack_id_of_another_account_does_nothing(side, api):  # G22
+    etl, bee = api(basic("etl")), api(basic("bee"))
+    await etl.publisher.CreateTopic(name=TOPIC)
+    await etl.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
+    by, entries = Principal(Jid(f"etl@{SERVICE}")), ((Jid(f"bee@{SERVICE}"), A.MEMBER),)
+    await side.broker.handle(SetAffiliations(by, BILL, entries))
+    await etl.publisher.Publish(topic=TOPIC, messages=[m.PubsubMessage(data=b"a")])
+    answer = await etl.subscriber.Pull(subscription=BILL, max_messages=1)
+    ids = [one.ack_id for one in answer.received_messages]
+    await bee.subscriber.Acknowledge(subscription=BILL, ack_ids=ids)
+    await bee.subscriber.ModifyAckDeadline(subscription=BILL, ack_ids=ids, ack_deadline_seconds=0)
+    empty = await bee.subscriber.Pull(subscription=BILL, max_messages=1, return_immediately=True)
+    assert not empty.received_messages, "it is still held"
+
+
+def test_peers_are_addresses_without_their_ports():
+    assert peer_of("ipv4:192.0.2.1:80") == "192.0.2.1"
+    assert peer_of("ipv6:%5B::1%5D:80") == "::1"
+    assert peer_of("unix:abc") == "unix:abc"
+
+
+class TestTls:
+    @pytest.fixture
+    async def files(self, tmp_path):
+        key, certificate = await certify(tmp_path, "localhost")
+        ca_key, ca = await certify(tmp_path, "authority")
+        return SimpleNamespace(
+            key=key, certificate=certificate, ca_key=ca_key, ca=ca, folder=tmp_path
+        )
+
+    async def client_certificate(self, files, subject):
+        key, request = files.folder / "client.key", files.folder / "client.csr"
+        made = files.folder / "client.crt"
+        words = "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+        await openssl(f"{words} -subj {subject} -keyout {key} -out {request}")
+        await openssl(
+            f"x509 -req -in {request} -CA {files.ca} -CAkey {files.ca_key} -CAcreateserial -days 1 -out {made}"
+        )
+        return key.read_bytes(), made.read_bytes()
+
+    @pytest.fixture
+    def make_face(self, files):
+        tls = GrpcTls(TlsFiles(str(files.certificate), str(files.key), str(files.ca)))
+        return partial(clients.a_face, terms=Terms(), tls=tls, more_users=MORE)
+
+    def connected(self, side, files, pair):
+        key, chain = pair
+        trust = files.certificate.read_bytes()
+        credentials = grpc.ssl_channel_credentials(trust, key, chain)
+        port = side.face.addresses[0][1]
+        return grpc.aio.secure_channel(f"localhost:{port}", credentials)
+
+    async def test_a_certificate_gives_the_account_of_its_subject(self, side, files):  # G40
+        side.face.accounts.principals.welcome([Jid(f"cert@{SERVICE}")])
+        pair = await self.client_certificate(files, "/O=example/CN=cert")
+        async with self.connected(side, files, pair) as channel:
+            made = await Stub(channel, PUBLISHER).CreateTopic(name=TOPIC)
+            assert made.name == TOPIC
+            wrong = Stub(channel, PUBLISHER, (("authorization", "Bearer wrong"),))
+            assert await code_of(wrong.GetTopic(topic=TOPIC)) is UNKNOWN
+        (found,) = await side.store.read(lambda tx: tx.page(nodes(), None, 9))
+        assert found.creator == f"cert@{SERVICE}"
+
+    async def test_a_certificate_of_nobody_is_unauthenticated(self, side, files):  # G40
+        pair = await self.client_certificate(files, "/CN=stranger")
+        async with self.connected(side, files, pair) as channel:
+            call = Stub(channel, PUBLISHER).GetTopic(topic=TOPIC)
+            assert await code_of(call) is UNKNOWN
+
+    async def test_after_a_reload_new_connections_get_the_new_certificate(self, side, files):
+        pair = await self.client_certificate(files, "/O=example/CN=cert")
+        before = files.certificate.read_bytes()
+        await certify(files.folder, "localhost")
+        await side.face.reload()
+        assert before != files.certificate.read_bytes()
+        async with self.connected(side, files, pair) as channel:
+            call = Stub(channel, PUBLISHER).GetTopic(topic=TOPIC)
+            assert await code_of(call) is NOT_FOUND

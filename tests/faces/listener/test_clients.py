@@ -1,0 +1,100 @@
+"""Who is connected, of any face that has a listener: in pages by address, and ended one by one."""
+
+import pytest
+from faces.listener.echoing import Clock
+from harness.batches.facts import who
+
+from pubqueue.app.watch.clients import Clients
+from pubqueue.app.watch.connections import Connections
+from pubqueue.core.model import Jid, Millis, NodeName
+from pubqueue.core.reading.connections import ReadConnections
+from pubqueue.core.reading.summaries import ClientState
+from pubqueue.faces.listener import Bounds, Listener
+from pubqueue.faces.listener.admission import Admission
+from pubqueue.faces.listener.connection import ClientConnection
+
+ADMIN = who("root@x", admin=True)
+NOW = Millis(1_000_000)
+
+
+class Source:
+    """A listener without sockets."""
+
+    face = "echo"
+
+    def __init__(self, *names):
+        self.clock = Clock()
+        self._admission = Admission(Connections("echo"), Bounds(), self.clock)
+        self.made = [self.make(name) for name in names]
+
+    def make(self, name):
+        one = ClientConnection(self._admission, "192.0.2.1", lambda _connection: None)
+        one.address = f"{name}@queue.x/echo.0.1"
+        return one
+
+    def clients(self):
+        return self.made
+
+
+@pytest.fixture
+def both():
+    sources = Source("eve", "ann"), Source("bob")
+    clients = Clients()
+    for one in sources:
+        clients.attach(one)
+    return clients, sources
+
+
+def addresses(page):
+    return [one.address.partition("@")[0] for one in page[0]]
+
+
+def test_the_clients_of_all_faces_come_by_address_in_pages(both):
+    clients, _ = both
+    assert clients.page(ReadConnections(ADMIN), 2, NOW)[1] == 3
+    first = clients.page(ReadConnections(ADMIN), 2, NOW)
+    assert addresses(first) == ["ann", "bob"]
+    assert addresses(clients.page(ReadConnections(ADMIN, after=first[0][-1].address), 2, NOW)) == [
+        "eve"
+    ]
+
+
+def test_one_account_has_a_list_of_its_own(both):
+    clients, _ = both
+    page = clients.page(ReadConnections(ADMIN, Jid("bob@queue.x")), 9, NOW)
+    assert (addresses(page), page[1]) == (["bob"], 1)
+
+
+def test_it_is_said_since_when_and_what_each_holds(both):
+    clients, (source, _) = both
+    ann = source.made[1]
+    ann.holdings = lambda: (2, 7)
+    ann.subscribed = lambda: (NodeName("jobs"),)
+    source.clock.now += 3
+    (state, *_), _ = clients.page(ReadConnections(ADMIN), 9, NOW)
+    assert state == ClientState(
+        *(Jid(ann.address), "echo", "192.0.2.1", Millis(NOW - 3_000)),
+        private=False,
+        subscriptions=2,
+        holds=7,
+        nodes=("jobs",),
+    )
+    there = clients.page(ReadConnections(ADMIN, node=NodeName("jobs")), 9, NOW)
+    assert (addresses(there), there[1]) == (["ann"], 1)
+
+
+def test_who_is_ended_is_told_by_its_face_and_who_is_gone_is_no_fault(both):
+    clients, (source, _) = both
+    said = []
+    for one in source.made:
+        one.on_dismissed = lambda one=one: said.append(one.address)
+    address = Jid(source.made[0].address)
+    assert clients.is_here(address)
+    clients.end(address)
+    clients.end(Jid("nobody@queue.x/echo.0.1"))
+    assert said == [address]
+    assert not clients.is_here(Jid("nobody@queue.x/echo.0.1"))
+
+
+def test_who_has_not_logged_in_is_not_listed():
+    assert list(Listener("echo", lambda _connection: None).clients()) == []

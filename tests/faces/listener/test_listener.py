@@ -1,0 +1,286 @@
+"""Clients are accepted within bounds of number and time; what one of them does, no other notices."""
+
+import asyncio
+import socket
+
+import pytest
+from faces.listener.echoing import FREE, HOST, echoing
+from harness.patience import TIMEOUT, turns, until
+from structlog.testing import capture_logs
+
+from pubqueue.app.watch.connections import Reason
+from pubqueue.faces.listener import Bounds, CannotListenError, Listener, Place
+
+LARGE = b"x" * 100_000
+
+
+async def test_a_client_is_served_and_counted_while_it_is_there():
+    async with echoing() as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        assert it.counts.open == 1
+        await client.close()
+        await until(lambda: it.counts.open == 0)
+        assert it.made[0].lost.is_set()
+
+
+async def test_it_listens_at_several_addresses():
+    async with echoing(hosts=(HOST, "::1", "localhost")) as it:
+        hosts = {host for host, _ in it.listener.addresses}
+        assert hosts == {HOST, "::1"}
+        for host, port in it.listener.addresses:
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+
+
+async def test_an_address_that_is_taken_is_one_sentence_and_nothing_is_left():
+    async with echoing() as it:
+        _, port = it.listener.addresses[0]
+        other = Listener("other", it.make)
+        free = Place(HOST, 0)
+        with pytest.raises(
+            CannotListenError, match=rf"^other: {HOST}:{port} cannot be listened on"
+        ):
+            await other.open([free, Place(HOST, port)])
+        assert other.addresses == []
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        (Bounds(connections=2, login=0, unread=0), "connections"),
+        (Bounds(per_peer=2, login=0, unread=0), "peer"),
+    ],
+)
+async def test_who_is_too_many_is_refused_with_words_until_another_leaves(bounds, reason):
+    async with echoing(bounds, busy=b"busy\n") as it:
+        first, second = await it.client(), await it.client()
+        assert await second.ask("a") == "a"
+        with capture_logs() as log:
+            for _ in range(3):
+                refused = await it.client()
+                assert await refused.line() == "busy"
+                assert await refused.line() == ""
+        assert it.ended == {reason: 3}
+        assert [line["event"] for line in log] == ["connection.refused"], "once in a minute"
+        await first.close()
+        await until(lambda: it.counts.open == 1)
+        assert await (await it.client()).ask("b") == "b"
+
+
+async def test_a_user_has_so_many_connections_and_no_more_until_one_ends():
+    async with echoing(Bounds(per_user=1, login=0)) as it:
+        first, second, other = [await it.client() for _ in range(3)]
+        assert await first.ask("user etl") == "hello"
+        assert await second.ask("user etl") == "too many"
+        assert await other.ask("user bee") == "hello"
+        await first.close()
+        await until(lambda: it.counts.open == 2)
+        assert await second.ask("user etl") == "hello"
+        assert it.ended == {"user": 1}
+
+
+async def test_a_flood_leaves_nothing_behind_and_others_are_served_meanwhile():
+    async with echoing(Bounds(per_peer=50, login=0, unread=0)) as it:
+        kept = await it.client()
+        assert await kept.ask("a") == "a"
+
+        async def come_and_go():
+            client = await it.client()
+            client.writer.write(b"\0" * 1000)
+            await client.close()
+
+        for _ in range(10):
+            await asyncio.gather(*(come_and_go() for _ in range(60)))
+            assert await kept.ask("b") == "b"
+        await until(lambda: it.counts.open == 1)
+
+
+async def test_a_fault_ends_its_connection_alone_and_is_logged_without_what_was_said():
+    async with echoing() as it:
+        client, other = await it.client(), await it.client()
+        with capture_logs() as log:
+            assert await client.ask("fault") == ""
+        assert await other.ask("a") == "a"
+        assert it.ended == {"fault": 1}
+        events = {line["event"]: line for line in log}
+        assert events["connection.failed"]["kind"] == "ValueError"
+        assert "secret" not in str(log)
+
+
+async def test_a_face_that_fails_to_begin_ends_that_connection():
+    async with echoing() as it:
+        it.made = None
+        assert await (await it.client()).line() == ""
+        it.made = []
+        assert await (await it.client()).ask("a") == "a"
+        assert it.ended == {"fault": 1}
+
+
+async def test_who_does_not_log_in_in_time_is_refused_and_who_does_stays():
+    async with echoing(Bounds(login=10)) as it:
+        silent, user = await it.client(), await it.client()
+        assert await user.ask("user etl") == "hello"
+        assert await silent.ask("a") == "a"
+        it.made[1].connection.last_words = it.made[0].connection.last_words = None
+        it.pass_time(9)
+        assert it.counts.open == 2
+        it.pass_time(2)
+        assert await silent.line() == ""
+        assert await user.ask("a") == "a"
+        assert it.ended == {"login": 1}
+
+
+async def test_the_end_is_announced_in_the_words_of_the_face():
+    async with echoing(Bounds(login=10)) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        it.made[0].connection.last_words = lambda why: f"ERROR {why}\n".encode()
+        it.pass_time(11)
+        assert [await client.line(), await client.line()] == ["ERROR login", ""]
+
+
+async def test_last_words_that_fail_end_the_connection_all_the_same():
+    async with echoing(Bounds(login=10)) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        it.made[0].connection.last_words = lambda why: why.nothing
+        it.pass_time(11)
+        assert await client.line() == ""
+
+
+async def test_who_is_silent_for_too_long_is_cut_and_who_is_not_read_is_not_silent():
+    async with echoing(Bounds(login=0, idle=30)) as it:
+        silent, busy, unread = [await it.client() for _ in range(3)]
+        for client in (silent, busy, unread):
+            assert await client.ask("a") == "a"
+        it.made[2].connection.pause_reading()
+        it.pass_time(20)
+        assert await busy.ask("a") == "a"
+        it.pass_time(20)
+        assert await silent.line() == ""
+        assert await busy.ask("a") == "a"
+        it.made[2].connection.resume_reading()
+        it.pass_time(20)
+        assert await unread.ask("a") == "a"
+        assert it.ended == {"idle": 1}
+
+
+async def test_a_connection_has_a_time_of_its_own_if_the_face_says_so():
+    async with echoing(Bounds(login=0, idle=30)) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        it.made[0].connection.idle = 5
+        it.pass_time(6)
+        assert await client.line() == ""
+
+
+async def test_who_does_not_read_has_a_bounded_amount_waiting_and_is_cut():
+    async with echoing(Bounds(login=0)) as it:
+        client, other = await it.client(), await it.client()
+        assert [await client.ask("a"), await other.ask("a")] == ["a", "a"]
+        slow = it.made[0]
+        waiting = 0
+        while slow.connection.write(LARGE):
+            waiting = max(waiting, slow.connection.unsent)
+            await turns()
+        assert 0 < waiting <= Bounds().unsent
+        await slow.lost.wait()
+        assert await other.ask("a") == "a"
+        assert it.ended == {"unread": 1}
+
+
+async def test_who_does_not_read_in_time_is_cut_and_who_reads_is_not():
+    async with echoing(Bounds(login=0, unread=60)) as it:
+        for reads in (False, True):
+            client = await it.client()
+            assert await client.ask("a") == "a"
+            slow = it.made[-1]
+            while not slow.connection.is_full:
+                assert slow.connection.write(LARGE)
+                await turns()
+            it.pass_time(59)
+            if reads:
+                reading = asyncio.create_task(client.reader.read(-1))
+                await until(lambda slow=slow: not slow.connection.is_full)
+            it.pass_time(2)
+            assert slow.connection.is_open == reads
+            if reads:
+                slow.connection.close()
+                await reading
+            else:
+                async with asyncio.timeout(TIMEOUT):
+                    await slow.lost.wait()
+        assert it.ended == {"unread": 1}
+
+
+async def test_one_large_message_can_be_sent_when_nothing_waits():
+    async with echoing(Bounds(login=0)) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        large = b"y" * (4 * Bounds().unsent)
+        assert it.made[0].connection.write(large)
+        assert await client.reader.readexactly(len(large)) == large
+
+
+async def test_who_stops_sending_is_closed():
+    async with echoing() as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        client.writer.write_eof()
+        assert await client.line() == ""
+        await until(lambda: it.counts.open == 0)
+
+
+async def test_a_client_whose_machine_is_gone_is_noticed_by_the_kernel():
+    async with echoing() as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        sock = it.made[0].connection.socket
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        found = [
+            sock.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        ]
+        assert found == [60, 15, 4]
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
+
+
+async def test_what_was_sent_is_read_before_the_end():
+    async with echoing(FREE) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        it.made[0].connection.write(LARGE)
+        stopping = asyncio.create_task(it.listener.stop(TIMEOUT))
+        assert await client.reader.read(-1) == LARGE
+        await stopping
+        assert it.counts.open == 0
+        await it.listener.stop()
+
+
+async def test_who_does_not_read_does_not_hold_up_the_end():
+    async with echoing(FREE) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        while not it.made[0].connection.is_full:
+            it.made[0].connection.write(LARGE)
+        await it.listener.stop(0.01)
+        assert it.made[0].lost.is_set()
+        assert it.counts.open == 0
+
+
+async def test_nobody_is_accepted_after_the_end():
+    async with echoing() as it:
+        address = it.listener.addresses[0]
+        await it.listener.stop()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*address)
+
+
+async def test_it_looks_at_the_times_by_itself():
+    async with echoing(Bounds(login=0.001)) as it:
+        client = await it.client()
+        assert await client.ask("a") == "a"
+        it.clock.now += 1
+        assert await client.line() == ""
+        assert it.counts.ended[Reason.LOGIN] == 1

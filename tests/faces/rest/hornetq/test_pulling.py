@@ -1,0 +1,292 @@
+"""Pull consumers: each holds one message, repeated requests have the same answer, and links lead on."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+
+import pytest
+from faces.contract import make_store
+from faces.rest.clients import Served, a_face, hosted, served
+from faces.rest.hornetq.steps import FORM, consumer, create, lead, msg
+from faces.sides import two_sides
+from harness.patience import TIMEOUT, until
+
+from pubqueue.faces.rest.hornetq import consumers
+from pubqueue.stores.sqlite import SqliteStore
+
+__all__ = ["make_store"]
+
+MANUAL = {"autoAck": "false"}
+
+
+@pytest.fixture
+async def etl(rest):
+    return await rest.as_("etl", "hornetq")
+
+
+@pytest.fixture
+async def bee(rest):
+    return await rest.as_("bee", "hornetq")
+
+
+async def counts(rest):
+    return (await (await rest.as_()).get("/queues/jobs")).json()["counts"]
+
+
+async def settle(client, where, verdict="true"):
+    return await client.post(where, content=f"acknowledge={verdict}", headers=FORM)
+
+
+async def test_a_consumer_is_made_and_its_first_message_is_retracted_as_it_is_sent(
+    rest, etl, bee
+):  # H07, H09, H34
+    await create(etl, b"one")
+    for form in ({}, {"autoAck": "true"}):
+        made = await consumer(bee, **form)
+        assert made.headers["Location"].startswith(rest.root.replace("/rest", "/hornetq"))
+        assert msg(made).keys() == {"consume-next"}
+    message = await bee.post(msg(made)["consume-next"])
+    assert (message.status_code, message.content) == (200, b"one")
+    assert msg(message).keys() == {"consume-next", "consumer"}
+    assert msg(message)["consumer"] == made.headers["Location"]
+    await until(partial(is_empty, rest))
+
+
+async def is_empty(rest):
+    return (await counts(rest))["messages"] == 0
+
+
+async def test_the_same_link_has_the_same_message_and_an_older_one_the_right_link(
+    rest, etl, bee
+):  # H10, H11
+    for body in (b"one", b"two"):
+        await create(etl, body)
+    first = msg(await consumer(bee))["consume-next"]
+    answers = [await bee.post(first) for _ in range(3)]
+    assert [one.content for one in answers] == [b"one"] * 3
+    second = msg(answers[0])["consume-next"]
+    assert (await bee.post(second)).content == b"two"
+    old = await bee.post(first)
+    assert old.status_code == 412
+    third = msg(old)["consume-next"]
+    assert (await bee.post(third)).status_code == 503
+    assert (await bee.post(second)).content == b"two"
+    await until(partial(is_empty, rest))
+
+
+async def test_nothing_in_time_is_503_and_the_link_goes_on_working(etl, bee):  # H12, H13
+    first = msg(await consumer(bee))["consume-next"]
+    nothing = await bee.post(first)
+    assert (nothing.status_code, nothing.headers["Retry-After"]) == (503, "1")
+    assert msg(nothing)["consume-next"] == first
+    waiting = asyncio.create_task(bee.post(first, headers={"Accept-Wait": "30"}))
+    await create(etl, b"one")
+    assert (await waiting).content == b"one"
+
+
+async def test_a_message_is_open_until_it_is_acknowledged(rest, etl, bee):  # H08, H14, H15
+    for body in (b"one", b"two"):
+        await create(etl, body)
+    following = msg(await consumer(bee, **MANUAL))["acknowledge-next"]
+    message = await bee.post(following)
+    assert msg(message).keys() == {"acknowledgement", "consumer"}
+    again = await bee.post(following)
+    assert (again.content, msg(again)) == (b"one", msg(message))
+    where = msg(message)["acknowledgement"]
+    done = await settle(bee, where)
+    assert done.status_code == 204
+    assert (await settle(bee, where)).status_code == 204, "a repetition"
+    other = await settle(bee, where, "false")
+    assert (other.status_code, msg(other).keys()) == (412, {"acknowledge-next"})
+    second = await bee.post(msg(done)["acknowledge-next"])
+    assert second.content == b"two"
+    late = await settle(bee, where)
+    assert (late.status_code, msg(late).keys()) == (412, {"acknowledge-next"})
+    assert (await settle(bee, msg(second)["acknowledgement"], "false")).status_code == 204
+    back = await bee.post(following, headers={"Accept-Wait": "30"})
+    assert (back.content, back.headers["Message-Attempt"]) == (b"two", "2")
+    assert (await counts(rest))["locked"] == 1
+
+
+@pytest.mark.parametrize("wrong", ["", "acknowledge=perhaps", "acknowledge=true&acknowledge=true"])
+async def test_a_verdict_that_is_none_changes_nothing(rest, etl, bee, wrong):  # H15
+    await create(etl, b"one")
+    message = await bee.post(msg(await consumer(bee, **MANUAL))["acknowledge-next"])
+    where = msg(message)["acknowledgement"]
+    assert (await bee.post(where, content=wrong, headers=FORM)).status_code == 400
+    assert (await counts(rest))["locked"] == 1
+    assert (await settle(bee, where.rpartition("/")[0] + "/999999")).status_code == 412
+
+
+async def test_a_consumer_shows_the_link_that_is_due_and_goes(rest, etl, bee):  # H16, H19
+    await create(etl, b"one")
+    made = await consumer(bee, **MANUAL)
+    place = made.headers["Location"]
+    assert msg(await bee.head(place)) == msg(made)
+    message = await bee.post(msg(made)["acknowledge-next"])
+    shown = await bee.get(place)
+    assert shown.status_code == 204
+    assert msg(shown)["acknowledgement"] == msg(message)["acknowledgement"]
+    assert (await bee.delete(place)).status_code == 204
+    assert (await bee.delete(place)).status_code == 404
+    assert (await bee.get(place)).status_code == 404
+    await rest.broker.settled()
+    assert (await counts(rest))["queued"] == 1
+    gone = await settle(bee, msg(message)["acknowledgement"])
+    assert (gone.status_code, msg(gone).keys()) == (412, {"acknowledge-next"})
+
+
+async def test_selectors_are_refused_and_no_consumer_is_made(rest, bee):  # H17
+    where = await lead(bee, "/queues/jobs", "pull-consumers")
+    answer = await bee.post(where, data={"selector": "a = 1"})
+    assert (answer.status_code, len(rest.face.pulling)) == (501, 0)
+    assert (await bee.post(where, data={"autoAck": "perhaps"})).status_code == 400
+
+
+async def test_an_idle_consumer_is_closed_and_made_again_by_its_link():  # H13, H17, H18
+    async with asyncio.timeout(TIMEOUT), served(consumer_idle=0.05) as rest:
+        await rest.make("jobs", backoff_min=0)
+        etl, bee = await rest.as_("etl", "hornetq"), await rest.as_("bee", "hornetq")
+        following = msg(await consumer(bee, **MANUAL))["acknowledge-next"]
+        waiting = asyncio.create_task(bee.post(following, headers={"Accept-Wait": "30"}))
+        await until(lambda: rest.broker.waiting.takes)
+        (known,) = rest.face.pulling.known
+        assert known.closing is None, "waiting is not idle"
+        await create(etl, b"one")
+        message = await waiting
+        await until(lambda: not len(rest.face.pulling))
+        await rest.broker.settled()
+        assert (await counts(rest))["queued"] == 1
+        lost = await settle(bee, msg(message)["acknowledgement"])
+        assert lost.status_code == 412
+        again = await bee.post(msg(lost)["acknowledge-next"], headers={"Accept-Wait": "30"})
+        assert (again.status_code, again.content) == (200, b"one")
+
+
+async def test_consumers_hold_over_a_restart(tmp_path):  # H11, H17
+    async with asyncio.timeout(TIMEOUT):
+        async with served(SqliteStore(tmp_path / "q.db")) as rest:
+            await rest.make("jobs", backoff_min=0)
+            etl, bee = await rest.as_("etl", "hornetq"), await rest.as_("bee", "hornetq")
+            for body in (b"one", b"two", b"three"):
+                await create(etl, body)
+            following = msg(await consumer(bee, **MANUAL))["acknowledge-next"]
+            message = await bee.post(following)
+            automatic = await bee.post(msg(await consumer(bee))["consume-next"])
+            assert (message.content, automatic.content) == (b"one", b"two")
+            root = rest.root
+        async with served(SqliteStore(tmp_path / "q.db")) as rest:
+            bee = await rest.as_("bee", "hornetq")
+            await until(lambda: rest.face.is_serving)
+
+            def now(url):
+                return url.replace(root.rpartition("/")[0], rest.root.rpartition("/")[0])
+
+            again = await bee.post(now(following))
+            assert again.content == b"one"
+            assert (await settle(bee, now(msg(message)["acknowledgement"]))).status_code == 204
+            stale = await bee.post(now(msg(automatic)["consume-next"]))
+            assert stale.status_code == 412
+            assert (await bee.post(msg(stale)["consume-next"])).content == b"three"
+
+
+async def test_consumers_hold_at_another_instance(make_store):  # W22
+    async with (
+        asyncio.timeout(TIMEOUT),
+        two_sides(make_store, a_face) as sides,
+        hosted(sides[0].face) as here,
+        hosted(sides[1].face) as there,
+        AsyncExitStack() as ends,
+    ):
+        one, other = Served(sides[0], here, ends), Served(sides[1], there, ends)
+        await one.make("jobs", backoff_min=0)
+        etl, bee = await one.as_("etl", "hornetq"), await one.as_("bee", "hornetq")
+        away = await other.as_("bee", "hornetq")
+        await create(etl, b"one")
+        following = msg(await consumer(bee, **MANUAL))["acknowledge-next"]
+        message = await bee.post(following)
+
+        def elsewhere(url):
+            return url.replace(here.rpartition("/")[0], there.rpartition("/")[0])
+
+        same = await away.post(elsewhere(following))
+        assert same.content == b"one"
+        done = await settle(away, elsewhere(msg(message)["acknowledgement"]))
+        assert done.status_code == 204
+        assert (await settle(bee, msg(message)["acknowledgement"])).status_code == 204
+
+
+async def test_a_consumer_is_of_its_account_alone(rest, etl, bee):
+    await create(etl, b"one")
+    made = await consumer(bee, **MANUAL)
+    message = await bee.post(msg(made)["acknowledge-next"])
+    ann = await rest.as_("ann", "hornetq")
+    assert (await ann.get(made.headers["Location"])).status_code == 404
+    assert (await ann.delete(made.headers["Location"])).status_code == 404
+    stolen = await settle(ann, msg(message)["acknowledgement"])
+    assert stolen.status_code == 412
+    assert (await counts(rest))["locked"] == 1
+    assert (await ann.post(msg(made)["acknowledge-next"])).status_code == 503
+    assert (await settle(bee, msg(message)["acknowledgement"])).status_code == 204
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "attributes-3/0123456789abcdef/consume-next-1",
+        "attributes-1/short/consume-next-1",
+        "attributes-2/0123456789abcdef/consume-next-1",
+        "attributes-1/0123456789abcdef/acknowledge-next-1",
+        "attributes-1/0123456789abcdef/consume-next-x",
+    ],
+)
+async def test_a_path_that_is_of_no_consumer_makes_none(rest, bee, path):
+    assert (await bee.post(f"/queues/jobs/pull-consumers/{path}")).status_code == 404
+    assert len(rest.face.pulling) == 0
+
+
+async def test_no_consumer_is_made_of_a_queue_that_is_not_there(rest, bee):
+    for link in (
+        "attributes-1/0123456789abcdef/consume-next-1",
+        "attributes-2/0123456789abcdef/acknowledge-next-1",
+    ):
+        assert (await bee.post(f"/queues/none/pull-consumers/{link}")).status_code == 404
+        assert (await bee.post(f"/queues/news/pull-consumers/{link}")).status_code == 404
+    assert len(rest.face.pulling) == 0
+
+
+async def test_an_account_has_so_many_consumers(rest, bee, monkeypatch):
+    monkeypatch.setattr(consumers, "MAX_OF_ACCOUNT", 2)
+    places = [(await consumer(bee)).headers["Location"] for _ in range(2)]
+    where = await lead(bee, "/queues/jobs", "pull-consumers")
+    assert (await bee.post(where)).status_code == 429
+    assert (await bee.delete(places[0])).status_code == 204
+    assert (await bee.post(where)).status_code == 201
+
+
+async def test_of_messages_for_repetitions_the_oldest_go(rest, etl, bee, monkeypatch):
+    monkeypatch.setattr(consumers, "MAX_KEPT", 150)
+    first = []
+    for _ in range(2):
+        await create(etl, b"x" * 100)
+        first.append(msg(await consumer(bee))["consume-next"])
+        assert (await bee.post(first[-1])).status_code == 200
+    assert [(await bee.post(link)).status_code for link in first] == [412, 200]
+    del rest
+
+
+async def test_a_stranger_makes_no_consumer_of_a_closed_queue(rest):
+    await rest.make("closed", access_model="whitelist")
+    eve = await rest.as_("eve", "hornetq")
+    answer = await eve.post("/queues/closed/pull-consumers")
+    assert answer.status_code in {403, 404}
+    assert len(rest.face.pulling) == 0
+
+
+async def test_messages_cross_the_profiles(rest, etl, bee):  # W04
+    await create(etl, b"one", Message_Header_Colour="red", Message_Id="a")
+    message = await (await rest.as_("ann")).post("/queues/jobs/consumer")
+    assert (message.content, message.headers["Message-Header-Colour"]) == (b"one", "red")
+    posted = await (await rest.as_()).post("/queues/jobs/messages", content=b"two")
+    assert posted.status_code == 201
+    assert (await bee.post(msg(await consumer(bee))["consume-next"])).content == b"two"

@@ -1,0 +1,132 @@
+"""What absolute links begin with, and who is believed about it."""
+
+from ipaddress import ip_network
+
+import pytest
+from faces.rest.clients import links, served
+from multidict import CIMultiDict
+
+from pubqueue.faces.http.peers import client_of
+from pubqueue.faces.rest.http.identity import identify
+from pubqueue.faces.rest.http.links import Link, base_of, path
+from pubqueue.faces.rest.http.problems import ProblemError
+from pubqueue.faces.rest.items.link_fields import links_in
+from pubqueue.faces.rest.terms import RestTerms
+
+PROXIES = (ip_network("10.0.0.0/24"), ip_network("127.0.0.1/32"))
+PROXY, OTHER = "10.0.0.7", "10.0.1.7"
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "base"),
+    [
+        (OTHER, {}, "http://q.example"),
+        (OTHER, {"X-Forwarded-Host": "evil.example"}, "http://q.example"),
+        (OTHER, {"Forwarded": "host=evil.example"}, "http://q.example"),
+        (PROXY, {}, "http://q.example"),
+        (PROXY, {"Forwarded": "for=1.2.3.4;proto=https;host=h.example"}, "https://h.example"),
+        (PROXY, {"Forwarded": 'host=evil.example, HOST="h.example:8443"'}, "http://h.example:8443"),
+        (PROXY, {"Forwarded": 'for="[::1]";host=h.example , for=_x'}, "http://q.example"),
+        (
+            PROXY,
+            {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "e, h.example"},
+            "https://h.example",
+        ),
+        (PROXY, {"X-Forwarded-Prefix": "/queue/"}, "http://q.example/queue"),
+        ("::ffff:10.0.0.7", {"X-Forwarded-Proto": "https"}, "https://q.example"),
+    ],
+)
+def test_a_base_is_that_of_the_last_proxy_that_is_trusted(peer, headers, base):  # W09
+    given = CIMultiDict({"Host": "q.example", **headers})
+    assert base_of(given, peer, RestTerms(proxies=PROXIES), is_private=False) == base
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "a b"},
+        {"Host": "a>;rel=x"},
+        {"Host": ""},
+        {},
+        {"Host": "a", "X-Forwarded-Host": "a/b"},
+        {"Host": "a", "X-Forwarded-Proto": "javascript"},
+        {"Host": "a", "X-Forwarded-Prefix": "/a>"},
+        {"Host": "a", "X-Forwarded-Prefix": "//evil"},
+        {"Host": "a", "Forwarded": "host"},
+        {"Host": "a", "Forwarded": 'host="a'},
+    ],
+)
+def test_a_host_that_is_none_is_refused(headers):  # W09
+    with pytest.raises(ProblemError) as caught:
+        base_of(CIMultiDict(headers), PROXY, RestTerms(proxies=PROXIES), is_private=False)
+    assert caught.value.status == 400
+
+
+def test_a_base_of_the_settings_is_the_only_one():  # W09
+    terms = RestTerms(base_url="https://q.example/x/", proxies=PROXIES)
+    given = CIMultiDict({"Host": "a b", "X-Forwarded-Host": "h.example"})
+    assert base_of(given, PROXY, terms, is_private=False) == "https://q.example/x"
+
+
+def test_a_connection_with_tls_has_links_with_it():  # W09
+    assert base_of(CIMultiDict({"Host": "q"}), OTHER, RestTerms(), is_private=True) == "https://q"
+
+
+async def test_links_of_an_answer_follow_the_request():  # R35, W09
+    async with served(proxies=PROXIES) as rest:
+        await rest.make("jobs")
+        etl = await rest.as_()
+        given = {"Forwarded": "proto=https;host=queue.example.org"}
+        found = links(await etl.get("/queues/jobs", headers=given))
+        assert found["poller"] == "https://queue.example.org/rest/queues/jobs/consumer"
+        assert (await etl.get("/queues/jobs", headers={"Host": "a b"})).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("peer", "said", "client"),
+    [
+        (OTHER, "1.2.3.4", OTHER),
+        (PROXY, "1.2.3.4", "1.2.3.4"),
+        (PROXY, "9.9.9.9, 1.2.3.4", "1.2.3.4"),
+        (PROXY, "somebody", PROXY),
+        (PROXY, "", PROXY),
+    ],
+)
+def test_the_client_is_whom_the_proxy_names(peer, said, client):
+    assert client_of(peer, CIMultiDict({"X-Forwarded-For": said}), PROXIES) == client
+
+
+@pytest.mark.parametrize(
+    ("peer", "terms"), [("192.0.2.1", RestTerms()), (OTHER, RestTerms(proxies=PROXIES))]
+)
+async def test_credentials_in_plain_text_are_not_accepted_from_afar(peer, terms):
+    with pytest.raises(ProblemError) as caught:
+        await identify(CIMultiDict(), peer, None, terms, is_private=False)
+    assert caught.value.status == 403
+
+
+def test_names_are_encoded_in_paths_and_links():  # R35
+    assert path("queues", "a/b;c ä") == "/queues/a%2Fb%3Bc%20%C3%A4"
+    assert (
+        f"{Link('next', 'http://h/x', 'text/plain')}"
+        == '<http://h/x>; rel="next"; type="text/plain"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "found"),
+    [
+        ("<a>; rel=x", [("a", ("x",))]),
+        ('<a>;rel="x y";title="a, b", <b>', [("a", ("x", "y")), ("b", ())]),
+        ("<a>; REL=X; rel=y,,<b> ; rel = z", [("a", ("x",)), ("b", ("z",))]),
+        ('<a>; title="\\"<b>; rel=y"', [("a", ())]),
+    ],
+)
+def test_links_of_publishers_are_read(field, found):
+    assert [(one.target, one.rels) for one in links_in([field])] == found
+
+
+@pytest.mark.parametrize("field", ["a", "<a", "<a> rel=x", "<a>; rel=x <b>", '<a>; rel="x'])
+def test_links_that_cannot_be_read_are_refused(field):
+    with pytest.raises(ProblemError):
+        list(links_in([field]))

@@ -1,0 +1,61 @@
+"""The contract of faces, of STOMP: two instances, and clients over sockets."""
+
+import pytest
+from faces.contract import AccountContract, make_store, sides, stored
+from faces.stomp import clients
+
+from pubqueue.faces.stomp.refusals import problem_of
+
+__all__ = ["make_store", "sides"]
+
+
+@pytest.fixture(autouse=True)
+async def all_closed():
+    yield
+    await clients.closed()
+
+
+async def connect(side, name):
+    return await clients.connected(side.face, name)
+
+
+PEERS = {"192.0.2.1": "127.0.0.21", "192.0.2.2": "127.0.0.22"}
+"""Addresses of this machine that stand for peers."""
+
+
+async def log_in(side, name, passcode, peer="192.0.2.2"):
+    return await clients.connected(side.face, name, passcode, PEERS[peer])
+
+
+class TestStomp(AccountContract):  # N21, N26
+    async def test_what_is_held_without_a_subscription_is_released_when_its_instance_dies(
+        self, sides, connected
+    ):
+        one, other = sides
+        etl, bee = await connected(one, "etl"), await connected(other, "bee")
+        await bee.subscribe("jobs", 5)
+        await etl.publish("jobs", "a")
+        assert await bee.item() == "a"
+        assert await bee.unsubscribe("jobs") == ""
+        assert (await stored(one, "a")).holder == f"{bee.address}.1"
+        await other.kill()
+        second = await connected(one, "eva")
+        await second.subscribe("jobs", 5)
+        assert await second.item() == "a"
+        assert (await stored(one, "a")).failed == 0
+
+    @pytest.fixture
+    def words_for(self):
+        return lambda refused: problem_of(refused).message
+
+    @pytest.fixture
+    def face_of(self):
+        return clients.a_face
+
+    @pytest.fixture
+    def connected(self):
+        return connect
+
+    @pytest.fixture
+    def logs_in(self):
+        return log_in
