@@ -64,6 +64,7 @@ bench: setup ## this component against one that stores nothing, and against othe
 	.venv/bin/python -m bench.grpc
 	.venv/bin/python -m bench.qos
 	.venv/bin/python -m bench.qos_service
+	.venv/bin/python -m bench.qos_held
 	.venv/bin/python -m bench.watched
 	.venv/bin/python -m bench.spark
 

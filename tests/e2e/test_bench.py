@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from bench import memory, paper, situations, stock, stores, watched
+from bench import memory, paper, qos_held, situations, stock, stores, watched
 from bench.__main__ import main
 from bench.contestants import PROGRAMS
 from bench.grpc import __main__ as grpc
@@ -44,6 +44,14 @@ def test_every_situation_is_measured():
     rows = re.findall(r"^│ ([\w, ]+?) +│ +(\d+) \(", result.output, re.MULTILINE)
     long, short = "backlog of 3,000", "backlog of 1,000"
     assert [name for name, _ in rows] == ["empty", "event log on", short, long, "30 nodes"]
+
+
+def test_a_store_with_held_messages_is_measured_beside_one_without():
+    few = ("--messages", "200", "--items", "100", "--rounds", "1")
+    result = run(*few, command=qos_held.main)
+    assert result.exit_code == 0, result.output
+    rows = re.findall(r"^│ +(\w+) │ +(\d+) \(", result.output, re.MULTILINE)
+    assert [name for name, _ in rows] == ["none", "200"]
 
 
 def test_rest_is_measured_beside_a_bare_handler():
