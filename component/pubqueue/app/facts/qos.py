@@ -82,6 +82,9 @@ def for_deliver(context: Context, request: DeliverMessage) -> DeliverFacts:
     found = rows.row(KEPT_MESSAGES, mark_of(request.by.jid, request.msg_id))
     own, everybody = _total(rows, account), _total(rows, EVERYBODY)
     facts = DeliverFacts(context.now, found, own, everybody, context.terms.messages)
+    if rows.lacking:  # what it asks is loaded together with the message
+        _inner(context, request)
+        return facts
     if not is_due(request, found, context.now):
         return facts
     most = context.terms.messages.remembered_per_account
@@ -89,14 +92,17 @@ def for_deliver(context: Context, request: DeliverMessage) -> DeliverFacts:
     if own.remembered >= most:
         over = min(own.remembered - most + 1, SLICE)
         oldest = tuple(rows.page(MessagesOf(account, held=False), None, over))
-    inner = (
-        None if request.request is None else FACTS[type(request.request)](context, request.request)
-    )
     return DeliverFacts(
-        *(context.now, found, own, everybody, context.terms.messages, inner),
+        *(context.now, found, own, everybody, context.terms.messages, _inner(context, request)),
         moved=_moved(rows, request.request),
         oldest=oldest,
     )
+
+
+def _inner(context: Context, request: DeliverMessage) -> object:
+    """Return the facts of what the message asks."""
+    asked = request.request
+    return None if asked is None else FACTS[type(asked)](context, asked)
 
 
 def _moved(rows: WorkingSet, request: Inner | None) -> str:

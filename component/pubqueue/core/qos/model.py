@@ -7,6 +7,7 @@ is over; then the answer to its delivery is remembered, for a sender that repeat
 from __future__ import annotations
 
 from enum import StrEnum, unique
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -89,8 +90,9 @@ class MessageLimits(Struct, frozen=True, gc=False):
 DEFAULTS: Final = MessageLimits()
 
 
+@lru_cache(maxsize=1024)
 def mark_of(sender: Jid, msg_id: str) -> str:
-    """Return what identifies a message; a JID has no line break, so it is unambiguous."""
+    """Return what identifies a message; a JID has no line break, so it is unambiguous. Each step of a message asks for it several times."""
     return blake2b(f"{sender}\n{msg_id}".encode(), digest_size=16).hexdigest()
 
 
