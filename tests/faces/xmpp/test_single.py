@@ -1,12 +1,12 @@
 """The short way of reading and the ordinary one give the same, or the short way leaves a stanza alone."""
 
-import itertools
 import tracemalloc
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 import pytest
+from faces.xmpp.two_ways import HEADER, JOB, both_ways, ids, read
 from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -18,19 +18,16 @@ from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.reader import StreamParser
-from pubqueue.faces.xmpp.stream.single import RENEWED_AFTER, Single, SingleReader
+from pubqueue.faces.xmpp.stream.single import Single
+from pubqueue.faces.xmpp.stream.single_payload import RENEWED_AFTER
+from pubqueue.faces.xmpp.stream.single_reader import SingleReader
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, VERBS, find
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
 from pubqueue_xeps.wire import ns
 
-HEADER = (
-    "<?xml version='1.0'?><stream:stream xmlns='jabber:component:accept' id='1' "
-    "xmlns:stream='http://etherx.jabber.org/streams'>"
-)
 PROSODY = "from='bee@localhost/one' id='p0' xml:lang='en' type='set' to='queue.localhost'"
 EJABBERD = "xml:lang='en' to='queue.localhost' from='bee@localhost/one' type='set' id='p0'"
 OPENFIRE = 'type="set" id="p0" to="queue.localhost" from="bee@localhost/one"'
-JOB = "<job xmlns='urn:work'><a b='c'>1 &lt; 2 &#10; ü</a><d/></job>"
 SHORT = "node='jobs' xmlns:ns1='urn:x-pubqueue:0' ns1:answer='short'"
 
 
@@ -44,17 +41,6 @@ def publish(payload=JOB, item="id='i1'", node="node='jobs'"):
 
 def retract(words="node='jobs'", item="id='i1'"):
     return iq(f"<retract {words}><item {item}/></retract>")
-
-
-def read(pieces, header=HEADER):
-    parser = StreamParser()
-    parser.feed(header.encode())
-    return [stanza for piece in pieces for stanza in parser.feed(piece)]
-
-
-def ids():
-    numbers = itertools.count(1)
-    return lambda: f"new-{next(numbers)}"
 
 
 def understood(stanza):
@@ -71,14 +57,6 @@ def understood(stanza):
         asked = Iq(stanza, by, new_id)
         request, answer = verb.read(asked), answer_wanted(asked) if verb.briefly else ""
     return request, answer, to, verb, stanza.address, stanza.echo(), stanza.raw
-
-
-def both_ways(text):
-    """Read the stanza in one piece, and cut behind its first byte, which is always the ordinary way."""
-    data = text.encode()
-    (one,), (other,) = read([data]), read([data[:1], data[1:]])
-    assert not isinstance(other, Single)
-    return one, other
 
 
 USUAL = [

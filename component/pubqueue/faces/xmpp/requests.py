@@ -20,9 +20,9 @@ from pubqueue.faces.flow.intake import notified_node
 from pubqueue.faces.flow.reads import Reads
 from pubqueue.faces.xmpp.answers import is_request
 from pubqueue.faces.xmpp.commands.command_handler import CommandHandler
+from pubqueue.faces.xmpp.parse.carrying import is_carried
 from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
-from pubqueue.faces.xmpp.qos.carried import is_carried
 from pubqueue.faces.xmpp.refusals import (
     INTERNAL_FAULT,
     SERVICE_UNAVAILABLE,
@@ -35,7 +35,7 @@ from pubqueue.faces.xmpp.refusals import (
 )
 from pubqueue.faces.xmpp.render import answer_sizes, disco
 from pubqueue.faces.xmpp.stream.reader import REFUSED
-from pubqueue.faces.xmpp.stream.single import Single
+from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 from pubqueue.faces.xmpp.xml.ids import new_id
 
@@ -62,9 +62,6 @@ AT_THE_END: Final = Refused(Refusal.STORE_FAILED, "the service is stopping")
 ROSTERS_BUSY: Final = Refused(
     Refusal.TOO_MUCH_STAGED, "too many roster requests are open; try again later"
 )
-
-SINGLE_COST: Final = 20e-6
-"""Seconds that a refused request for a single item counts: about its true cost, which would take as long to measure."""
 
 
 class Requests:
@@ -98,7 +95,7 @@ class Requests:
         )
 
     def take_single(self, asked: Single) -> None:
-        """Handle a publish or a retract of a single item, read by the short way (`stream.single`)."""
+        """Handle a request that was read by the short way (`stream.single`)."""
         sender = asked.sender
         if sender.to != self._jid:
             self._refuse(asked, SERVICE_UNAVAILABLE)
@@ -108,6 +105,9 @@ class Requests:
         by = self._principal(sender.jid)
         if why := self._intake.beyond(by):
             self._refuse(asked, busy(why), b"")
+            return
+        if type(asked) is SingleMessage:
+            self._take_carried(asked, by)
             return
         verb = RETRACT if asked.payload is None else PUBLISH
         write = verb.briefly.get(asked.answer, verb.write) if asked.answer else verb.write
@@ -135,18 +135,17 @@ class Requests:
         elif len(top.children) != 1:
             self._refuse(stanza, bad_request(text="an IQ request has exactly one child"))
         elif is_carried(top.children[0]):
-            self._take_carried(stanza)
+            self._take_carried(stanza, self._principal(Jid(top.attributes["from"])))
         else:
             verbs = VERBS if self.terms.settle_by_get else STRICT
             self._ask(stanza, find(verbs, top.attributes["type"], top.children[0]))
 
-    def _take_carried(self, stanza: Stanza) -> None:
+    def _take_carried(self, asked: Stanza | SingleMessage, by: Principal) -> None:
         """Take a message that the IQ carries (urn:xmpp:qos)."""
-        if not self.terms.qos.enabled:
-            self._refuse(stanza, SERVICE_UNAVAILABLE)
-            return
-        by = self._principal(Jid(stanza.top.attributes["from"]))
-        self._messages.take(stanza, by)
+        if self.terms.qos.enabled:
+            self._messages.take(asked, by)
+        else:
+            self._refuse(asked, SERVICE_UNAVAILABLE)
 
     def _ask(self, stanza: Stanza, verb: Handler) -> None:
         by = self._principal(Jid(stanza.top.attributes["from"]))
@@ -262,6 +261,6 @@ class Requests:
     def _charge(self, stanza: Stanza | Single) -> None:
         """Count the cost of reading it against its sender."""
         if isinstance(stanza, Single):
-            self._intake.charge(self._principal(stanza.sender.jid), SINGLE_COST)
+            self._intake.charge(self._principal(stanza.sender.jid), stanza.cost)
         elif (sender := stanza.top.get("from")) is not None:
             self._intake.charge(self._principal(Jid(sender)), stanza.cost)

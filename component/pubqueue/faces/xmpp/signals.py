@@ -98,7 +98,9 @@ class Signals:
             self._refuse(stanza, words(reply))
 
     def _refuse(self, stanza: Stanza, error: StanzaError) -> None:
-        write_message_error(self._write, stanza, error)
+        top = stanza.top
+        to, name = Jid(top.attributes["from"]), top.get("id") or ""
+        write_message_error(self._write, top.get("to") or "", to, name, error)
 
     def take_presence(self, stanza: Stanza) -> None:
         """Submit available and unavailable presence; answer a subscription request and a probe with our own presence."""

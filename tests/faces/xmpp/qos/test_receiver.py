@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from harness.patience import TIMEOUT
@@ -12,6 +13,7 @@ from pubqueue.core.model import Jid, Millis, NodeName, Principal
 from pubqueue.core.nodes.manage import Configure
 from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.core.qos.model import MAX_REASON_LENGTH
+from pubqueue.faces.xmpp.parse.carrying import Carried, Step
 from pubqueue.faces.xmpp.qos import deliveries
 from pubqueue.faces.xmpp.qos.terms import QosTerms
 from pubqueue.faces.xmpp.terms import Terms
@@ -19,6 +21,7 @@ from pubqueue.monitor.message_gauges import of_kept_messages, of_messages
 
 ANN, BEE, EVE = "ann@localhost/etl", "bee@localhost/x", "eve@elsewhere/y"
 QOS = "urn:xmpp:qos"
+SMALL = Carried(Step.ASSURED, "1", "m", b"x")
 ITEM = "<item id='{}'><work xmlns='urn:example:work'>{}</work></item>"
 QUEUE = """<create node='jobs'/><configure><x xmlns='jabber:x:data' type='submit'>
 <field var='FORM_TYPE' type='hidden'><value>http://jabber.org/protocol/pubsub#node_config</value></field>
@@ -210,7 +213,8 @@ async def test_a_message_that_is_replaced_while_it_is_read_is_read_again():
         await play.step("1", "assured", publishes("a"))
         recent = play.stage.face.messages.recent
         mark = deliveries.mark_of(Jid(ANN), "m")
-        recent.add(mark, (publishes("stale").encode(), b"another digest"))
+        stale = replace(SMALL, message=publishes("stale").encode())
+        recent.add(mark, stale, b"another digest")
         answer = await play.step("d", "deliver")
         assert answer.get("type") == "result"
         assert item_of(await play.next()).get("id") == "a"
@@ -440,9 +444,9 @@ async def test_an_event_has_the_number_of_those_that_it_stands_for():
 def test_the_last_messages_are_here_and_bounded():
     recent = deliveries.Recent()
     for number in range(deliveries.MAX_RECENT + 1):
-        recent.add(str(number), (b"x", b"d"))
-    assert (recent.find("0"), recent.find("1")) == (None, (b"x", b"d"))
-    recent.add("large", (b"x" * deliveries.MAX_RECENT_BYTES, b"d"))
+        recent.add(str(number), SMALL, b"d")
+    assert (recent.find("0"), recent.find("1")) == (None, (SMALL, b"d"))
+    recent.add("large", replace(SMALL, message=b"x" * deliveries.MAX_RECENT_BYTES), b"d")
     assert recent.find("1") is None
     assert recent.find("large") is not None
     recent.forget("large")

@@ -23,19 +23,18 @@ from pubqueue.core.qos.model import (
 )
 from pubqueue.core.qos.reading import ReadMessage
 from pubqueue.faces.flow.intake import notified_node
-from pubqueue.faces.xmpp.qos.carried import Step
+from pubqueue.faces.xmpp.parse.carrying import Carried, Step
 from pubqueue.faces.xmpp.refusals import StanzaError, behind, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pubqueue.app.broker import Broker
     from pubqueue.app.watch.watching import MessageCounts
     from pubqueue.core.decision import Reply
     from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.flow.intake import Intake, Load
     from pubqueue.faces.xmpp.link import Link
-    from pubqueue.faces.xmpp.qos.asking import Asked
+    from pubqueue.faces.xmpp.qos.carried import MessageReader
+    from pubqueue.faces.xmpp.stream.single import SingleMessage
     from pubqueue.faces.xmpp.xml.stanza import Stanza
 
 MAX_RECENT: Final = 1_000
@@ -56,23 +55,23 @@ class Recent:
     """The messages that were kept last, by mark, up to so many bytes."""
 
     def __init__(self) -> None:
-        self._messages: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
+        self._messages: OrderedDict[str, tuple[Carried | SingleMessage, bytes]] = OrderedDict()
         self.byte_count = 0
 
-    def add(self, mark: str, found: tuple[bytes, bytes]) -> None:
+    def add(self, mark: str, found: Carried | SingleMessage, digest: bytes) -> None:
         """Remember a message and its digest."""
         self.forget(mark)
-        self._messages[mark] = found
-        self.byte_count += len(found[0])
+        self._messages[mark] = found, digest
+        self.byte_count += found.byte_count
         while self.byte_count > MAX_RECENT_BYTES or len(self._messages) > MAX_RECENT:
             self.forget(next(iter(self._messages)))
 
     def forget(self, mark: str) -> None:
         """Forget a message."""
         found = self._messages.pop(mark, None)
-        self.byte_count -= len(found[0]) if found else 0
+        self.byte_count -= found[0].byte_count if found else 0
 
-    def find(self, mark: str) -> tuple[bytes, bytes] | None:
+    def find(self, mark: str) -> tuple[Carried | SingleMessage, bytes] | None:
         """Return a message and its digest, if it is here."""
         return self._messages.get(mark)
 
@@ -82,7 +81,7 @@ class Delivery:
     """A delivery that was asked for, and how many times the message may be read again."""
 
     load: Load
-    stanza: Stanza
+    iq: Stanza | SingleMessage
     by: Principal
     msg_id: str
     tries: int = MAX_TRIES
@@ -99,10 +98,10 @@ def is_behind(broker: Broker, request: object) -> bool:
     return node is not None and broker.outbox.is_behind(node)
 
 
-def charge(intake: Intake, by: Principal, stanza: Stanza, error: StanzaError) -> None:
-    """Count the cost of reading a stanza whose message is refused, unless it is to be sent again."""
+def charge(intake: Intake, by: Principal, iq: Stanza | SingleMessage, error: StanzaError) -> None:
+    """Count the cost of reading an IQ whose message is refused, unless it is to be sent again."""
     if error.type != "wait":
-        intake.charge(by, stanza.cost)
+        intake.charge(by, iq.cost)
 
 
 def _short(error: StanzaError) -> StanzaError:
@@ -111,23 +110,23 @@ def _short(error: StanzaError) -> StanzaError:
 
 
 class Deliveries:
-    """Takes requests to deliver. `ask` reads what a message asks."""
+    """Takes requests to deliver."""
 
     def __init__(
         self,
         link: Link,
         recent: Recent,
-        ask: Callable[[Principal, bytes], Asked | StanzaError | None],
+        reader: MessageReader,
         counts: MessageCounts,
     ) -> None:
         self._broker, self._answers, self._intake = link.broker, link.answers, link.intake
-        self._recent, self._ask, self._counts = recent, ask, counts
+        self._recent, self._reader, self._counts = recent, reader, counts
         self._lines: dict[Jid, deque[Delivery]] = {}
         """By full JID of which a message is being read: its later deliveries."""
 
-    def take(self, stanza: Stanza, by: Principal, msg_id: str) -> None:
+    def take(self, iq: Stanza | SingleMessage, by: Principal, msg_id: str) -> None:
         """Deliver the message, after those of the same full JID that were asked for before."""
-        asked = Delivery(self._intake.take(by, len(stanza.raw)), stanza, by, msg_id)
+        asked = Delivery(self._intake.take(by, len(iq.raw)), iq, by, msg_id)
         if by.jid in self._lines:
             self._lines[by.jid].append(asked)
         else:
@@ -155,7 +154,8 @@ class Deliveries:
     def _was_read(self, asked: Delivery, reply: Reply) -> None:
         line = self._lines.pop(asked.by.jid)
         if isinstance(reply, MessageRead):
-            self._submit(asked, reply.message, reply.digest)
+            message = Carried(Step.ASSURED, "", asked.msg_id, reply.message)
+            self._submit(asked, message, reply.digest)
         else:
             self._refuse(asked, reply)
         self._go_on(asked, line)
@@ -167,8 +167,8 @@ class Deliveries:
         if line:
             self._lines[asked.by.jid].extend(line)
 
-    def _submit(self, asked: Delivery, message: bytes, digest: bytes) -> None:
-        request = self._ask(asked.by, message) if message else None
+    def _submit(self, asked: Delivery, found: Carried | SingleMessage, digest: bytes) -> None:
+        request, _ = self._reader.asked(found, asked.by) if digest else (None, "")
         if is_behind(self._broker, request):
             self._end(asked, behind())
             return
@@ -200,8 +200,8 @@ class Deliveries:
     def _end(self, asked: Delivery, error: StanzaError | None = None) -> None:
         self._intake.done(asked.load)
         if error is not None:
-            self._answers.refuse(asked.stanza, error)
-            charge(self._intake, asked.by, asked.stanza, error)
+            self._answers.refuse(asked.iq, error)
+            charge(self._intake, asked.by, asked.iq, error)
         else:
             self._recent.forget(asked.mark)
-            self._answers.answer(asked.stanza, b"")
+            self._answers.answer(asked.iq, b"")

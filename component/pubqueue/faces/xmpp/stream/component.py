@@ -25,12 +25,13 @@ from pubqueue.faces.xmpp.stream.plain_component import PlainComponent
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
 from pubqueue.faces.xmpp.stream.slices import Slices
+from pubqueue.faces.xmpp.xml.stanza import Stanza
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+    from pubqueue.faces.xmpp.xml.stanza import Element
 
 log = structlog.get_logger(__name__)
 
@@ -337,7 +338,7 @@ class Component(PlainComponent):
         while self.stanzas and not (self.pauses and self.ready):
             stanza = self.stanzas.popleft()
             try:
-                if type(stanza) is Single:
+                if type(stanza) is not Stanza:
                     if self._taking:
                         self.on_single(stanza)
                 elif stanza.top.tag not in STANZAS:

@@ -32,7 +32,7 @@ from pubqueue.faces.xmpp.stream.passed_over import (
     LongNamespaceError,
     PassedOver,
 )
-from pubqueue.faces.xmpp.stream.single import SingleReader
+from pubqueue.faces.xmpp.stream.single_reader import SingleReader
 from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
 from pubqueue_xeps.wire import ns
 

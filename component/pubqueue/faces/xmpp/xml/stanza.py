@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, final
 
 from pubqueue.faces.xmpp.xml.text import ECHOED, attribute, echo, in_quotes, quoted
 from pubqueue_xeps.wire import ns
@@ -44,6 +44,7 @@ class Element:
         return None
 
 
+@final
 class Stanza:
     """A whole stanza: its top element, its bytes, its depth, and how many seconds it took to read.
 
