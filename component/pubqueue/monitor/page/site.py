@@ -12,12 +12,20 @@ from msgspec.structs import replace
 
 from pubqueue.app.accounts import Bearer, Denied, Plain
 from pubqueue.app.management.overview import place_from
-from pubqueue.core.model import ItemId, Jid, NodeName, State
+from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.reading.survey import Sort
 from pubqueue.faces.http_status import STATUS
 from pubqueue.monitor.asking import Asking, RefusedError, SilentError
 from pubqueue.monitor.page import formats, views
-from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, Of, given
+from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, given
+from pubqueue.monitor.page.fields import (
+    NO_SUCH_NAME,
+    asked_action,
+    contains_nul,
+    node_of,
+    number_of,
+    reason_of,
+)
 from pubqueue.monitor.page.logins import FACE, HELD
 from pubqueue.monitor.page.places import (
     address_of,
@@ -37,7 +45,6 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.config.plain_text import Networks
     from pubqueue.core.model import Principal
-    from pubqueue.monitor.page.actions import PageAction
     from pubqueue.monitor.page.logins import Login, Logins
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -57,19 +64,11 @@ CHANGING: Final = frozenset(
 LIVE: Final = 5_000
 """Milliseconds after which the script updates a page."""
 
-MAX_REASON_LENGTH: Final = 1_000
-"""Maximum number of characters of a reason by which items are selected."""
-
-MAX_CHOSEN: Final = 200
-"""Maximum number of items in one form."""
-
 OFF: Final = (
     "There is no page: no user with a role may log in to it ([[user]] in the configuration).\n"
 )
 
 UNGUARDED: Final = "Log in over HTTPS: this connection would send your password in plain text."
-
-NOBODYS: Final = "No queue or item has this name."
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -157,8 +156,8 @@ class Site:
         try:
             if request.method == "POST" and not is_from_here(request):
                 response = self._sorry(request, 403, "This form was sent from another page.")
-            elif any(map(_is_nobodys, request.query.values())):
-                response = self._sorry(request, 400, NOBODYS)
+            elif any(map(contains_nul, request.query.values())):
+                response = self._sorry(request, 400, NO_SUCH_NAME)
             else:
                 response = await handler(request)
         except SilentError as problem:
@@ -296,8 +295,8 @@ class Site:
             raise web.HTTPForbidden(
                 reason="This form has expired or belongs to another login. Go back and try again."
             )
-        if any(_is_nobodys(str(value)) for value in form.values()):
-            raise web.HTTPBadRequest(reason=NOBODYS)
+        if any(contains_nul(str(value)) for value in form.values()):
+            raise web.HTTPBadRequest(reason=NO_SUCH_NAME)
         return form
 
     # --- what is shown --------------------------------------------------------------------------
@@ -317,7 +316,7 @@ class Site:
         return self._shown(request, "queues.html", session, title=title, wanted=wanted, page=found)
 
     async def _queue(self, request: web.Request, session: Login) -> web.StreamResponse:
-        node, hours = _node(request), 6 if request.query.get("hours") == "6" else 1
+        node, hours = node_of(request), 6 if request.query.get("hours") == "6" else 1
         after = request.query.get("after") or None
         page = await views.queue(
             self.ask, self._by, node, hours=hours, after=None if after is None else Jid(after)
@@ -325,9 +324,9 @@ class Site:
         return self._shown(request, "queue.html", session, title=node, page=page, actions=ACTIONS)
 
     async def _items(self, request: web.Request, session: Login) -> web.StreamResponse:
-        node, state = _node(request), views.state_of(request.query.get("state", ""))
-        reason = _reason(request.query) if state is State.DEAD else ""
-        after = _number(request, "after")
+        node, state = node_of(request), views.state_of(request.query.get("state", ""))
+        reason = reason_of(request.query) if state is State.DEAD else ""
+        after = number_of(request, "after")
         page = await views.items(self.ask, self._by, node, state, after, reason=reason)
         return self._shown(
             *(request, "items.html", session),
@@ -339,14 +338,14 @@ class Site:
         )
 
     async def _reasons(self, request: web.Request, session: Login) -> web.StreamResponse:
-        node = _node(request)
+        node = node_of(request)
         page = await views.reasons(self.ask, self._by, node, request.query.get("after", ""))
         title = f"Reasons of dead items in {node}"
         words = {"title": title, "page": page, "of_reason": OF_REASON}
         return self._shown(request, "reasons.html", session, **words)
 
     async def _item(self, request: web.Request, session: Login) -> web.StreamResponse:
-        node, item = _node(request), ItemId(request.query.get("id", ""))
+        node, item = node_of(request), ItemId(request.query.get("id", ""))
         page = await views.item(self.ask, self._by, node, item, payload=session.may_change)
         actions = OF_STATE[page.item.state] if page.queueing else ()
         title = f"Item {item} of {node}"
@@ -356,7 +355,9 @@ class Site:
 
     async def _ask(self, request: web.Request, session: Login) -> web.StreamResponse:
         """Ask whether the user means it, and show what the action would do."""
-        action, node, ids, reason = _meant(request.query.get("action", ""), request.query, session)
+        action, node, ids, reason = asked_action(
+            request.query.get("action", ""), request.query, session
+        )
         found = await views.some(self.ask, self._by, (node,))
         if not found:
             raise web.HTTPNotFound(reason=f"There is no node {node}.")
@@ -376,7 +377,7 @@ class Site:
     async def _do(self, request: web.Request, session: Login) -> web.StreamResponse:
         """Do it, log it in the audit log, and show the result on the page of the node."""
         form = await self._form(request, session)
-        action, node, ids, reason = _meant(str(form.get("action", "")), form, session)
+        action, node, ids, reason = asked_action(str(form.get("action", "")), form, session)
         operation, meant = action.operation, given(node, ids, reason)
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
         remote = address_of(request, self._proxies)
@@ -384,48 +385,6 @@ class Site:
         said = operation.answer(reply, meant).note
         mark = self._logins.sign(session, said)
         raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'said': said, 'mark': mark})}")
-
-
-def _meant(
-    name: str,
-    form: Any,  # noqa: ANN401  # a query or a form of aiohttp
-    session: Login,
-) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
-    """Return the action, its node, its items and the reason; refuse users who may only read, and invalid forms."""
-    if not session.may_change:
-        raise web.HTTPForbidden(reason="This login is read-only.")
-    action = ACTIONS.get(name)
-    if action is None:
-        raise web.HTTPBadRequest(reason="There is no such action.")
-    node = NodeName(str(form.get("node", "")))
-    ids = tuple(dict.fromkeys(ItemId(str(one)) for one in form.getall("item", ())))
-    if action.of is Of.NODE:
-        return action, node, (), ""
-    if action.of is Of.REASON:
-        if not (reason := _reason(form)):
-            raise web.HTTPBadRequest(reason="Choose a reason.")
-        return action, node, (), reason
-    if not 0 < len(ids) <= MAX_CHOSEN:
-        raise web.HTTPBadRequest(reason=f"Choose 1 to {MAX_CHOSEN} items.")
-    return action, node, ids, ""
-
-
-def _reason(form: Any) -> str:  # noqa: ANN401  # a query or a form of aiohttp
-    return str(form.get("reason", ""))[:MAX_REASON_LENGTH]
-
-
-def _is_nobodys(text: str) -> bool:
-    """Return whether the text contains NUL, which XML and some stores cannot contain."""
-    return "\0" in text
-
-
-def _node(request: web.Request) -> NodeName:
-    return NodeName(request.query.get("node", ""))
-
-
-def _number(request: web.Request, name: str) -> int:
-    text = request.query.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0  # noqa: PLR2004  # more no store has
 
 
 def _file(name: str) -> bytes:
