@@ -269,37 +269,50 @@ def run(
     deliveries: list[Notice] = []
     left: list[NodeName] = []
     if dispatching:
-        nodes = dict.fromkeys(rest)
         try:
-            if everywhere:
-                if looked is None:
-                    changes.takes.look_again()
-                found, looked = look_around(context.rows, looked)
-                nodes |= dict.fromkeys(found)
-            if changes.takes:
-                nodes |= dict.fromkeys(changes.takes.to_look(LOOKED_AT))
-            deliveries, left = hand_out(context, changes, nodes)
-            left += changes.takes.to_look(LOOKED_AT)
+            deliveries, left, looked = _deliver(
+                context, changes, rest, looked, everywhere=everywhere
+            )
         except StoreError:
             raise
         except Exception as problem:  # the boundary between the requests and the deliveries
             raise UndeliverableError from problem
     changes.flush()
     exact = everywhere or changes.unsure
-    soonest = tx.next_due() if exact else changes.soonest_or_none()
-    for waits in (changes.waits.next(), changes.held_back.next()) if dispatching else ():
-        if waits is not None:
-            soonest = waits if soonest is None else min(soonest, waits)
+    moments = [tx.next_due() if exact else changes.soonest_or_none()]
+    if dispatching:
+        moments += changes.waits.next(), changes.held_back.next()
     return BatchResult(
         tuple(decisions),
         tuple(deliveries),
-        soonest,
+        min((moment for moment in moments if moment is not None), default=None),
         exact,
         tuple(left),
         looked,
         changes.takes.taken,
         changes.takes.ended,
     )
+
+
+def _deliver(
+    context: Context,
+    changes: ChangeApplier,
+    rest: Sequence[NodeName],
+    looked: Place | None,
+    *,
+    everywhere: bool,
+) -> tuple[list[Notice], list[NodeName], Place | None]:
+    """Deliver items; return the notices, the nodes that may have more, and where a look for other nodes has stopped."""
+    nodes = dict.fromkeys(rest)
+    if everywhere:
+        if looked is None:
+            changes.takes.look_again()
+        found, looked = look_around(context.rows, looked)
+        nodes |= dict.fromkeys(found)
+    if changes.takes:
+        nodes |= dict.fromkeys(changes.takes.to_look(LOOKED_AT))
+    deliveries, left = hand_out(context, changes, nodes)
+    return deliveries, left + changes.takes.to_look(LOOKED_AT), looked
 
 
 def read(context: Context, request: Request) -> Decision:

@@ -145,6 +145,14 @@ def _check(settings: Settings) -> None:
         raise ConfigError(
             "log_format must be logfmt or json", key="log_format", value=settings.log_format
         )
+    _check_people(settings)
+    check_page(settings)
+    _check_names("node", [node.name for node in settings.node])
+    _check_names("schedule", [schedule.name for schedule in settings.schedule])
+
+
+def _check_people(settings: Settings) -> None:
+    """Check the accounts that are named, and that no outcast of a node has another affiliation with it."""
     people = [("admins", jid) for jid in settings.admins]
     people += [("node", jid) for one in settings.node for jid in one.people]
     people += [("limits.accounts", jid) for jid in settings.limits.accounts]
@@ -153,9 +161,6 @@ def _check(settings: Settings) -> None:
             raise ConfigError(
                 f"{jid!r} must be a bare JID, such as admin@example.org", key=key, value=jid
             )
-    check_page(settings)
-    _check_names("node", [node.name for node in settings.node])
-    _check_names("schedule", [schedule.name for schedule in settings.schedule])
     for node in settings.node:
         friends = {JID(jid).bare for jid in (*node.owners, *node.publishers, *node.members)}
         if torn := [jid for jid in node.outcasts if JID(jid).bare in friends]:

@@ -74,19 +74,18 @@ def _people(request: Declare) -> dict[Jid, Affiliation]:
     return {account_of(jid): affiliation for jids, affiliation in lists for jid in jids}
 
 
-def _bring(
-    request: Declare, node: Node, facts: NodeFacts, people: Mapping[Jid, Affiliation]
-) -> Decision:
+def _settled(
+    request: Declare, node: Node, facts: NodeFacts
+) -> tuple[NodeConfig, list[Difference]] | Refused:
+    """Return the settings that the node gets, and those that it keeps although others are declared."""
     config = configure(node.config, request.settings)
     if isinstance(config, Refused):
-        return Decision(config)
+        return config
     kept: list[Difference] = []
     misfit = refit(node, config)
     if misfit is not None and misfit.setting == "queueing":
         if config.queueing:
-            return Decision(
-                replace(misfit, reason=f"{misfit.reason}: {_PLAIN.format(node.creator)}")
-            )
+            return replace(misfit, reason=f"{misfit.reason}: {_PLAIN.format(node.creator)}")
         kept.append(_mode_kept(node, config, misfit))
         config = _with_mode_of(node, config, request.settings)
         misfit = refit(node, config)
@@ -95,10 +94,19 @@ def _bring(
     named = request.by, node.name, node.config, config, facts.others
     bound = misfit or may_become(*named)
     if isinstance(bound, Refused):
-        return Decision(bound)
-    config = bound
-    if config.queueing and _open_undeclared(config, request.settings):
+        return bound
+    if bound.queueing and _open_undeclared(bound, request.settings):
         kept.append(_difference("access_model", "open", "", OPEN_TO_ALL))
+    return bound, kept
+
+
+def _bring(
+    request: Declare, node: Node, facts: NodeFacts, people: Mapping[Jid, Affiliation]
+) -> Decision:
+    settled = _settled(request, node, facts)
+    if isinstance(settled, Refused):
+        return Decision(settled)
+    config, kept = settled
     before = dict(facts.affiliations)
     owners = _owners(request)
     people = dict.fromkeys(_deposed(before, owners), Affiliation.NONE) | dict(people)
