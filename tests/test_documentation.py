@@ -109,7 +109,7 @@ def test_what_is_not_run_is_there():
     assert NOT_RUN.keys() <= {(one.page, one.language, one.number) for one in every_block()}
 
 
-def test_who_runs_a_page_names_it():
+def test_each_page_that_is_run_is_named_by_its_test():
     for page, test in ELSEWHERE.items():
         if (ROOT / page).exists():
             name = page.rpartition("/")[2].removesuffix(".md")

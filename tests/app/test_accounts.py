@@ -309,7 +309,7 @@ async def test_roles_are_those_of_now(make):
     assert accounts.roles(proven) == frozenset()
 
 
-async def test_at_the_end_what_waits_is_told_so(make, monkeypatch):
+async def test_at_the_end_waiting_requests_are_answered(make, monkeypatch):
     monkeypatch.setattr(passwords.Scrypt, "matches", lambda _self, _password: False)
     accounts = make(ETL)
     asked = [

@@ -213,7 +213,7 @@ def test_a_worker_that_leaves_loses_its_items_and_its_subscription(shell):
     assert shell.look(lambda tx: tx.subscribers(JOBS)[0].jid) == BOB
 
 
-def test_a_lone_unlocker_waits_and_somebody_else_does_not(shell):
+def test_the_worker_that_unlocked_waits_and_another_does_not(shell):
     shell.batch(a_queue(), joins(ANN), publishes("a"))
     assert deliveries(shell.batch(unlocks(ANN, "a"))) == []
     assert item(shell, "a").aside

@@ -171,7 +171,7 @@ async def stage(tmp_path):
         yield stage
 
 
-async def test_everybody_in_a_crowd_is_told_once(stage):
+async def test_each_of_a_crowd_is_notified_once(stage):
     await stage.do(publishes("a"))
     assert [one.to for one in stage.heard] == CROWD
     assert stage.words(CROWD[5]) == ["a"]
@@ -267,7 +267,7 @@ async def test_a_run_is_repeated_later_if_a_page_cannot_be_read(stage, monkeypat
         assert stage.words(jid) == [*"abc"]
 
 
-async def test_each_hears_in_the_order_of_what_has_happened(stage):
+async def test_each_is_notified_in_the_order_of_events(stage):
     await stage.do(publishes("a"), publishes("b"))
     await stage.do(retracts(ETL, "a"), publishes("c"), Purge(who(BOSS), JOBS), publishes("d"))
     for jid in CROWD:
@@ -412,7 +412,7 @@ async def test_subscribers_to_a_new_node_are_not_notified_of_the_deletion_of_its
     assert await stage.page(Subscribers(JOBS)) == [CROWD[6]]
 
 
-async def test_a_node_that_tells_nobody_of_its_end_just_goes(tmp_path):
+async def test_a_node_without_notify_delete_is_deleted_silently(tmp_path):
     shell = Shell(tmp_path / "queue.db")
     settings = Settings({"access_model": "open", "notify_delete": False})
     shell.do(with_settings(settings))

@@ -297,7 +297,7 @@ def test_a_key_that_was_used_answers_as_before(shell):
     assert shell.do(request).again
 
 
-def test_who_looks_for_items_learns_of_those_that_are_done(shell):
+def test_a_listing_mentions_items_that_are_done(shell):
     works(shell, "a", "b")
     shell.do(publishes("c"))
     owner = who(BOSS)

@@ -89,7 +89,7 @@ def test_an_item_is_shown_with_its_last_error(shell):
     assert (shown.item.dead_letter.reason, shown.payload) == ("no such flight", b"<job/>")
 
 
-def test_a_lock_that_an_owner_ends_goes_to_somebody_else(shell):
+def test_an_item_whose_lock_an_owner_ends_goes_to_another_worker(shell):
     shell.do(a_queue())
     shell.batch(joins(ANN), publishes("a"))
     done = shell.batch(joins(BOB), FreeLocks(OWNER, JOBS, ids("a")))

@@ -61,7 +61,7 @@ def fills(shell, count=4, size=25):
         assert whole(shell, puts(f"i{at}", size)) == Published(JOBS, (ItemId(f"i{at}"),))
 
 
-def test_a_full_queue_drops_its_oldest_and_says_so_once(shell):  # grpc G24
+def test_a_full_queue_drops_its_oldest_and_reports_it_once(shell):  # grpc G24
     shell.do(a_queue(max_bytes=100, expired="truncate"))
     fills(shell)
     assert names(shell) == ["i0", "i1", "i2", "i3"]

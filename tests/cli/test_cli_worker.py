@@ -145,7 +145,7 @@ async def test_what_is_asked_wrongly_is_one_sentence(folder, arguments, sentence
     assert "secret" not in "".join(running.said)
 
 
-async def test_a_missing_password_is_told(folder):
+async def test_a_missing_password_is_reported(folder):
     async with worker(folder, "app:app", "--url", URL, PUBQUEUE_PASSWORD="") as running:
         assert await running.end() == 2
     assert "there is no password for bot@localhost" in running.said[-1]

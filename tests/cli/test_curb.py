@@ -38,7 +38,7 @@ def test_without_a_cap_it_is_a_usage_error():
     assert (done.exit_code, "Missing option '-cap'" in done.stderr) == (2, True)
 
 
-def test_a_file_that_is_no_journal_is_said_and_left_alone(tmp_path):
+def test_a_file_that_is_no_journal_is_reported_and_left_alone(tmp_path):
     (tmp_path / "j").write_text("hello\n")
     done = run("-cap", "1KiB", "-addr", "127.0.0.1:0", "-journal", str(tmp_path / "j"))
     assert done.exit_code == 1
@@ -46,7 +46,7 @@ def test_a_file_that_is_no_journal_is_said_and_left_alone(tmp_path):
     assert (tmp_path / "j").read_text() == "hello\n"
 
 
-def test_a_folder_that_is_missing_is_said(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     done = run("-cap", "1KiB", "-journal", str(tmp_path / "none" / "j"))
     assert (done.exit_code, "cannot be used (No such file or directory)" in done.stderr) == (
         1,

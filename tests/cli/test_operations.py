@@ -74,7 +74,7 @@ def test_json_is_one_line_whatever_stands_in_it(capsys):
 
 
 @pytest.mark.parametrize("name", ["purge", "redrive", "discard"])
-def test_who_is_no_terminal_has_to_say_yes(name):
+def test_without_a_terminal_a_change_needs_yes(name):
     result = CliRunner().invoke(main, [name, "jobs"], env={"PUBQUEUE_URL": ""})
     assert result.exit_code == 2
     assert result.output.endswith("Pass --yes to confirm.\n")
@@ -89,7 +89,7 @@ def test_who_is_no_terminal_has_to_say_yes(name):
         (["frobnicate"], "there is no command frobnicate"),
     ],
 )
-def test_who_mistypes_a_command_is_told_which_is_like_it(words, sentence):
+def test_a_mistyped_command_is_answered_with_a_similar_one(words, sentence):
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2
     assert result.stderr.endswith(f"Error: {sentence}\n")

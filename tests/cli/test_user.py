@@ -105,7 +105,7 @@ def test_a_password_is_right_or_wrong(tmp_path):
         assert run(*words, said=wrong) == (1, "", "pubqueue: the password of etl is wrong\n")
 
 
-def test_who_is_not_there_is_told_with_who_may_be_meant(tmp_path):
+def test_an_unknown_user_is_reported_with_similar_names(tmp_path):
     config = configured(tmp_path, "")
     assert run("check", "etll", "--config", config) == (
         2,

@@ -64,7 +64,7 @@ async def test_a_fault_while_they_are_brought_ends_the_start(tmp_path, monkeypat
     assert await started(settings(tmp_path, jobs()))
 
 
-async def test_another_lock_timeout_is_taken_over_and_told(tmp_path):
+async def test_another_lock_timeout_is_adopted_and_reported(tmp_path):
     reported, _ = await started(settings(tmp_path, jobs(set={"lock_timeout": 60})))
     assert [line["event"] for line in reported] == ["node.made"]
     after = settings(tmp_path, jobs(set={"lock_timeout": 120}))
@@ -93,7 +93,7 @@ async def test_members_and_outcasts_are_what_the_file_says(tmp_path):
     }
 
 
-async def test_who_is_left_out_of_the_file_keeps_his_rights_and_is_told(tmp_path):
+async def test_an_account_that_the_file_leaves_out_keeps_its_rights_and_is_reported(tmp_path):
     await started(settings(tmp_path, jobs(members=("bot@x", "old@x"))))
     after = settings(tmp_path, jobs(members=("bot@x",)))
     assert await compared(after) == [
@@ -147,7 +147,7 @@ async def test_a_plain_node_in_use_that_is_declared_a_queue_is_an_error_of_check
         await store.close()
 
 
-async def test_who_made_a_declared_node_first_is_its_owner_no_more(tmp_path):
+async def test_the_first_creator_of_a_declared_node_is_no_longer_its_owner(tmp_path):
     made = Create(Principal(Jid("eve@x"), admin=True), JOBS, Wanted({"queueing": True}))
     await started(settings(tmp_path), made)
     after = settings(tmp_path, jobs(owners=("boss@x",)))

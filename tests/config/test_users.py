@@ -76,7 +76,7 @@ def test_as_whom_nobody_can_log_in_is_told(tmp_path):
     assert "user 'bare' has no password" in sentence
 
 
-def test_who_has_the_role_admin_is_an_administrator_and_who_is_local_is_local(tmp_path):
+def test_a_user_with_the_role_admin_is_an_administrator_and_a_local_one_is_local(tmp_path):
     text = "admins = ['boss@example.org']\n" + USER + "roles = ['admin']\nlocal = true"
     settings = from_file(tmp_path, text)
     assert administrators(settings) == ("boss@example.org", "etl@queue.example.org")

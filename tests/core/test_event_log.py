@@ -163,7 +163,7 @@ def test_the_table_is_about_every_change():
 
 
 @pytest.mark.parametrize(("change", "entries"), TABLE, ids=lambda cell: type(cell).__name__)
-def test_a_change_is_told_as_this(change, entries):
+def test_a_change_is_written_like_this(change, entries):
     assert events_of(None, [change], LATER) == entries
 
 

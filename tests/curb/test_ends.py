@@ -44,7 +44,7 @@ async def greeted(port, connect):
     return line
 
 
-async def test_who_has_promised_beats_and_is_silent_gives_back_and_who_has_not_stays(
+async def test_a_client_that_misses_promised_heart_beats_releases_its_items_and_one_without_them_stays(
     tmp_path, monkeypatch
 ):  # S04
     monkeypatch.setattr(connection, "BEATS", HeartBeats(10, 10))
@@ -71,7 +71,7 @@ async def test_beats_come_for_who_wants_them(tmp_path, monkeypatch):  # S04
 
 
 @pytest.mark.parametrize("said", [b"", b"\n\n", CONNECT[:20]])
-async def test_who_sends_no_connect_is_told_and_ended(tmp_path, said):
+async def test_a_client_that_sends_no_connect_gets_an_error_and_is_closed(tmp_path, said):
     async with serving(tmp_path / "j", Bounds(login=0.2)) as (port, _):
         late = await RawClient.to(port, connect=False)
         late.say(said)
@@ -80,7 +80,9 @@ async def test_who_sends_no_connect_is_told_and_ended(tmp_path, said):
         assert await late.is_over()
 
 
-async def test_who_ends_one_direction_is_answered_and_gives_back(tmp_path):  # C23
+async def test_a_client_that_closes_one_direction_is_answered_and_releases_its_items(
+    tmp_path,
+):  # C23
     async with serving(tmp_path / "j") as (port, _):
         half, other = await RawClient.to(port), await RawClient.to(port)
         await other.receipt("SEND", b"one", destination=".")
@@ -97,7 +99,7 @@ async def test_who_ends_one_direction_is_answered_and_gives_back(tmp_path):  # C
             await other.receipt("ACK", id=found.headers["ack"])
 
 
-async def test_who_ends_within_a_frame_leaves_nothing_of_it(tmp_path):
+async def test_a_client_that_ends_within_a_frame_leaves_nothing_of_it(tmp_path):
     async with serving(tmp_path / "j") as (port, _):
         half, other = await RawClient.to(port), await RawClient.to(port)
         half.say(b"SEND\ndestination:.\ncontent-length:100000\n\n" + b"x" * 50_000)

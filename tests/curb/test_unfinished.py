@@ -21,7 +21,7 @@ class Sender:
         self.is_ended = True
 
 
-def test_who_began_first_is_ended():
+def test_the_oldest_unfinished_frame_is_ended_first():
     unfinished = Unfinished(10 * SMALL)
     first, second, third = Sender(), Sender(), Sender()
     for one in (first, second):
@@ -35,7 +35,7 @@ def test_who_began_first_is_ended():
     assert unfinished.size == 5 * SMALL
 
 
-def test_who_has_finished_a_frame_and_begun_another_is_the_last():
+def test_a_client_that_has_begun_another_frame_comes_last():
     unfinished = Unfinished(10 * SMALL)
     first, second, third = Sender(), Sender(), Sender()
     unfinished.note(first, 4 * SMALL, is_new=True)

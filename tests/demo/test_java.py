@@ -65,7 +65,7 @@ def test_the_wrapper_drops_the_one_argument_and_keeps_the_others(tmp_path, monke
     assert said.stdout.splitlines() == ["-cp", "a b", "", "Main"]
 
 
-def test_no_java_at_all_is_told_in_one_sentence(tmp_path, monkeypatch):
+def test_missing_java_is_reported_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(java, "find_spec", lambda _: None)
     with pytest.raises(NoJavaError, match=r"Java 17, 21, 25, and none was found: `pip install"):
         java_home(tmp_path, {"PATH": ""})

@@ -47,7 +47,7 @@ async def test_a_child_that_ends_first_is_told_with_its_last_words(tmp_path):
         await child.wait_line("ready", timeout=TIMEOUT)
 
 
-async def test_a_silent_child_is_told(tmp_path):
+async def test_a_silent_child_is_reported(tmp_path):
     child = await shell(tmp_path, "exec sleep 60")
     with pytest.raises(ChildError, match=r"it was silent for 0\.05 s"):
         await child.wait_line("ready", timeout=0.05)

@@ -444,7 +444,7 @@ async def test_what_does_not_work_is_one_sentence(prosody, tmp_path, asked, code
     assert len(said.err.splitlines()) == 1 or "Usage" in said.err
 
 
-async def test_who_says_nothing_of_where_is_told_how(prosody):
+async def test_a_command_without_a_place_explains_how_to_name_one(prosody):
     said = await Operator(prosody).says("queues", PUBQUEUE_URL="")
     assert said.code == 2
     assert "PUBQUEUE_URL" in said.err

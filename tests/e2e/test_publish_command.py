@@ -145,7 +145,7 @@ async def test_what_cannot_be_published_is_one_sentence(operator, words, code, s
     assert sentence in said.err
 
 
-async def test_who_may_not_publish_is_told(operator):
+async def test_a_publisher_without_rights_gets_an_error(operator):
     url = operator.url.replace("root@", "eve@")
     said = await operator.says("publish", "jobs", "{}", "--url", url)
     assert (said.code, said.err.count("\n")) == (1, 1)

@@ -113,7 +113,7 @@ async def test_a_publish_is_confirmed_and_told_as_new_or_known(program, address)
         assert changed == Published("jobs", "i1", duplicate=False)
 
 
-async def test_what_is_dead_is_told(program, address):
+async def test_a_dead_item_is_reported(program, address):
     async with publisher() as etl, worker() as bot:
         await etl.publish("jobs", 1, id="i1")
         async with await anext(bot):

@@ -60,7 +60,7 @@ async def retract(bee, item):
     return condition(await bee.ask("set", f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"))
 
 
-async def test_who_waits_takes_over_and_who_is_started_again_waits_in_turn(store, tmp_path):
+async def test_the_waiting_process_takes_over_and_a_restarted_one_waits_in_turn(store, tmp_path):
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(Prosody())
         for name in ("etl", "bee"):
@@ -100,7 +100,7 @@ async def test_who_waits_takes_over_and_who_is_started_again_waits_in_turn(store
     assert "level=error" not in one.log + other.log
 
 
-async def test_who_finds_its_place_taken_waits_for_it(tmp_path):
+async def test_a_process_that_finds_its_place_taken_waits_for_it(tmp_path):
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(Prosody())
         store = tmp_path / "pubqueue.db"

@@ -288,7 +288,7 @@ class BytesContract(ConnectionContract):
 class AccountContract(BytesContract):
     """What holds in addition where clients log in. `logs_in` connects a user to an instance, from a peer, or returns what is said."""
 
-    async def test_who_proves_to_be_a_user_has_the_account(self, sides, logs_in):
+    async def test_a_client_that_authenticates_as_a_user_has_its_account(self, sides, logs_in):
         one, other = sides
         etl = await logs_in(one, "etl", RIGHT)
         bee = await logs_in(other, "bee", RIGHT)
@@ -346,7 +346,7 @@ class TakeContract(AccountContract):
         assert await etl.take("jobs", 1, 0.05) == ([], "")
         assert await etl.take("nowhere", 1, 9) != ([], "")
 
-    async def test_who_waits_at_one_instance_gets_what_is_published_at_the_other(
+    async def test_a_client_that_waits_at_one_instance_gets_an_item_published_at_the_other(
         self, sides, connected
     ):
         one, other = sides
@@ -366,7 +366,7 @@ class TakeContract(AccountContract):
         await bee.leave()
         assert await etl.take("jobs", 1, TIMEOUT) == (["a"], "")
 
-    async def test_who_breaks_while_it_waits_gets_nothing(self, sides, connected):
+    async def test_a_client_that_breaks_while_it_waits_gets_nothing(self, sides, connected):
         one, _ = sides
         etl, bee = await connected(one, "etl"), await connected(one, "bee")
         waiting = asyncio.create_task(bee.take("jobs", 1, TIMEOUT))

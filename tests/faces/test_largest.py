@@ -77,7 +77,7 @@ async def test_those_of_one_batch_are_told_apart_too(stage):
     assert [name for _, name in given(stage)] == ["b"]
 
 
-async def test_who_can_have_it_is_given_it_in_its_turn(stage):
+async def test_a_worker_that_can_have_the_item_gets_it_in_its_turn(stage):
     line = stage.line_face.connect("etl")
     line.say("TAKE jobs 1")
     await stage.do(puts("a"), puts("b"), puts("c", payload=SMALL))

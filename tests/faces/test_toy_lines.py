@@ -101,19 +101,19 @@ async def test_a_client_works_over_tls(tmp_path):
 
 
 @pytest.mark.parametrize("first", ["PUT jobs a text", "LOGIN etl wrong", "LOGIN", "\0"])
-async def test_who_does_not_log_in_is_told_so_and_closed(served, first):
+async def test_a_client_that_does_not_log_in_gets_an_error_and_is_closed(served, first):
     client = await served.connect()
     assert await client.ask(first) == ["NO LOGIN"]
     assert await client.reader.read() == b""
 
 
-async def test_who_says_nothing_is_cut():
+async def test_a_silent_client_is_closed():
     async with serving(login=0.05) as served:
         client = await served.connect()
         assert await client.hear() == "NO LOGIN"
 
 
-async def test_who_sends_byte_by_byte_has_no_more_time_to_log_in():
+async def test_a_client_that_sends_byte_by_byte_has_no_more_time_to_log_in():
     async with serving(login=0.05) as served:
         client = await served.connect()
         hearing = asyncio.create_task(client.hear())

@@ -51,7 +51,7 @@ async def test_clients_of_every_kind_do_not_hold_up_the_end(tmp_path):
     assert "end.given_up" not in program.log
 
 
-async def test_who_is_at_the_handshake_does_not_hold_up_the_end(tmp_path):
+async def test_a_connection_in_its_handshake_does_not_delay_the_end(tmp_path):
     key, certificate = await certify(tmp_path, "localhost")
     (port,) = free_ports(1)
     more = f'http = "{port}"\nhttp_certificate = "{certificate}"\nhttp_key = "{key}"\n'

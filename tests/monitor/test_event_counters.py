@@ -115,7 +115,7 @@ def test_the_words_of_workers_are_no_label():
         assert whys <= set(Why)
 
 
-def test_several_changes_are_told_in_their_order():
+def test_several_changes_are_notified_in_their_order():
     found = operator_events(who(ETL), [NEW, c.PurgeNode(JOBS, 1), NEW])
     assert [kind for _, kind, _, _ in found] == [
         ItemEvent.PUBLISHED,

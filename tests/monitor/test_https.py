@@ -73,7 +73,7 @@ async def test_a_certificate_is_read_again_on_sighup_and_a_broken_one_changes_no
                 assert (await later.ready())[0] == 200
 
 
-async def test_who_waits_for_its_server_reads_the_certificate_again_and_its_settings_when_it_serves(
+async def test_while_it_waits_for_its_server_it_reads_the_certificate_again_and_the_settings_when_it_serves(
     tmp_path,
 ):
     key, certificate = await certify(tmp_path, "localhost")
@@ -102,7 +102,7 @@ async def test_who_waits_for_its_server_reads_the_certificate_again_and_its_sett
             await program.stop()
 
 
-async def test_who_does_not_trust_the_certificate_has_no_answer_and_who_speaks_plain_http_neither(
+async def test_neither_an_untrusting_client_nor_one_without_tls_gets_an_answer(
     tmp_path,
 ):
     key, certificate = await certify(tmp_path, "localhost")
@@ -120,7 +120,7 @@ async def test_who_does_not_trust_the_certificate_has_no_answer_and_who_speaks_p
             assert found["pubqueue_connections_refused_total", "handshake", "http"] >= 2
 
 
-async def test_who_logs_in_over_https_has_a_cookie_for_https_alone(tmp_path):
+async def test_a_login_over_https_has_a_cookie_for_https_only(tmp_path):
     key, certificate = await certify(tmp_path, "localhost")
     (port,) = free_ports(1)
     token = "a-token-of-twenty-two-c"

@@ -51,7 +51,7 @@ async def test_numbers_are_those_of_the_queue(tmp_path):
     assert found["pubqueue_batch_committing_seconds_count",] > 0
 
 
-async def test_who_has_lost_its_server_lives_and_is_not_ready_until_it_is_back(tmp_path):
+async def test_without_its_server_the_service_is_live_but_not_ready(tmp_path):
     async with StubServer() as server, watched(tmp_path, server) as (program, watcher), program:
         assert await watcher.ready() == (200, {"ready": True, "phase": "at work", "why_not": []})
         server.secret = "another"  # so that it does not come back at once
@@ -66,7 +66,7 @@ async def test_who_has_lost_its_server_lives_and_is_not_ready_until_it_is_back(t
             pass
 
 
-async def test_who_waits_for_its_store_or_server_says_so(tmp_path):
+async def test_the_health_page_reports_a_wait_for_the_store_or_the_server(tmp_path):
     async with StubServer() as server, watched(tmp_path, server) as (program, watcher):
         server.condition = "system-shutdown"  # one that passes
         server.secret = "another"

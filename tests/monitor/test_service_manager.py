@@ -109,7 +109,7 @@ async def test_it_is_ready_when_the_server_has_accepted_it(systemd, tmp_path):
         assert systemd.pending() == []
 
 
-async def test_who_reloads_the_unit_hears_when_the_settings_are_taken_over(systemd, tmp_path):
+async def test_the_service_manager_learns_when_a_reload_is_done(systemd, tmp_path):
     async with StubServer() as server:
         config = write_config(tmp_path, server)
         async with Program(config) as program:

@@ -55,7 +55,7 @@ def go(seed, store="sqlite", minutes=MINUTES, **more):
     return run.Run(seed, store, minutes=minutes, **more).run()
 
 
-def test_all_promises_are_kept_whatever_befalls_the_service():
+def test_all_promises_are_kept_under_every_fault():
     outcomes = [go(seed, minutes=LONGER) for seed in (1, 2, 3)]
     assert [outcome.violation for outcome in outcomes] == [""] * 3
     assert all(outcome.completed > 10 for outcome in outcomes)
@@ -352,7 +352,7 @@ def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):
     assert "repeat it: make simulate SEED=1 STORE=sqlite HOURS=0.1 ONLY=-\n" in result.output
 
 
-def test_whoever_something_befalls_takes_part():
+def test_every_instance_with_a_fault_takes_part():
     with closing(SqlitePlace()) as place:
         world = World(1, place, mock.Mock())
         assert [client.jid for client in world.clients] == list(CLIENTS)
@@ -360,7 +360,7 @@ def test_whoever_something_befalls_takes_part():
 
 
 @pytest.mark.parametrize("kind", FaultKind)
-def test_every_fault_can_be_told(kind):
+def test_every_fault_can_be_reported(kind):
     fault = Fault(61.5, kind, "instance 1", 2.0, 1)
     assert fault.reported().startswith("  1:01.500  ")
 

@@ -179,7 +179,7 @@ async def test_a_refusal_of_the_row_names_it_and_stops_the_rest():
     assert len(line.sent) < 100
 
 
-async def test_who_handles_answers_may_send_something_else_for_what_is_refused_or_nothing():
+async def test_a_handler_of_answers_may_replace_or_drop_a_refused_request():
     line = FakeLine()
     window = make(line, size=4)
     (other,) = publishes(1, size=3)

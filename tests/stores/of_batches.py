@@ -320,7 +320,7 @@ class OfBatches:
         await store.close()
         await store.close()
 
-    async def test_a_closed_store_says_so(self, make_store):
+    async def test_a_closed_store_reports_it(self, make_store):
         store = make_store()
         for asked in (store.batch, store.read):
             with pytest.raises(StoreError, match="closed"):
@@ -404,7 +404,9 @@ class OfSharing:
         await other.close()
         assert given == sorted(set(given))
 
-    async def test_who_else_wrote_is_seen_once_and_we_ourselves_never(self, store, make_store):
+    async def test_a_write_of_another_process_is_seen_once_and_an_own_one_never(
+        self, store, make_store
+    ):
         await make(store, add("a"))
         assert not await store.changes()
         other = make_store()

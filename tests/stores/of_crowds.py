@@ -76,7 +76,7 @@ class OfCrowds:
         assert await unnotified(store) == await listed(store, FORMER) == []
 
     @pytest.mark.parametrize("announce", [True, False])
-    async def test_who_subscribed_to_a_deleted_node_is_in_no_other_answer(self, store, announce):
+    async def test_subscribers_of_a_deleted_node_are_in_no_other_answer(self, store, announce):
         await fill(store, ANN)
         await make(store, c.SetAffiliation(JOBS, ANN_ACCOUNT, Affiliation.MEMBER))
         await make(store, c.DeleteNode(JOBS, announce=announce))
@@ -136,7 +136,7 @@ class OfCrowds:
         await make(store, c.DeleteNode(DEAD))
         assert await listed(store, Reviews()) == []
 
-    async def test_who_has_to_be_told_is_not_swept(self, store):
+    async def test_a_subscriber_that_is_still_to_be_notified_is_not_deleted(self, store):
         await fill(store, ANN)
         await make(store, DELETED)
         await sweep(store, 1)

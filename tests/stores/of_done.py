@@ -84,7 +84,7 @@ class OfDone:
         assert await listed(store, DoneItems(JOBS)) == [other]
         assert await store.batch(recount) == []
 
-    async def test_nobody_brings_it_back_twice(self, store):
+    async def test_an_item_is_brought_back_only_once(self, store):
         await make(store, add("i1"))
         (kept,) = await finish(store, "i1")
         await make(store, c.Revive(kept, JOBS))
@@ -158,7 +158,7 @@ class OfDone:
         assert await listed(store, Keeping()) == names[1:]
         assert await listed(store, Keeping(), "q1", 1) == ["q2"]
 
-    async def test_who_made_the_queue_pays_for_it(self, store):
+    async def test_the_creator_of_the_queue_pays_for_it(self, store):
         await make(store, add("i1", payload=b"12345"), add("i2", payload=b"123"))
         await finish(store, "i1")
         rows = await store.batch(lambda tx: tx.load(needs_of(holdings={EMPTY.creator})))

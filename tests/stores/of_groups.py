@@ -50,7 +50,7 @@ class OfGroups:
         await make(store, c.TakeTurn(row, 41))
         assert await items(store, "a") == [replace(row, turn=41)]
 
-    async def test_who_is_in_line_is_not_ready(self, store):
+    async def test_an_item_that_waits_for_its_turn_is_not_ready(self, store):
         await make(store, add("a"), add("b", group="g"), add("c", group="g"), add("d"))
         assert await ready(store) == ("ad", "")
         assert await line(store, G) == "bc"
@@ -140,7 +140,7 @@ class OfGroups:
         assert await listed(store, WaitingGroups(JOBS), "g", 9) == ["k", "z"]
         assert await listed(store, WaitingGroups(DEAD)) == []
 
-    async def test_who_is_in_line_counts_as_queued(self, store):
+    async def test_an_item_that_waits_for_its_turn_counts_as_queued(self, store):
         await make(store, *(add(f"g{n}", group=f"g{n % 2}") for n in range(5)), *map(add, "xyz"))
         await take_turns(store, "g3", "g0")
         (entry,) = await listed(store, NodeEntries((JOBS,)))

@@ -63,7 +63,7 @@ class OfInstances:
         )
         assert (await one.instances.abandoned(), await other.instances.abandoned()) == ([], [])
 
-    async def test_who_leaves_gives_the_number_back(self, two_stores):
+    async def test_an_instance_that_leaves_frees_its_number(self, two_stores):
         one, other = two_stores
         for _ in range(2):
             assert await one.instances.enter() == Instance(0)
@@ -71,7 +71,7 @@ class OfInstances:
         assert await other.instances.enter() == Instance(0)
         assert await one.instances.abandoned() == []
 
-    async def test_whoever_closes_without_leaving_has_died(self, two_stores):
+    async def test_an_instance_that_closes_without_leaving_counts_as_dead(self, two_stores):
         one, other = two_stores
         await one.instances.enter()
         await other.instances.enter()
@@ -89,7 +89,7 @@ class OfInstances:
         assert await taken_from(0, other.instances) == Instance(0, died=True)
         assert await other.instances.abandoned() == []
 
-    async def test_who_hears_nothing_goes_on_when_the_time_is_over(self, two_stores):
+    async def test_an_instance_without_news_goes_on_when_the_time_is_over(self, two_stores):
         for one in two_stores:
             await one.instances.enter()
             for _ in range(2):  # a connection that is new may have missed a word
@@ -101,7 +101,7 @@ class OfInstances:
         await other.instances.leave(0)
         assert await other.instances.enter() == Instance(1)
 
-    async def test_who_has_lost_its_number_commits_nothing_and_enters_again(
+    async def test_an_instance_that_lost_its_number_commits_nothing_and_enters_again(
         self, two_stores, monkeypatch
     ):
         one, other = two_stores
@@ -123,7 +123,7 @@ class OfInstances:
         assert (await one.instances.enter()).number == 0
         assert await one.batch(counts) == before + 2
 
-    async def test_who_lives_keeps_its_number_whatever_others_look_for(self, two_stores):
+    async def test_a_live_instance_keeps_its_number(self, two_stores):
         one, other = two_stores
         await one.instances.enter()
         await other.instances.enter()

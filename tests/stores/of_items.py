@@ -246,7 +246,7 @@ class OfItems:
         await make(store, *locks)
         assert [item.token for item in await items(store, "a", "b", "c")] == [7, 8, 9]
 
-    async def test_who_loses_a_lock_is_remembered_and_avoided(self, store):
+    async def test_a_holder_that_loses_a_lock_is_remembered_and_avoided(self, store):
         await make(store, s.AddSubscription(window(ANN)), add("i1"))
         item = await lock(store, "i1")
         await make(store, release(item, state=State.DELAYED, due=after(5), failed=2, released=3))

@@ -68,7 +68,7 @@ class OfNames:
         assert (await load(store, finished={(NODE, ITEM)})).of[FINISHED] == [done]
         await make(store, c.RemoveItem(item, None, b""))
 
-    async def test_who_is_here_is_known_by_the_longest_jids(self, store):
+    async def test_the_longest_jids_are_known_as_available(self, store):
         account = account_of(ANN)
         await make(store, *(c.NoteResource(jid) for jid in (*JIDS, ANN)))
         assert (await load(store, resources={account})).resources == JIDS

@@ -76,7 +76,7 @@ class OfSubscriptions:
         assert await listed(store, Total(STAND)) == [2]
         assert await listed(store, Total(WAIT)) == [1]
 
-    async def test_those_are_told_who_listen(self, store):
+    async def test_only_listeners_are_notified(self, store):
         await make(store, *map(s.AddSubscription, (window(ANN), waits(BOB), deaf(EVE))))
         assert await listed(store, Subscribers(JOBS)) == [ANN]
         await make(store, s.Approve(JOBS, BOB))
@@ -120,7 +120,7 @@ class OfSubscriptions:
         assert await window_row(store, ANN) == window(ANN)
         assert await window_row(store, EVE) == window(EVE, qos=Level.ACKNOWLEDGED)
 
-    async def test_a_lease_of_a_deleted_node_is_nobodys(self, store):
+    async def test_a_lease_of_a_deleted_node_has_no_owner(self, store):
         await make(store, s.AddSubscription(window(ANN, expire=after(1))))
         await make(store, c.DeleteNode(JOBS, announce=True))
         assert await leases(store, after(9)) == []
@@ -187,7 +187,7 @@ class OfSeveral:
         assert await listed(store, SeveralOf(JOBS, EVE), ANN) == [rows[2]]
         assert await listed(store, SeveralOf(JOBS, EVE), None, 1) == [rows[0]]
 
-    async def test_who_wants_nothing_for_any_of_them_is_not_told(self, store):
+    async def test_a_jid_with_deliveries_off_in_all_subscriptions_is_not_notified(self, store):
         deaf = together(window(ANN), (TWO, Terms("other", deliver=False)))
         await make(store, s.AddSubscription(deaf))
         assert await listed(store, Subscribers(JOBS)) == []

@@ -224,7 +224,7 @@ async def test_ids_are_not_given_again_on_the_other_side(files, postgres, other)
         assert connection.execute("SELECT id FROM node").fetchall() == [(2,)]
 
 
-async def test_who_died_has_died_on_the_other_side(files, postgres):
+async def test_an_item_that_is_dead_is_dead_in_the_copy(files, postgres):
     furnished.furnish(path_of(files[0]))
     store = store_at(files[0])
     await store.open()
@@ -437,7 +437,9 @@ async def test_a_store_that_is_there_and_empty_is_filled_at_the_first_try(files,
 
 
 @kinds
-async def test_who_opened_the_store_before_does_not_serve_from_half_a_copy(files, postgres, kind):
+async def test_a_process_that_opened_the_store_before_does_not_serve_from_half_a_copy(
+    files, postgres, kind
+):
     furnished.furnish(path_of(files[1]))
     address = place(kind, files, postgres)
     store = store_at(address)

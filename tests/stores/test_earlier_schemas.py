@@ -195,7 +195,7 @@ async def test_every_row_of_every_table_is_as_it_was(earlier):
     assert (earlier.number(), earlier.is_whole()) == (earlier.newest, True)
 
 
-async def test_who_has_a_long_name_is_found_by_it_and_is_there_once(earlier):
+async def test_a_long_name_is_found_and_is_there_once(earlier):
     async with opened(earlier) as store:
         found = await store.batch(
             lambda tx: tx.load(Needs(jids={then.LONG}, resources={"bot@x"}, held={then.LONG}))

@@ -78,7 +78,7 @@ async def test_an_instance_whose_clock_is_wrong_gives_nobody_what_another_holds(
             await store.close()
 
 
-async def test_who_only_listens_keeps_to_the_time_of_the_database(postgres):
+async def test_an_instance_that_only_listens_uses_the_time_of_the_database(postgres):
     store = PostgresStore(postgres.address)
     clock = store.clock(machine(HOUR))
     await store.open()

@@ -91,7 +91,7 @@ async def test_a_connection_lost_before_its_commit_leaves_nothing_of_the_batch(s
     assert await ids(store) == ["there"]
 
 
-async def test_a_connection_lost_while_reading_is_told(store, postgres):
+async def test_a_connection_lost_while_reading_is_reported(store, postgres):
     def job(tx):
         postgres.ask(BACKENDS)
         return tx.page(Nodes())
@@ -176,7 +176,7 @@ async def test_a_server_that_is_gone_is_told_and_found_again(store, postgres):
     assert await read(store) == ["there", "next"]
 
 
-async def test_too_many_connections_are_told(store, postgres):
+async def test_too_many_connections_are_reported(store, postgres):
     postgres.ask("ALTER ROLE queue CONNECTION LIMIT 0")
     postgres.ask(BACKENDS)
     try:
@@ -205,7 +205,7 @@ async def test_a_batch_waits_for_another_writer(store, postgres):
 @pytest.mark.parametrize(
     "lock", ["LOCK TABLE pubqueue.item", f"SELECT pg_advisory_xact_lock({locks.LOCK})"]
 )
-async def test_patience_with_somebodys_lock_ends(store, postgres, monkeypatch, lock):
+async def test_a_wait_for_the_lock_of_another_ends(store, postgres, monkeypatch, lock):
     monkeypatch.setattr(schema, "LOCK_TIMEOUT", 0.05)
     postgres.ask(BACKENDS)
     with postgres.session() as other:

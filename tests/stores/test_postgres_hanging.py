@@ -69,7 +69,7 @@ async def test_others_go_on_and_who_hung_is_refused_what_was_undone(store, postg
     assert await store.batch(recount) == []
 
 
-async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
+async def test_a_slow_instance_keeps_the_lock(store, postgres, monkeypatch):
     monkeypatch.setattr(stuck_writers, "HANGS", 3600.0)
     async with hung(postgres.address, "batch") as process:
         with pytest.raises(StoreError, match="lock timeout"):
@@ -80,7 +80,9 @@ async def test_who_is_only_slow_keeps_the_lock(store, postgres, monkeypatch):
     assert await ids(store) == ["hung", "after"]
 
 
-async def test_who_is_in_doubt_about_a_commit_does_not_wait_for_who_hangs(store, postgres):
+async def test_an_instance_in_doubt_about_a_commit_does_not_wait_for_one_that_hangs(
+    store, postgres
+):
     line = store.line
     async with hung(postgres.address, "batch"):
         assert await line.run(lambda: store.is_committed(line, RuntimeError("cut")))

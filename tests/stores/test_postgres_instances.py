@@ -70,7 +70,9 @@ async def test_a_commit_wakes_those_who_serve_beside_it(one, other):
     await hears(other)
 
 
-async def test_who_reads_or_is_undone_wakes_nobody_and_nobody_wakes_himself(one, other, postgres):
+async def test_a_read_or_an_undone_write_wakes_no_instance_and_none_wakes_itself(
+    one, other, postgres
+):
     await make(other, add("mine"))
     await one.batch(lambda tx: tx.number("item", 0))
     with pytest.raises(ZeroDivisionError):
@@ -78,7 +80,7 @@ async def test_who_reads_or_is_undone_wakes_nobody_and_nobody_wakes_himself(one,
     assert await heard_by(other, postgres) == []
 
 
-async def test_who_serves_alone_tells_nobody(one, postgres):
+async def test_an_instance_that_serves_alone_notifies_no_other(one, postgres):
     with postgres.session() as listening:
         listening.execute("LISTEN pubqueue")
         await make(one, add("a"))
@@ -178,7 +180,9 @@ async def test_after_an_outage_nobody_takes_the_number_of_another_that_lives(one
     assert locked(postgres) == {0, 1}
 
 
-async def test_who_dies_after_an_outage_is_spoken_for(one, other, postgres, monkeypatch):
+async def test_the_work_of_an_instance_that_dies_after_an_outage_is_taken_over(
+    one, other, postgres, monkeypatch
+):
     for module in (leases, of_postgres):
         monkeypatch.setattr(module, "LEASE", 0.0)
     postgres.ask(CONNECTIONS)
@@ -188,7 +192,7 @@ async def test_who_dies_after_an_outage_is_spoken_for(one, other, postgres, monk
     assert await other.instances.abandoned() == [0]
 
 
-async def test_who_was_cut_off_alone_is_fenced_when_another_has_taken_its_number(
+async def test_an_instance_that_was_cut_off_is_fenced_after_another_took_its_number(
     one, other, postgres
 ):
     postgres.ask(f"{CONNECTIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
@@ -224,7 +228,7 @@ async def test_a_machine_that_stood_still_judges_nobody_before_others_can_speak(
 
 
 @pytest.mark.parametrize("until", ["now() + interval '1 hour'", "now()"])
-async def test_who_copies_waits_for_leases_and_fences_who_comes_back(
+async def test_a_copy_waits_for_leases_and_fences_instances_that_return(
     one, postgres, monkeypatch, until
 ):
     monkeypatch.setattr(exclusive_access, "TIMEOUT", 0.1)

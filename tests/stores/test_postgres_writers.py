@@ -41,7 +41,7 @@ async def test_the_last_batch_of_a_process_long_gone_is_forgotten(store, postgre
         assert set(postgres.ask(IDS)) == {("quiet",), (store.writer_id,)}
 
 
-async def test_somebodys_batch_is_not_waited_for(store, postgres):
+async def test_the_batch_of_another_is_not_waited_for(store, postgres):
     postgres.ask("INSERT INTO pubqueue.writer VALUES ('gone', 7, now() - interval '31 days')")
     with postgres.session() as writing:
         writing.execute("SELECT pg_advisory_lock(%s)", (locks.LOCK,))

@@ -50,7 +50,7 @@ async def process(address):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-async def test_who_sleeps_longer_than_its_lease_wakes_up_fenced(
+async def test_an_instance_suspended_longer_than_its_lease_is_fenced(
     postgres, tmp_path, monkeypatch, kind
 ):
     for module in (leases, of_postgres, of_sqlite):

@@ -150,7 +150,7 @@ async def test_a_lease_that_is_not_over_counts_as_a_process(postgres):
         postgres.ask("DROP DATABASE other WITH (FORCE)")
 
 
-async def test_who_has_waited_while_the_schema_was_changed_does_not_begin_to_serve(older):
+async def test_a_process_that_waited_while_the_schema_changed_does_not_serve(older):
     store = store_at(older.address)
     await store.open()  # it waits for its place at the server
     older.change_schema(older.newest + 1)

@@ -224,7 +224,7 @@ async def test_what_does_not_end_is_told_with_what_there_is(pubqueue_service):
         await service.settled("jobs", within=0.01)
 
 
-async def test_a_node_that_is_not_there_is_said(pubqueue_service):
+async def test_a_missing_node_is_reported(pubqueue_service):
     service = pubqueue_service
     with pytest.raises(LookupError, match="there is no node 'jobs'"):
         service.items("jobs")

@@ -123,7 +123,7 @@ async def test_pages_fit_through_a_server(etl):
     assert (len(page.entries), page.more) == (len(sizes), False)
 
 
-async def test_who_may_read_what(server, etl):
+async def test_rights_decide_what_can_be_read(server, etl):
     await queueing(etl).publish(SERVICE, "jobs", Element("{x}job"), id="i1")
     (seen,) = [node async for node in Reader(etl, SERVICE).nodes()]
     assert (seen.name, seen.queued, seen.locked, seen.config) == ("jobs", 1, 0, {})

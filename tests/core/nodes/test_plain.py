@@ -60,7 +60,7 @@ def test_a_full_node_drops_its_oldest_item_and_notifies_after_the_new_one():
 @pytest.mark.parametrize(
     "config", [{"publish_node_full": NodeFull.DISCARD_OLDEST}, {"notify_retract": False}]
 )
-def test_or_nothing_is_told_of_it(config):
+def test_or_it_is_not_reported(config):
     new = draft("new")
     decision = put(new, node=plain(items=3, max_items=3, **config), oldest=OLD[:2])
     assert (decision.changes[0], decision.notices) == (RemoveItem(OLD[0]), (announced(new),))
@@ -122,7 +122,7 @@ def test_without_payloads_in_events_they_are_kept_all_the_same():
 
 
 @pytest.mark.parametrize("node", [plain(deliver_notifications=False, max_items=1, items=1)])
-def test_a_node_that_tells_nobody_tells_nobody_anything(node):
+def test_a_node_without_notifications_sends_none(node):
     assert put(draft("new"), node=node, oldest=OLD[:1]).notices == ()
 
 

@@ -128,7 +128,7 @@ def test_after_the_pause_even_the_avoided_one_will_do():
     assert hand_out([item], [window()]) == [Lock(item, ANN, 1, after(300), NOW)]
 
 
-def test_after_the_pause_somebody_else_is_still_better():
+def test_after_the_pause_another_worker_is_still_preferred():
     item = waiting(avoid=ANN, due=after(-1))
     assert holders(hand_out([item], [window(ANN, 9), window(BOB, 1)])) == [BOB]
 

@@ -50,7 +50,7 @@ def test_while_there_are_more_old_ids_another_step_follows():
     assert decision == Decision(Done(), (FORGETTING,), then=Expire())
 
 
-def test_a_lock_that_runs_out_is_a_failure_and_its_holder_hears_of_it():
+def test_a_lock_that_ends_is_a_failure_and_its_holder_is_notified():
     item = held()
     expected = Decision(
         Done(),

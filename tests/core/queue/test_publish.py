@@ -216,7 +216,7 @@ class TestFullNode:
 class TestPlainNode:
     """XEP-0060 7.1.2, on a plain node."""
 
-    def test_every_subscriber_hears_of_the_item(self):
+    def test_every_subscriber_is_notified_of_the_item(self):
         given = draft()
         reported = (ToEach((ANN, BOB), Announce(NOBODY, JOBS, given, Jid("etl@x")), FLEETING),)
         decision = put(given, node=plain(), audience=(ANN, BOB))

@@ -443,7 +443,7 @@ def test_without_the_node_there_is_nothing_to_settle():
     assert settle(request, facts) == refused(Refusal.NODE_NOT_FOUND)
 
 
-def test_a_closed_queue_does_not_tell_strangers_which_items_it_has():
+def test_a_closed_queue_does_not_reveal_its_items_to_strangers():
     assert ask(EVE, None, node=WHITELIST) == refused(Refusal.CLOSED_NODE)
 
 

@@ -191,7 +191,7 @@ def test_an_id_that_is_known_with_this_payload_makes_no_second_item():
     assert kept(decision).fired_through == after(-10)
 
 
-def test_a_plain_node_s_subscribers_are_told():
+def test_the_subscribers_of_a_plain_node_are_notified():
     decision = fire(TURN, facts(node=plain(access_model="open")))
     assert len(added(decision)) == 1
     assert isinstance(decision.reply, Fired)

@@ -219,7 +219,7 @@ def test_conditions_that_may_have_changed_are_checked_again():
     assert ask(tally(node=queue(max_payload_size=1))).changes != ()
 
 
-def test_subscribers_of_a_plain_node_hear_of_it():
+def test_subscribers_of_a_plain_node_are_notified():
     drafts = draft("a"), draft("b")
     facts = tally(node=plain(), rows=2, ids=2, audience=(ANN, BOB), drafts=drafts)
     decision = ask(facts, items=2)

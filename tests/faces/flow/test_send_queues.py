@@ -36,7 +36,7 @@ def test_a_node_with_little_to_say_does_not_wait_for_one_with_much(queues):
     assert drained(queues)[:5] == [("b", b"m"), ("x", b"l"), ("c", b"m"), ("y", b"l"), ("d", b"m")]
 
 
-def test_who_asks_is_called_when_what_waited_then_is_told(queues):
+def test_a_caller_is_called_when_the_notices_that_waited_are_sent(queues):
     called = []
     queues.add("a", ("x", "y"), b"1", 0)
     queues.add("b", ("x",), b"b", 0)
@@ -55,7 +55,7 @@ def test_who_asks_is_called_when_what_waited_then_is_told(queues):
     assert not queues.has("a")
 
 
-def test_who_asks_is_called_when_what_waits_is_forgotten(queues):
+def test_a_caller_is_called_when_the_waiting_notices_are_dropped(queues):
     called = []
     queues.add("a", ("x", "y"), b"1", 0)
     queues.when_sent("a", lambda: called.append(queues.has("a")))
@@ -88,7 +88,7 @@ def test_there_is_room_again_when_enough_is_told(queues, monkeypatch):
     assert BEHIND[2] is BEHIND[0]
 
 
-def test_who_is_not_told_the_same_has_a_text_of_its_own(queues):
+def test_an_addressee_with_another_notice_has_a_text_of_its_own(queues):
     queues.add("a", ("x", "y", "z"), b"all", 3, {"y": (b"for y", 5)}.get)
     assert [queues.next() for _ in "xyz"] == [
         ("x", b"all", 3),

@@ -141,7 +141,7 @@ async def test_a_fault_is_an_answer_and_others_are_served():
         (Bounds(per_peer=1, login=0), "peer"),
     ],
 )
-async def test_who_is_one_connection_too_many_is_asked_to_come_again(bounds, reason):
+async def test_one_connection_too_many_is_asked_to_come_again(bounds, reason):
     async with hosted(bounds) as it:
         assert await it.get("/hello") == (200, "hello")
         async with aiohttp.ClientSession() as another, another.get(it.place + "/hello") as answer:
@@ -188,7 +188,7 @@ async def test_what_takes_too_long_to_answer_is_said_to():
         assert await it.get("/hello") == (200, "hello")
 
 
-async def test_who_does_not_read_the_answer_is_cut_off_in_time():
+async def test_a_client_that_does_not_read_the_answer_is_closed_in_time():
     async with hosted(Bounds(login=0, unread=60)) as it:
         slow = await it.client()
         slow.writer.write(GET.format("/large").encode())
@@ -210,7 +210,7 @@ async def test_a_body_that_is_too_large_is_refused():
         assert answer.status == 413
 
 
-async def test_who_speaks_no_http_gets_an_answer():
+async def test_a_client_that_does_not_use_http_gets_an_answer():
     async with hosted() as it:
         client = await it.client()
         assert (await client.ask("\0\1rubbish\r\n\r")).startswith("HTTP/1.0 400")

@@ -83,7 +83,7 @@ def test_it_is_said_since_when_and_what_each_holds(both):
     assert (addresses(there), there[1]) == (["ann"], 1)
 
 
-def test_who_is_ended_is_told_by_its_face_and_who_is_gone_is_no_fault(both):
+def test_a_face_ends_its_client_and_one_that_is_gone_is_no_fault(both):
     clients, (source, _) = both
     said = []
     for one in source.made:
@@ -96,5 +96,5 @@ def test_who_is_ended_is_told_by_its_face_and_who_is_gone_is_no_fault(both):
     assert not clients.is_here(Jid("nobody@queue.x/echo.0.1"))
 
 
-def test_who_has_not_logged_in_is_not_listed():
+def test_a_client_that_has_not_logged_in_is_not_listed():
     assert list(Listener("echo", lambda _connection: None).clients()) == []

@@ -52,7 +52,7 @@ async def test_an_address_that_is_taken_is_one_sentence_and_nothing_is_left():
         (Bounds(per_peer=2, login=0, unread=0), "peer"),
     ],
 )
-async def test_who_is_too_many_is_refused_with_words_until_another_leaves(bounds, reason):
+async def test_one_client_too_many_is_refused_with_a_reason_until_another_leaves(bounds, reason):
     async with echoing(bounds, busy=b"busy\n") as it:
         first, second = await it.client(), await it.client()
         assert await second.ask("a") == "a"
@@ -117,7 +117,7 @@ async def test_a_face_that_fails_to_begin_ends_that_connection():
         assert it.ended == {"fault": 1}
 
 
-async def test_who_does_not_log_in_in_time_is_refused_and_who_does_stays():
+async def test_a_client_that_does_not_log_in_in_time_is_refused_and_one_that_does_stays():
     async with echoing(Bounds(login=10)) as it:
         silent, user = await it.client(), await it.client()
         assert await user.ask("user etl") == "hello"
@@ -149,7 +149,7 @@ async def test_last_words_that_fail_end_the_connection_all_the_same():
         assert await client.line() == ""
 
 
-async def test_who_is_silent_for_too_long_is_cut_and_who_is_not_read_is_not_silent():
+async def test_a_client_that_is_silent_for_too_long_is_closed_and_one_that_is_not_read_is_not_silent():
     async with echoing(Bounds(login=0, idle=30)) as it:
         silent, busy, unread = [await it.client() for _ in range(3)]
         for client in (silent, busy, unread):
@@ -175,7 +175,7 @@ async def test_a_connection_has_a_time_of_its_own_if_the_face_says_so():
         assert await client.line() == ""
 
 
-async def test_who_does_not_read_has_a_bounded_amount_waiting_and_is_cut():
+async def test_a_client_that_does_not_read_has_a_bounded_amount_waiting_and_is_closed():
     async with echoing(Bounds(login=0)) as it:
         client, other = await it.client(), await it.client()
         assert [await client.ask("a"), await other.ask("a")] == ["a", "a"]
@@ -190,7 +190,7 @@ async def test_who_does_not_read_has_a_bounded_amount_waiting_and_is_cut():
         assert it.ended == {"unread": 1}
 
 
-async def test_who_does_not_read_in_time_is_cut_and_who_reads_is_not():
+async def test_a_client_that_does_not_read_in_time_is_closed_and_one_that_reads_is_not():
     async with echoing(Bounds(login=0, unread=60)) as it:
         for reads in (False, True):
             client = await it.client()
@@ -223,7 +223,7 @@ async def test_one_large_message_can_be_sent_when_nothing_waits():
         assert await client.reader.readexactly(len(large)) == large
 
 
-async def test_who_stops_sending_is_closed():
+async def test_a_client_that_stops_sending_is_closed():
     async with echoing() as it:
         client = await it.client()
         assert await client.ask("a") == "a"
@@ -258,7 +258,7 @@ async def test_what_was_sent_is_read_before_the_end():
         await it.listener.stop()
 
 
-async def test_who_does_not_read_does_not_hold_up_the_end():
+async def test_a_client_that_does_not_read_does_not_delay_the_end():
     async with echoing(FREE) as it:
         client = await it.client()
         assert await client.ask("a") == "a"

@@ -75,7 +75,7 @@ async def test_a_broken_file_leaves_the_old_one_and_is_logged(files, broken):
         await client.close()
 
 
-async def test_who_speaks_no_tls_is_refused_and_no_other(files):
+async def test_a_client_without_tls_is_refused_and_no_other(files):
     async with echoing(tls=Tls(files, face="echo")) as it:
         for words in ("GET / HTTP/1.1\r\n", "\0" * 100):
             assert b"GET" not in await (await it.client()).rest(words)
@@ -85,7 +85,7 @@ async def test_who_speaks_no_tls_is_refused_and_no_other(files):
         await client.close()
 
 
-async def test_who_does_not_finish_the_handshake_in_time_is_refused(files):
+async def test_a_client_that_does_not_finish_the_handshake_in_time_is_refused(files):
     bounds = Bounds(handshake=0.05, login=0)
     async with echoing(bounds, tls=Tls(files, face="echo")) as it:
         client = await it.client()
@@ -94,7 +94,7 @@ async def test_who_does_not_finish_the_handshake_in_time_is_refused(files):
         assert it.counts.open == 0
 
 
-async def test_who_sends_the_handshake_byte_by_byte_has_no_more_time(files):
+async def test_a_handshake_byte_by_byte_has_no_more_time(files):
     bounds = Bounds(handshake=0.05, login=0)
     async with echoing(bounds, tls=Tls(files, face="echo")) as it:
         client = await it.client()
@@ -112,7 +112,7 @@ async def test_who_sends_the_handshake_byte_by_byte_has_no_more_time(files):
         assert it.counts.open == 0
 
 
-async def test_who_is_still_at_the_handshake_does_not_hold_up_the_end(files):
+async def test_an_unfinished_handshake_does_not_delay_the_end(files):
     async with echoing(tls=Tls(files, face="echo")) as it:
         client = await it.client()
         await until(lambda: it.counts.open == 1)

@@ -46,7 +46,7 @@ async def test_all_readers_that_wait_get_the_same_message(rest, rel):  # R15, R2
         assert answer.headers["Content-Location"] == posted.headers["Location"]
 
 
-async def test_who_stops_waiting_is_told_so(rest):  # R25
+async def test_a_client_that_stops_waiting_gets_an_answer(rest):  # R25
     etl = await rest.as_()
     answer = await read(etl, "next", Prefer="wait=0.01")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")

@@ -18,7 +18,7 @@ async def waiting_takes(rest, count, name="bee", **headers):
     return clients, tasks
 
 
-async def test_who_hangs_up_gets_nothing_and_the_next_one_does(rest):  # R26, W15
+async def test_a_client_that_hangs_up_gets_nothing_and_the_next_one_does(rest):  # R26, W15
     etl, ann = await rest.as_(), await rest.as_("ann")
     (gone,), (task,) = await waiting_takes(rest, 1)
     task.cancel()
@@ -89,7 +89,7 @@ async def test_a_paused_queue_is_as_if_it_were_empty(rest):
     ("nothing", "headers"),
     [(503, {"Retry-After"}), (202, {"Location", "Retry-After"}), (204, set())],
 )
-async def test_nothing_in_time_is_said_as_configured(nothing, headers):  # R25
+async def test_a_timeout_is_reported_as_configured(nothing, headers):  # R25
     async with served(nothing=nothing) as rest:
         await rest.make("jobs")
         bee = await rest.as_("bee")

@@ -119,7 +119,7 @@ async def test_connect_is_not_unescaped(served):  # S03, N02
         {"login": "x", "passcode": "wrong"},
     ],
 )
-async def test_who_does_not_prove_to_be_a_user_is_told_the_same(served, given):  # N03
+async def test_each_failed_login_gets_the_same_answer(served, given):  # N03
     connection = await Connection.to(served.face)
     connection.say("CONNECT", accept_version="1.2", **given)
     await ended(connection, "login refused")
@@ -147,7 +147,7 @@ async def test_a_second_connect_is_refused(served):  # N04
     await ended(etl, "already connected")
 
 
-async def test_who_says_nothing_is_cut():
+async def test_a_silent_client_is_closed():
     async with serving(login=0.05) as served:
         connection = await Connection.to(served.face)
         await ended(connection, "login timeout")
@@ -348,7 +348,7 @@ async def test_an_ack_of_what_is_not_held_is_refused(served):  # S15
     await ended(bee, "no such message")
 
 
-async def test_a_late_ack_does_nothing_and_says_so(served):  # N13
+async def test_a_late_ack_does_nothing_and_reports_it(served):  # N13
     bee, etl = await served.works(), await served.log_in()
     await put(etl, "a")
     ack = (await bee.hear()).headers["ack"]
@@ -604,7 +604,7 @@ async def test_a_hundred_thousand_ends_of_lines_are_nothing(served):  # N06
     await put(etl, "a")
 
 
-async def test_who_does_not_read_is_given_a_bounded_amount_and_others_get_the_rest(
+async def test_a_client_that_does_not_read_gets_a_bounded_amount_and_others_get_the_rest(
     served,
 ):  # L06, N06
     slow = await served.works(prefetch_count="0", **INDIVIDUAL)
@@ -626,7 +626,7 @@ async def test_who_does_not_read_is_given_a_bounded_amount_and_others_get_the_re
     assert heard == [f"{number + 1}" for number in range(count)]
 
 
-async def test_who_is_stopping_answers_what_was_read_and_says_try_again_later(served):  # N20
+async def test_a_service_that_stops_answers_what_was_read_and_asks_to_retry_later(served):  # N20
     etl = await served.log_in()
     for number in range(10):
         etl.say("SEND", b"x", destination="/queue/jobs", receipt=f"{number}")

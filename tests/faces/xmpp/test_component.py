@@ -66,7 +66,7 @@ def lines(log):
 
 
 @LOOPS
-def test_who_is_not_read_takes_no_more_work_and_goes_on_when_it_is(loop):
+def test_a_component_whose_output_is_not_read_takes_no_more_work_until_it_is(loop):
     async def play():
         async with StubServer() as server:
             talker = Talker(server)
@@ -192,7 +192,7 @@ async def a_server_that_has_another():
         yield server
 
 
-async def test_who_finds_its_place_taken_says_so_once_and_waits_for_it(monkeypatch):
+async def test_a_component_that_finds_its_place_taken_logs_it_once_and_waits(monkeypatch):
     monkeypatch.setattr(component, "RETRY_INTERVAL", 0.01)
     said = []
     async with a_server_that_has_another() as server:
@@ -212,7 +212,7 @@ async def test_who_finds_its_place_taken_says_so_once_and_waits_for_it(monkeypat
         await hearer.stream.leave()
 
 
-async def test_who_finds_its_place_taken_later_is_told():
+async def test_a_component_whose_place_is_taken_later_gets_an_error():
     async with a_server_that_has_another() as server:
         server.secret = "secret"
         talker = Talker(server)
@@ -264,7 +264,7 @@ class Hearer(Talker):
 
 
 @LOOPS
-def test_who_pauses_hears_no_more_not_even_what_has_been_read_until_it_goes_on(loop):
+def test_a_paused_component_handles_nothing_until_it_goes_on(loop):
     async def play():
         async with StubServer() as server:
             hearer = Hearer(server)
@@ -310,7 +310,7 @@ def test_of_what_was_not_taken_when_the_stream_ends_presence_and_bounces_are(loo
 
 
 @LOOPS
-def test_who_pauses_is_accepted_anew_and_then_hears_nothing_until_it_goes_on(loop):
+def test_a_paused_component_reconnects_and_handles_nothing_until_it_goes_on(loop):
     async def play():
         async with StubServer() as server:
             hearer = Hearer(server)

@@ -18,7 +18,7 @@ def test_an_echo_is_called_now_and_then_and_says_how_far_it_is():
     assert echo.wrote(2) == f"told-{2 * EVERY + 1}"
 
 
-def test_who_has_heard_one_waits_for_the_next_before_much_is_under_way():
+def test_after_one_echo_the_next_is_awaited_before_much_is_sent():
     echo = FlowProbe()
     echo.heard(echo.wrote(EVERY))
     assert not echo.is_awaited

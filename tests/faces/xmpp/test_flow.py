@@ -60,7 +60,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
     assert stage.to_many.byte_count == 0
 
 
-async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypatch):
+async def test_a_crowd_is_notified_page_by_page_as_the_server_reads(stage, monkeypatch):
     monkeypatch.setattr(publishing, "CROWD", 100)
     for place in (crowd_facts, large_audience):
         monkeypatch.setattr(place, "PAGE", 30)
@@ -81,7 +81,7 @@ async def test_a_crowd_is_told_page_by_page_as_the_server_reads(stage, monkeypat
     assert reported == [(name, jid) for name in ("i1", "i2") for jid in crowd_of]
 
 
-async def test_who_publishes_faster_than_it_can_be_told_is_asked_to_wait(stage, monkeypatch):
+async def test_a_publisher_faster_than_the_notices_is_asked_to_wait(stage, monkeypatch):
     monkeypatch.setattr(backlog, "MAX_BYTES", 3 * PAYLOAD)
     monkeypatch.setattr(
         slices, "SLICE", 1 << 20
@@ -195,7 +195,9 @@ async def test_large_answers_are_made_as_the_server_reads_them(stage):
     assert set(answers.values()) == {"result"}
 
 
-async def test_who_reads_much_at_once_is_asked_to_wait_and_others_are_served(stage, monkeypatch):
+async def test_an_account_that_reads_much_at_once_is_asked_to_wait_and_others_are_served(
+    stage, monkeypatch
+):
     """Pipelined reads of one account: what others ask comes behind a few of them at most."""
     monkeypatch.setattr(slices, "SLICE", 1 << 20)  # all of it before anything is answered
     for number in range(4):

@@ -44,7 +44,7 @@ async def answers(service):
 
 
 @pytest.mark.covers("QS-043")
-async def test_who_has_answered_another_instance_is_not_repeated_to_and_loses_nothing(both):
+async def test_a_worker_that_answered_another_instance_gets_no_repetition_and_loses_nothing(both):
     one, other = both
     asked = await delivered(one, "acknowledged")
     assert await other.say(result(asked), result(asked)) == []
@@ -64,7 +64,7 @@ async def test_an_answer_to_the_last_attempt_may_reach_another_instance(both):
 
 
 @pytest.mark.covers("QS-043")
-async def test_who_hears_that_the_bytes_are_there_says_deliver_and_waits_for_its_answer(both):
+async def test_after_received_the_service_sends_deliver_and_awaits_its_answer(both):
     one, other = both
     asked = await delivered(one, "assured")
     (then,) = await other.say(received(asked))

@@ -46,14 +46,14 @@ def test_a_full_disk_is_worth_another_try_and_a_fault_of_ours_is_not():
     ]
 
 
-def test_who_asks_for_a_node_that_has_moved_is_told_where():
+def test_a_request_for_a_node_that_has_moved_gets_its_new_address():
     """RFC 6120 8.3.3.5: the URI is the text of the condition."""
     error = error_in(words(Refused(Refusal.MOVED, "xmpp:a@b?;node=c&d")))
     assert (error.get("type"), error[0].text) == ("modify", "xmpp:a@b?;node=c&d")
 
 
 @pytest.mark.parametrize("refusal", set(Refusal) - {Refusal.MOVED})
-def test_a_reason_is_said_escaped(refusal):
+def test_a_reason_is_escaped(refusal):
     feature = "collections" if refusal is Refusal.UNSUPPORTED else ""
     error = error_in(words(Refused(refusal, "a < b & 'c' \r\n", setting=feature)))
     assert error.findtext(TEXT) == "a < b & 'c' \r\n"
@@ -68,5 +68,5 @@ def test_a_reason_is_said_escaped(refusal):
         (Refusal.CONFIGURATION_REQUIRED, None),
     ],
 )
-def test_a_bound_is_said_where_it_helps(refusal, text):
+def test_a_bound_is_stated_where_it_helps(refusal, text):
     assert error_in(words(Refused(refusal, limit=7))).findtext(TEXT) == text

@@ -28,7 +28,7 @@ def test_what_is_read_from_its_end_loses_its_beginning():
     assert shown(WIDE, Part(total=3, backward=True)) == (["b", "c"], reported)
 
 
-def test_who_asked_for_a_part_is_told_which_it_is():
+def test_an_answer_in_parts_states_which_part_it_is():
     reported = "<first>a</first><last>c</last></set>"
     assert shown(SMALL, Part(begins=False, asked=True)) == (NAMES, reported)
 

@@ -32,7 +32,7 @@ def test_it_stands_but_for_the_time_that_passes():
     assert after < stands.now() == stands.now()
 
 
-def test_who_follows_it_has_its_time(tmp_path):
+def test_a_follower_has_the_time_of_the_clock(tmp_path):
     stands = Clock(tmp_path / "calendar")
     command = [sys.executable, "-Ic", LOOKER, tmp_path / "calendar"]
     pipe = subprocess.PIPE

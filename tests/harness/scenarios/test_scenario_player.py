@@ -59,7 +59,7 @@ EVENT = (
 )
 
 
-async def test_what_is_told_is_told():
+async def test_what_was_sent_counts_as_sent():
     await play(f"{ASKS}bee gets a result", RESULT)
     await play(f"{ASKS}bee is refused forbidden (auth)", REFUSAL)
 

@@ -209,7 +209,7 @@ async def test_a_wrong_token_is_logged_without_it_and_slowed_down(api):
     assert "wrong token" not in str(logs)
 
 
-async def test_a_cookie_of_the_page_is_nobody_here(service, api):
+async def test_a_cookie_of_the_page_is_no_login_here(service, api):
     async with api.session.post(
         f"{service.place}/ui/login", data={"password": CHANGE}, allow_redirects=False
     ) as answer:

@@ -35,7 +35,7 @@ async def tab_to(page, name, most=60):
     raise AssertionError(f"no way to {name} by keyboard")
 
 
-async def test_a_wrong_token_says_so_and_the_right_one_opens(service, browser):
+async def test_a_wrong_token_is_refused_and_the_right_one_logs_in(service, browser):
     await service.do(a_queue(), publishes("a"))
     async with visit(browser) as page:
         await page.goto(f"{service.place}/ui/queue?node=jobs")
@@ -471,7 +471,7 @@ async def test_a_page_follows_what_happens_and_keeps_the_focus_and_what_is_chose
         assert await page.inner_text("#of-queued") == "3"
 
 
-async def test_who_is_logged_out_elsewhere_is_told(service, browser):
+async def test_a_user_who_is_logged_out_elsewhere_gets_a_message(service, browser):
     await service.do(a_queue())
     async with visit(browser) as page:
         await page.clock.install()

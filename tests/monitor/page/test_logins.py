@@ -53,7 +53,7 @@ def test_a_cookie_does_not_say_what_has_proven_it(logins):
     assert digest not in cookie
 
 
-def test_who_knows_the_configuration_alone_can_sign_nothing(logins, clock):
+def test_the_configuration_alone_is_not_enough_to_sign(logins, clock):
     _, cookie = logins.begin(of(LOOKER))
     assert made(clock, LOOKER, seed=b"another").read(cookie) is None
 
@@ -112,7 +112,7 @@ def test_after_the_log_out_a_copy_of_the_cookie_is_worth_nothing(logins):
         lambda cookie: cookie.replace(str(NOW + HELD), "٣"),
     ],
 )
-def test_a_cookie_with_anything_else_in_it_is_nobody_s(clock, change):
+def test_a_cookie_with_anything_else_in_it_is_invalid(clock, change):
     logins = made(clock, LOOKER, user("other", "x" * 20, Role.ADMIN))
     _, cookie = logins.begin(of(LOOKER))
     assert logins.read(change(cookie)) is None
@@ -128,7 +128,7 @@ def test_a_sentence_is_shown_to_whom_it_was_given(logins):
     assert not logins.signed(login, "Paused jobs.", login.form)
 
 
-def test_who_has_no_role_is_not_let_in(clock):
+def test_a_user_without_a_role_cannot_log_in(clock):
     bare = user("bare", TOKEN)
     logins = made(clock, bare)
     assert not logins.any

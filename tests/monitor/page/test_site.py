@@ -81,7 +81,7 @@ async def test_without_a_token_there_is_no_page_and_a_sentence_says_how_to_get_o
         assert (await visitor.get("/healthz"))[0] == 200
 
 
-async def test_who_is_not_logged_in_sees_nothing(service, visitor):
+async def test_without_a_login_nothing_is_shown(service, visitor):
     await service.do(a_queue())
     for path in ("", "queue?node=jobs", "items?node=jobs", "ask?action=purge"):
         status, headers, text = await visitor.get(f"/ui/{path}")
@@ -129,7 +129,7 @@ async def test_a_log_in_leads_nowhere_else(visitor, to):
     assert (status, headers["Location"]) == (303, "./")
 
 
-async def test_who_was_logged_out_while_being_asked_comes_back_to_the_question(service, visitor):
+async def test_a_user_who_was_logged_out_at_a_question_returns_to_it(service, visitor):
     asked = f"{service.place}/ui/ask?action=purge&node=jobs"
     for referer, wanted in (
         (asked, "login?to=ask%3Faction%3Dpurge%26node%3Djobs"),
@@ -149,7 +149,7 @@ async def wrong(visitor, times, **words):
     ]
 
 
-async def test_who_is_wrong_often_waits_and_a_right_token_from_elsewhere_is_let_in(
+async def test_after_many_wrong_tokens_an_address_waits_and_a_right_one_from_elsewhere_logs_in(
     service, visitor
 ):
     with capture_logs() as logs:
@@ -247,7 +247,7 @@ async def test_a_cookie_that_was_changed_opens_nothing(service):
                 assert answer.status == status, value
 
 
-async def test_who_has_logged_out_is_out_with_a_copy_of_the_cookie_too(service, visitor):
+async def test_after_a_logout_a_copy_of_the_cookie_is_invalid_too(service, visitor):
     _, headers, _ = await visitor.post("/ui/login", {"password": LOOK})
     copy = headers["Set-Cookie"].partition(";")[0]
     form = await visitor.form()
@@ -271,7 +271,7 @@ async def test_every_answer_is_closed(visitor):
         assert " onclick=" not in text
 
 
-async def test_who_may_look_can_change_nothing(service, visitor):
+async def test_a_viewer_can_change_nothing(service, visitor):
     await service.do(a_queue(), publishes("a"))
     await visitor.log_in(LOOK)
     _, _, text = await visitor.get("/ui/queue?node=jobs")

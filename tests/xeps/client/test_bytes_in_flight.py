@@ -55,7 +55,7 @@ async def test_what_is_larger_than_all_of_it_goes_alone():
     await asyncio.gather(*tasks)
 
 
-async def test_who_gives_up_leaves_its_place():
+async def test_a_request_that_gives_up_frees_its_place():
     crowd = Crowd(100)
     first, second, third = (crowd.enter(name, 100) for name in "abc")
     await turns(5)

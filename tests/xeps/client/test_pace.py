@@ -42,7 +42,7 @@ def test_an_answer_that_takes_long_is_told_and_not_each_time(caplog):
     assert reported(caplog)[0]["octets"] == 2 * OFTEN
 
 
-def test_who_sends_little_is_not_asked_for():
+def test_a_client_that_sends_little_is_not_paced():
     async def little():
         pace = Pace(Timings())
         assert pace.sent(OFTEN - 1, "x") == b""

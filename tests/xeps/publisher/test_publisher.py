@@ -194,7 +194,7 @@ async def test_what_the_iterable_raises_comes_out_when_the_others_are_published(
         await publisher.publish_many("jobs", [], in_flight=0)
 
 
-async def test_who_is_replaced_hears_so(service, publisher_of):
+async def test_a_publisher_that_is_replaced_gets_an_error(service, publisher_of):
     first = publisher_of(jid="bot@localhost/same")
     async with first, publisher_of(jid="bot@localhost/same"):
         with pytest.raises(Replaced):

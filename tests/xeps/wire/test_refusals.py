@@ -16,7 +16,7 @@ AWAY = [
 
 
 @pytest.mark.parametrize("refusal", [DISK_FULL, *AWAY])
-def test_who_is_away_or_in_trouble_for_a_while_is_asked_again(refusal):
+def test_a_service_that_is_away_for_a_while_is_asked_again(refusal):
     assert refusal.is_transient
     assert answer_of(refusal) is Answer.AGAIN
     assert isinstance(failure(refusal, "queue.localhost", "jobs"), ServiceUnavailable)

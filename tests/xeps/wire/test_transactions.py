@@ -127,6 +127,6 @@ def test_a_commit_that_fits_no_stanza_says_what_to_do():
         transactions.commit(MARK, parts, TOTALS)
 
 
-def test_an_answer_that_is_none_is_told():
+def test_an_invalid_answer_is_reported():
     with pytest.raises(ValueError, match="has no figures"):
         transactions.read_committed(iq(""))

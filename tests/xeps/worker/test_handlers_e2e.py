@@ -221,7 +221,7 @@ async def test_a_plain_function_publishes_what_follows(etl, publish, working):
     assert await left(etl) == []
 
 
-async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):
+async def test_an_item_of_an_unknown_type_waits_for_a_worker_that_knows_it(etl, publish, working):
     old, new, done = Handlers(), Handlers(), asyncio.Event()
 
     @old.handler("job")
@@ -249,7 +249,7 @@ async def test_what_nobody_knows_waits_for_who_does(etl, publish, working):
     assert await left(etl) == []
 
 
-async def test_what_nobody_ever_knows_is_dead(publish, working, dead):
+async def test_an_item_that_no_worker_ever_knows_is_dead(publish, working, dead):
     app = Handlers(unknown_tries=1)
     async with working(app):
         await publish("i1", of="mail")

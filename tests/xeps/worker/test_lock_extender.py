@@ -64,7 +64,7 @@ async def test_nodes_are_taken_from_in_turn():
     assert taken == ["a/1", "b/1", "c/1", "a/2", "b/2", "a/3"]
 
 
-async def test_who_picks_passes_by_a_node_that_has_nothing_to_pick():
+async def test_a_pick_skips_a_node_that_has_nothing():
     waiting = WaitingItems()
     for place in ("a/1", "a/2", "b/1", "a/3", "b/2"):
         node, name = place.split("/")

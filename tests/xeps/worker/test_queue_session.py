@@ -102,7 +102,7 @@ async def test_a_server_that_is_not_there_is_waited_for(worker_of, warned):
             await worker.__aexit__(None, None, None)
 
 
-async def test_who_waits_for_a_server_may_give_up(worker_of):
+async def test_a_wait_for_a_server_can_be_cancelled(worker_of):
     (port,) = free_ports(1)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
@@ -372,7 +372,7 @@ async def test_stopping_unsubscribes_then_unlocks_what_was_not_begun(service, wo
     assert (await service.next("unavailable")).get("from") == "bot@localhost/one"
 
 
-async def test_who_drains_does_not_subscribe_again_after_a_reconnect(service, worker_of):
+async def test_a_worker_that_drains_does_not_subscribe_after_a_reconnect(service, worker_of):
     async with worker_of(timings={"refresh": 0.05}) as worker:
         service.deliver(await service.subscriber(), "i1")
         item = await anext(worker)

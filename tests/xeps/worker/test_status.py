@@ -87,7 +87,7 @@ def test_of_other_events_only_warnings_are_said(unset, capsys):
     assert capsys.readouterr().err == expected
 
 
-def test_a_failure_is_said_with_its_traceback(unset, capsys):
+def test_a_failure_is_logged_with_its_traceback(unset, capsys):
     with STANDARD_ERROR.reporting():
         try:
             _ = 1 / 0
@@ -217,7 +217,7 @@ async def test_what_becomes_of_each_item_is_counted(service, worker_of):
 
 
 @pytest.mark.e2e
-async def test_a_lost_connection_is_told_and_its_return(unset, capsys, service, worker_of):
+async def test_a_lost_connection_and_its_return_are_logged(unset, capsys, service, worker_of):
     async with worker_of() as worker:
         await service.subscriber()
         cut(session_of(worker))

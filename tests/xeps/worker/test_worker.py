@@ -250,7 +250,7 @@ async def test_a_late_retract_by_leaving_the_block_is_not_fatal(service, worker_
         assert item.state == "lost"
 
 
-async def test_a_refusal_for_another_reason_is_told(service, worker_of):
+async def test_a_refusal_for_another_reason_is_reported(service, worker_of):
     service.script["retract"] = lambda iq: [refuse(iq, "bad-request", "item-required")]
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1")

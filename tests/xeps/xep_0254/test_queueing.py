@@ -41,7 +41,7 @@ async def test_a_subscription_is_as_it_was_granted(service, client):
     assert subscription == QueueSubscription(*QUEUE, "bot@localhost/one", "s1", 5)
 
 
-async def test_the_events_of_a_subscribed_queue_are_told(service, client):
+async def test_the_events_of_a_subscribed_queue_are_notified(service, client):
     events = events_of(client)
     await queueing(client).subscribe_queue(*QUEUE, 5)
     service.deliver("bot@localhost/one", "i1")
@@ -54,7 +54,7 @@ async def test_the_events_of_a_subscribed_queue_are_told(service, client):
     assert await events.get() == Unlocked(*QUEUE, "i2")
 
 
-async def test_an_item_right_behind_the_subscription_is_told(service, client):
+async def test_an_item_right_after_the_subscription_is_notified(service, client):
     jid = "bot@localhost/one"
     service.script["subscribe"] = lambda iq: [
         *service.subscribed(iq),
@@ -72,7 +72,7 @@ async def test_events_of_other_nodes_are_not_told(service, client):
     assert events.empty()
 
 
-async def test_after_unsubscribing_nothing_is_told(service, client):
+async def test_after_unsubscribing_nothing_is_sent(service, client):
     events = events_of(client)
     await queueing(client).subscribe_queue(*QUEUE, 5)
     await queueing(client).unsubscribe_queue(*QUEUE)

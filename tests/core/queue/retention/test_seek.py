@@ -173,6 +173,6 @@ def test_continuing_another_process_s_seek_asks_for_its_next_slice():
     assert back(reply=None) == Decision(Done(), (DropRow(SeekMark, JOBS),), then=ResumeSeeks())
 
 
-def test_the_holders_are_told_once_each():
+def test_each_holder_is_notified_once():
     old = [held(n, published=after(-61), holder=BOB) for n in (1, 2)]
     assert step(*old).notices == (Retracted(BOB, JOBS, (ItemId("i1"), ItemId("i2"))),)

@@ -159,8 +159,8 @@ class TestJson(FaceContract):  # G49
         BytesContract.test_a_body_that_is_too_large_as_it_is_stored_is_refused_with_the_bound
     )
     test_where_there_is_nothing_the_answer_is_empty = TakeContract.test_where_there_is_nothing_the_answer_is_empty_and_where_there_is_no_queue_a_refusal
-    test_who_waits_at_one_instance_gets_what_is_published_at_the_other = (
-        TakeContract.test_who_waits_at_one_instance_gets_what_is_published_at_the_other
+    test_a_client_that_waits_at_one_instance_gets_an_item_published_at_the_other = (
+        TakeContract.test_a_client_that_waits_at_one_instance_gets_an_item_published_at_the_other
     )
     test_what_was_taken_returns_when_the_client_goes = (
         TakeContract.test_what_was_taken_returns_when_the_client_goes

@@ -113,7 +113,7 @@ async def answered(root, method, path, headers, body=b""):
     return found
 
 
-async def test_a_client_that_asks_first_is_told_to_go_on(root):  # G49
+async def test_a_client_that_expects_continue_gets_it(root):  # G49
     body = json.dumps({"name": TOPIC}).encode()
     headers = {"Content-Length": f"{len(body)}", "Expect": "100-continue"}
     found = await answered(root, "POST", "/topics", headers, body)
@@ -161,7 +161,7 @@ async def test_what_takes_too_long_is_given_up(http, made, monkeypatch):  # G49
     assert of(answer) == (503, "UNAVAILABLE")
 
 
-async def test_a_service_that_stops_says_so(side, http, made):  # G46, G49
+async def test_a_service_that_stops_reports_it(side, http, made):  # G46, G49
     waiting = asyncio.ensure_future(http.post("/subscriptions/pull", json={"subscription": BILL}))
     await until(lambda: side.broker.waiting.takes)
     await side.face.stop()

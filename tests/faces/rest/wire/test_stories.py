@@ -12,7 +12,7 @@ BASIC = base64.b64encode(f"etl:{RIGHT}".encode()).decode()
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.stem)
-async def test_it_is_told_so(rest, story):  # R04, R05, R15, R16, R17, R18, R20, R21, R25
+async def test_it_gets_an_answer(rest, story):  # R04, R05, R15, R16, R17, R18, R20, R21, R25
     await rest.make("myqueue", backoff_min=0)
     await rest.make("mytopic", queueing=False)
     at = urlsplit(rest.root)

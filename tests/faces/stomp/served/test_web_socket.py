@@ -178,7 +178,7 @@ async def test_a_client_that_does_not_read_is_cut_and_holds_up_nobody(service): 
             assert (await etl.hear()).headers["receipt-id"] == f"{number}"
 
 
-async def test_the_end_of_the_service_is_told(tmp_path):
+async def test_the_end_of_the_service_is_reported(tmp_path):
     async with StompService(tmp_path, STOMP, more=HTTP) as service, connected(service) as client:
         await client.log_in()
         await service.stop()

@@ -130,7 +130,7 @@ def test_two_steps_at_once_are_one_too_many(sitting):
     assert isinstance(sitting.send("pause", session=session, node="jobs"), Asked)
 
 
-def test_who_never_gets_to_a_form_leaves_no_session(sitting):
+def test_a_command_that_ends_before_a_form_leaves_no_session(sitting):
     sitting.send("pause").refused(Refused(Refusal.FORBIDDEN))
     sitting.begun("pause", Powers((Power.NODES,)))  # nothing to pause: completed at once
     assert len(sitting.handler.sessions) == 0
@@ -155,7 +155,7 @@ def a_page(*names, more):
     return NodePage(entries, more=more, now=NOW)
 
 
-def test_a_long_table_goes_on_until_somebody_has_seen_enough(sitting):
+def test_a_long_table_continues_until_the_user_stops_it(sitting):
     session, shown = sitting.begun("queues", a_page("a", "b", more=True))
     assert (shown.get("status"), actions(shown)) == ("executing", ["next", "complete"])
     more = sitting.send("queues", session=session, action="next")
