@@ -187,7 +187,7 @@ async def test_many_connections_with_the_same_password_cost_one_comparison(make,
     assert len(compared) == 1
 
 
-async def test_a_flood_of_one_peer_costs_a_few_comparisons_and_is_told_to_wait(make, compared):
+async def test_a_flood_of_one_peer_costs_a_few_comparisons_and_is_asked_to_wait(make, compared):
     accounts = make(ETL)
     flood = [prove(accounts, Plain("etl", f"{WRONG} {number}")) for number in range(100)]
     found = await asyncio.gather(*flood)

@@ -297,7 +297,7 @@ def test_others_have_at_once_what_has_come_back_from_one(shell):
     assert deliveries(shell.batch()) == [(ANN, "c")]
 
 
-def test_a_batch_that_came_to_nothing_holds_nobody_back(shell):
+def test_a_failed_batch_delays_no_request(shell):
     shell.batch(a_queue(), joins(ANN))
     (open_,) = shell.batch(publishes("a")).deliveries
     shell.batch(came_back(open_))
@@ -306,7 +306,7 @@ def test_a_batch_that_came_to_nothing_holds_nobody_back(shell):
     assert deliveries(shell.batch()) == [(ANN, "b")]
 
 
-def test_a_clock_that_is_set_back_holds_nobody_back_for_longer(shell):
+def test_a_clock_that_is_set_back_delays_no_item_longer(shell):
     shell.batch(a_queue(), joins(ANN))
     (open_,) = shell.batch(publishes("a")).deliveries
     shell.batch(came_back(open_))

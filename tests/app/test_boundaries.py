@@ -349,7 +349,7 @@ async def test_a_face_that_fails_ends_nothing(stage):
     assert stage.deliveries() == ["b"], "the other is locked until its time is over"
 
 
-async def test_a_face_that_cannot_say_when_holds_up_nobody(stage):
+async def test_a_face_without_a_sign_of_sending_delays_no_other(stage):
     def broken(_node, _call):
         raise ZeroDivisionError
 

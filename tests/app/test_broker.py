@@ -253,7 +253,7 @@ async def test_a_failing_request_is_undone_alone(stage, monkeypatch):
     assert await stage.item("d") is None
 
 
-async def test_a_store_that_fails_is_told_to_everybody_and_the_next_batch_goes_on(stage):
+async def test_a_store_failure_refuses_the_batch_and_the_next_one_goes_on(stage):
     stage.store.failures = 1
     await stage.do(publishes("a"), publishes("b"))
     await stage.do(publishes("a"))

@@ -72,7 +72,7 @@ def test_an_owner_that_held_the_item_before_may_cancel_it(shell):
     assert shell.do(Cancel(OWNER, JOBS, ids("a"))) == Cancelled(JOBS, 1)
 
 
-def test_an_author_takes_back_its_own_and_nobody_else_anything(shell):
+def test_an_author_retracts_only_its_own_items(shell):
     shell.do(a_queue())
     shell.batch(publishes("mine"), publishes("yours", by=BOSS))
     assert shell.do(Cancel(who(ETL), JOBS, ids("mine", "yours"))).refusal is Refusal.NOT_YOURS

@@ -318,7 +318,7 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
     assert [one.to for one in stage.heard] == CROWD
 
 
-async def test_a_node_of_which_much_is_to_be_told_is_behind(stage, monkeypatch):
+async def test_a_node_with_many_unsent_notices_is_behind(stage, monkeypatch):
     monkeypatch.setattr(backlog, "MAX_BYTES", 3 * fan_out.EACH)
     for name in "abc":
         await stage.answered(publishes(name))
@@ -349,9 +349,7 @@ async def test_subscriptions_go_as_their_subscribers_are_told(stage):
 
 
 @pytest.mark.parametrize("pages_sent", range(4))
-async def test_after_a_kill_between_any_two_pages_everybody_has_been_told(
-    tmp_path, stage, pages_sent
-):
+async def test_after_a_kill_between_any_two_pages_all_are_notified(tmp_path, stage, pages_sent):
     await stage.answered(Delete(who(BOSS), JOBS))
     for _ in range(pages_sent):
         stage.face.send()
@@ -439,7 +437,7 @@ async def staged(stage, subscribers):
 
 
 @pytest.mark.parametrize(("subscribers", "most"), [(FEW, 4), (CROWD, 2 * PAGE)])
-async def test_a_commit_tells_its_items_slice_by_slice(stage, monkeypatch, subscribers, most):
+async def test_a_commit_notifies_of_its_items_slice_by_slice(stage, monkeypatch, subscribers, most):
     in_slices(monkeypatch, 2)
     await staged(stage, subscribers)
     assert await stage.do(commits(WHOLE)) == [committed(6)]
@@ -448,9 +446,7 @@ async def test_a_commit_tells_its_items_slice_by_slice(stage, monkeypatch, subsc
         assert stage.words(jid) == NAMES
 
 
-async def test_a_slice_of_a_commit_waits_until_the_one_before_is_told_and_nobody_else_does(
-    stage, monkeypatch
-):
+async def test_a_slice_of_a_commit_waits_for_the_notices_of_the_one_before(stage, monkeypatch):
     in_slices(monkeypatch, 2)
     await staged(stage, FEW)
     replies = []

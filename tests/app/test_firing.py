@@ -211,7 +211,7 @@ async def test_a_clock_that_is_set_back_fires_nothing_again(process, clock):
     assert (await process.turn()).id == "tick@2026-11-22T03:06:00Z"
 
 
-async def test_a_node_that_takes_nothing_is_tried_again_and_told_of_once(process, clock):
+async def test_a_node_that_refuses_is_retried_and_reported_once(process, clock):
     await bring(process, EACH_MINUTE)
     closed = Settings({"publish_paused": True})
     await process.broker.handle(Configure(ADMIN, JOBS, closed))

@@ -109,7 +109,7 @@ async def test_notices_for_other_processes_are_forwarded(way, submitted):
     ]
 
 
-def test_a_process_that_has_nobody_elsewhere_forwards_nothing(way, submitted):
+def test_a_process_without_subscribers_elsewhere_forwards_nothing(way, submitted):
     notices = [ToEach((FAR, HERE), NEWS_OF_A), Retracted(FAR, NEWS, ())]
     assert list(way.own(notices)) == notices
     assert submitted == []

@@ -142,7 +142,7 @@ def test_defaults_apply_to_missing_parameters():
     assert fit(ITEMS, Given(node=("jobs",), state=("",)), SAME).one("state") == "all"
 
 
-def test_a_jid_is_normalised_by_who_knows_how_and_refused_where_it_is_none():
+def test_a_jid_is_normalised_by_its_library_and_refused_if_invalid():
     words = Given(node=("jobs",), jid=("BOT@X",), affiliation=("member",))
     assert fit(AFFILIATE, words, Readers(str.lower, payload)).one("jid") == "bot@x"
     with pytest.raises(UnfitError, match=r"^jid: a JID looks like"):

@@ -93,7 +93,7 @@ def test_errors_about_deliveries_that_were_not_made_are_not_told(shell):
         assert reported(shell, back) == []
 
 
-def test_a_worker_s_own_reason_is_told_and_doing_work_is_not(shell):
+def test_a_worker_s_own_reason_is_reported_and_work_is_not(shell):
     shell.batch(joins(ANN, 2), publishes("a", "b"))
     assert reported(shell, retracts(ANN, "a")) == []
     rejected = unlocks(ANN, "b", outcome=Outcome.REJECT, reason="departed")

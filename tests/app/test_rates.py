@@ -125,7 +125,7 @@ def test_groups_keep_to_it_too(shell):
     assert handed(shell, Expire()) == "b"
 
 
-def test_a_batch_that_came_to_nothing_forgets_nobody_who_waits(shell):
+def test_a_failed_batch_forgets_no_waiting_request(shell):
     shell.batch(publishes(*NAMES), joins(ANN, 99))
     shell.wait(0.5)
 

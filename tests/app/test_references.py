@@ -88,7 +88,7 @@ def test_an_account_may_name_a_node_with_the_right_to_publish(shell, role):
     assert not any(isinstance(reply, Refused) for reply in naming(shell, EVE))
 
 
-def test_a_node_that_is_open_to_publishes_may_be_named_and_one_that_bars_somebody_not(shell):
+def test_an_open_node_can_be_named_and_one_with_outcasts_cannot(shell):
     shell.batch(a_queue(DEAD, publish_model="open"))
     assert isinstance(naming(shell, EVE)[0], Created)
     shell.do(SetAffiliations(who(BOSS), DEAD, ((Jid("etl@x"), Affiliation.OUTCAST),)))
@@ -98,7 +98,7 @@ def test_a_node_that_is_open_to_publishes_may_be_named_and_one_that_bars_somebod
 @pytest.mark.parametrize(
     ("policy", "may"), [(CreationPolicy.LOCAL, True), (CreationPolicy.ADMINS, False)]
 )
-def test_a_node_that_is_not_there_is_named_by_those_who_may_make_it(shell, policy, may):
+def test_a_missing_node_can_be_named_by_accounts_that_may_create_it(shell, policy, may):
     shell.do(makes(EVE, MINE))
     shell.policy = policy
     asked = Configure(who(EVE, local=True), MINE, Settings({"dead_letter_node": DEAD}))
@@ -160,7 +160,7 @@ def test_one_owner_who_may_publish_is_enough(shell):
     assert dies(shell).node == DEAD
 
 
-def test_a_missing_dead_letter_node_is_not_whoever_makes_it_first(shell):
+def test_a_missing_dead_letter_node_does_not_belong_to_its_first_creator(shell):
     shell.batch(a_queue(dead_letter_node=DEAD))
     assert shell.do(makes(EVE, DEAD, publish_model="open")) == Created(DEAD)
     mine = (Jid("boss@x"), Affiliation.OWNER)
@@ -266,7 +266,7 @@ def test_a_redrive_to_another_node_is_judged_as_a_publish(shell, settings, refus
 REPLIES = NodeName("replies/etl@x")
 
 
-def test_a_node_for_replies_is_its_accounts_whoever_made_it_before(shell):
+def test_a_node_for_replies_belongs_to_its_account(shell):
     """As when any account could create it: the squatter's ownership does not count, and the account manages the node."""
     squatter = Principal(EVE, admin=True)  # the only way by now
     shell.do(Create(squatter, REPLIES, Settings({"access_model": "whitelist"})))

@@ -138,7 +138,7 @@ class Model:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=st.lists(STEPS, max_size=25))
-def test_a_jid_is_told_once_what_any_of_its_subscriptions_asks_for(tmp_path_factory, steps):
+def test_a_jid_is_notified_once_of_what_any_of_its_subscriptions_asks_for(tmp_path_factory, steps):
     shell = Shell(tmp_path_factory.mktemp("several") / "queue.db")
     try:
         shell.do(declares())

@@ -101,7 +101,7 @@ async def test_a_holder_that_answers_keeps_its_item():
         assert await holder(store) == (ANN, 0)
 
 
-async def test_a_holder_of_which_its_server_says_that_it_is_gone_has_left_at_once():
+async def test_a_holder_that_its_server_reports_as_gone_has_left_at_once():
     async with served(ANN) as (broker, store):
         workers = SilentWorkers(0.06)
 

@@ -67,7 +67,7 @@ async def test_a_task_that_was_not_started_says_which():
         Task("work", Work().run).running  # noqa: B018  # it raises
 
 
-async def test_a_fault_ends_the_work_and_whoever_stops_it_learns_why():
+async def test_a_fault_ends_the_work_and_stop_raises_it():
     task = Task("work", Work(OSError("full")).run)
     task.start()
     await asyncio.wait([task.running])

@@ -227,7 +227,7 @@ def test_a_refusal_leaves_the_others_of_its_batch_as_they_are(shell):
     assert [stored(shell, name) is None for name in "xyz"] == [True, False, False]
 
 
-def test_a_fault_of_ours_in_a_part_refuses_all_of_it_and_nobody_else(shell):
+def test_a_fault_of_ours_in_a_part_refuses_all_parts_and_no_other_request(shell):
     def broken(there, offered):
         raise ValueError(there, offered)
 

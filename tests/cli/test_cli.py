@@ -344,7 +344,7 @@ class StreamRefusal:
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])
-async def test_a_name_that_the_server_does_not_know_is_told_with_its_port(tmp_path, command):
+async def test_a_name_that_the_server_does_not_know_is_reported_with_its_port(tmp_path, command):
     async with StreamRefusal("host-unknown") as server:
         code, _, err = await said(command, *flags(server, tmp_path))
     assert code == 1
@@ -379,7 +379,7 @@ async def test_a_real_server_that_does_not_know_the_name(tmp_path, kind, sentenc
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("kind", [Prosody, Ejabberd])
-async def test_a_server_that_refuses_or_has_another_is_told_in_one_sentence(tmp_path, kind):
+async def test_a_server_that_refuses_is_reported_in_one_sentence(tmp_path, kind):
     async with kind() as server:
         (tmp_path / "wrong").write_text(SECRET)
         arguments = (

@@ -283,7 +283,7 @@ async def test_a_supervisor_that_is_killed_leaves_no_worker_behind(
     assert running.said.count("pubqueue: closed") == workers
 
 
-async def test_a_worker_that_nobody_answers_ends_at_once(folder):
+async def test_a_worker_without_an_answer_ends_at_once(folder):
     where = f"{URL}?host=127.0.0.1&port={free_ports(1)[0]}&tls=off&node=jobs"
     async with worker(folder, "app:app", "--url", where) as running:
         await running.line("127.0.0.1|localhost")

@@ -117,7 +117,7 @@ def test_what_is_asked_wrongly_is_one_sentence(files, tmp_path):
     assert run("migrate", *files) == (2, "", f"pubqueue: {files[1]} is not empty\n")
 
 
-def test_a_database_that_cannot_be_reached_is_told_without_its_password(files):
+def test_an_unreachable_database_is_reported_without_its_password(files):
     code, out, err = run("migrate", files[0], "postgresql://queue:hush@127.0.0.1:1/x")
     assert (code, out) == (1, "")
     assert "hush" not in err

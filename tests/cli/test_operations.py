@@ -95,7 +95,7 @@ def test_a_mistyped_command_is_answered_with_a_similar_one(words, sentence):
     assert result.stderr.endswith(f"Error: {sentence}\n")
 
 
-def test_a_variable_that_nobody_reads_is_told():
+def test_an_unknown_variable_is_reported():
     variables = {
         "PUBQUEUE_PASWORD": "x",
         "PUBQUEUE_STORRE": "x",

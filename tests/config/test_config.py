@@ -405,7 +405,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, path, sentence):
         load(tmp_path / path, {}, {})
 
 
-def test_a_file_of_somebody_else_is_told_with_its_owner_and_mode(tmp_path):
+def test_a_file_of_another_user_is_reported_with_owner_and_mode(tmp_path):
     path = tmp_path / "pubqueue.toml"
     path.write_text("jid = 'q.example'\nsecret = 'a'")
     path.chmod(0)

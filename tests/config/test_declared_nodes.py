@@ -177,7 +177,7 @@ async def test_a_queue_that_is_open_without_the_file_saying_so_is_a_warning(tmp_
     assert nodes["jobs"].access_model is AccessModel.OPEN
 
 
-async def test_a_dead_letter_node_that_is_not_there_is_told_and_can_be_declared(tmp_path):
+async def test_a_missing_dead_letter_node_is_reported_and_can_be_declared(tmp_path):
     lonely = settings(tmp_path, jobs(set={"dead_letter_node": "graves"}))
     assert await compared(lonely) == [
         "node 'jobs': will be created",

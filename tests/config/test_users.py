@@ -200,7 +200,7 @@ async def prove(accounts, given, face="line"):
         return await accounts.prove(given, face=face, peer="192.0.2.1")
 
 
-async def test_a_reload_takes_users_over_and_tells_who_watches(monkeypatch):
+async def test_a_reload_adopts_users_and_calls_observers(monkeypatch):
     found, ready, taken = [], asyncio.Event(), asyncio.Event()
 
     def made(broker, _settings, accounts, on_ready):

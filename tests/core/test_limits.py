@@ -31,7 +31,7 @@ def test_the_limits_of_an_account():
     }
 
 
-def test_a_quota_of_0_holds_nobody_to_anything():
+def test_a_quota_of_0_is_no_limit():
     found = {limit.what for limit in limits(STAGED, 9, Quota(nodes=0, items=4, bytes=0))}
     assert "items in these" in found
     assert not {"nodes that it has created", "bytes in these"} & found

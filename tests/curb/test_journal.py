@@ -124,7 +124,7 @@ def test_a_message_may_fill_the_journal_again_and_again(path, opened):
         assert path.stat().st_size <= 64
 
 
-def test_a_message_for_which_there_is_never_room_is_told_apart(opened):
+def test_a_message_that_can_never_fit_is_distinguished(opened):
     journal = opened(cap=64)
     with pytest.raises(TooLargeError):
         journal.append(b"x" * (64 - 8 - 8))

@@ -41,7 +41,7 @@ async def test_the_line_waited_for_is_returned_and_the_next_ones_are_still_there
     assert await child.wait() == 0
 
 
-async def test_a_child_that_ends_first_is_told_with_its_last_words(tmp_path):
+async def test_a_child_that_ends_early_is_reported_with_its_last_output(tmp_path):
     child = await shell(tmp_path, "echo 'no such thing' >&2; exit 3")
     with pytest.raises(ChildError, match="it ended with status 3; its last lines:\nno such thing"):
         await child.wait_line("ready", timeout=TIMEOUT)
@@ -70,7 +70,7 @@ async def test_stop_kills_what_does_not_listen_and_its_children(tmp_path):
     assert await child.stop() == -signal.SIGKILL
 
 
-async def test_a_child_runs_where_and_with_what_it_is_told(tmp_path):
+async def test_a_child_runs_in_the_given_folder_with_the_given_arguments(tmp_path):
     child = await shell(tmp_path, "pwd; echo $WORD", cwd=tmp_path, env={"WORD": "yes"})
     assert [line async for line in child.lines()] == [str(tmp_path), "yes"]
     await child.wait()

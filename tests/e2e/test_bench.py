@@ -81,7 +81,7 @@ def test_the_service_is_measured_while_it_is_watched():
     assert all(int(rate) > 0 for _, rate in rows)
 
 
-async def test_a_service_is_scraped_as_often_as_is_said(tmp_path):
+async def test_a_service_is_scraped_at_the_given_interval(tmp_path):
     async with PLACES["direct"]() as place:
         work = Work(items=400)
         often = watched.Way(every=0.01)

@@ -54,7 +54,7 @@ async def test_an_account_that_cannot_be_made_is_a_sentence():
             await server.account("a@b", "x")
 
 
-async def test_a_machine_without_ejabberd_is_told_what_to_install(monkeypatch, tmp_path):
+async def test_without_ejabberd_the_message_names_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(ejabberd, "LIBRARIES", tmp_path)
     with pytest.raises(EjabberdError, match="apt-get install ejabberd"):
         async with Ejabberd():

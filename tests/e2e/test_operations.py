@@ -221,7 +221,7 @@ async def test_items_are_cancelled_and_dead_ones_handled_by_their_reasons(server
         assert [row["id"] for row in await root.rows("items", "jobs")] == []
 
 
-async def test_a_queue_is_steered_and_who_did_it_is_logged(server, tmp_path):
+async def test_operations_on_a_queue_are_logged_with_their_user(server, tmp_path):
     root = Operator(server)
     async with work(server, tmp_path) as (program, boss, bee):
         assert await root.does("pause", "jobs") == "jobs is paused.\n"
@@ -586,7 +586,7 @@ async def test_a_doctor_repeats_the_doubts_about_a_database(prosody, tmp_path, p
         ) == ("good", True)
 
 
-async def test_a_doctor_tells_of_tls_and_of_a_server_that_holds_an_account_back(tmp_path):
+async def test_doctor_reports_tls_and_a_server_that_limits_an_account(tmp_path):
     async with Prosody(modules=("tls", "limits")) as prosody:
         await prosody.account("root", "secret")
         authority = await secure(prosody, 'limits = { c2s = { rate = "10kb/s" } }\n')

@@ -102,7 +102,7 @@ async def working(handler, **settings):
         await bot.drain()
 
 
-async def test_a_publish_is_confirmed_and_told_as_new_or_known(program, address):
+async def test_a_publish_is_confirmed_as_new_or_known(program, address):
     async with publisher() as etl:
         assert etl.jid.startswith("etl@localhost/publisher-")
         first = await etl.publish("jobs", {"n": 1}, id="i1")
@@ -497,7 +497,7 @@ async def test_what_waits_is_taken_back_and_is_new_when_it_comes_again(program, 
         assert (await etl.publish("jobs", 1, id="i1")).duplicate is False
 
 
-async def test_a_worker_that_has_what_is_taken_back_is_told(program, address):
+async def test_a_worker_is_notified_that_its_item_was_retracted(program, address):
     async with publisher() as etl, worker() as bot:
         await etl.publish("jobs", 1, id="i1")
         item = await anext(bot)

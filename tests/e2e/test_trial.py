@@ -37,7 +37,7 @@ async def said(*arguments, typed=b"", **more):
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_a_command_is_told_where_the_queue_is_and_leaves_nothing(tmp_path):
+async def test_a_command_gets_the_address_of_the_queue_and_leaves_nothing(tmp_path):
     code, out, err = await said(tmp_path, sys.executable, "-Ic", LOOKS)
     assert (code, err) == (0, "")
     folders, reported = json.loads(out)

@@ -179,7 +179,7 @@ class ConnectionContract(FaceContract):
         other.face.go_up()
         assert await bee.item() == "a"
 
-    async def test_a_client_that_does_not_read_stops_nobody_and_gets_it_when_it_does(
+    async def test_a_client_that_does_not_read_delays_no_other_and_gets_it_later(
         self, sides, connected
     ):
         one, _ = sides
@@ -298,7 +298,7 @@ class AccountContract(BytesContract):
         assert await bee.item() == "a"
         assert (await stored(one, "a")).publisher == f"etl@{SERVICE}"
 
-    async def test_a_wrong_password_and_an_unknown_name_are_told_the_same(self, sides, logs_in):
+    async def test_a_wrong_password_and_an_unknown_name_get_the_same_answer(self, sides, logs_in):
         wrong = await logs_in(sides[0], "etl", "wrong")
         assert isinstance(wrong, str)
         assert await logs_in(sides[0], "nobody", RIGHT) == wrong

@@ -124,7 +124,7 @@ async def stage():
 # --- from one face to the other ------------------------------------------------------------------
 
 
-async def test_an_audience_of_both_faces_that_hears_of_many_items_is_cut_once(stage):
+async def test_a_notice_of_many_items_to_both_faces_is_cut_once(stage):
     audience = (GONE, Jid("ann@x/1"), NOBODYS)
     news = [Purged(NOBODY, node) for node in (LINES, MAILS)]
     stage.send(*(ToEach(audience, what) for what in news))
@@ -187,7 +187,7 @@ async def test_a_line_that_hangs_up_leaves_its_work_to_a_jid(stage):
     assert stage.mail_face.rest() == [(ANN, "a", WORK)]
 
 
-async def test_a_worker_hears_across_faces_that_its_item_was_taken_back(stage):
+async def test_a_worker_is_notified_across_faces_that_its_item_was_retracted(stage):
     line = stage.line_face.connect("etl")
     line.say("PUT jobs a text")
     await stage.do(joins(ANN))
@@ -210,7 +210,7 @@ async def test_what_other_faces_could_not_say_is_refused(stage, words):
 # --- a face that is down -------------------------------------------------------------------------
 
 
-async def test_a_face_that_is_down_stops_its_own_deliveries_and_nobody_elses(stage):
+async def test_a_face_that_is_down_stops_its_own_deliveries_only(stage):
     line = stage.line_face.connect("etl")
     line.say("TAKE lines 5")
     await stage.do(joins(ANN, 5, node=MAILS))

@@ -187,7 +187,7 @@ async def test_what_was_read_is_answered_before_the_end(served):
     assert (await client.reader.read()).decode().split() == ["OK"] * 9
 
 
-async def test_a_line_that_breaks_has_failed_and_one_that_says_so_has_not(served):
+async def test_a_line_that_breaks_has_failed_and_one_that_ends_in_order_has_not(served):
     etl = await served.log_in("etl")
     for number, farewell in enumerate(("", "BYE\n")):
         bee = await served.log_in("bee")

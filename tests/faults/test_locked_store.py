@@ -21,7 +21,7 @@ BEE, WASP = "bee@localhost/x", "wasp@localhost/x"
 WAIT = "wait internal-server-error"
 
 
-async def test_a_store_that_somebody_else_holds(tmp_path):
+async def test_a_store_that_another_process_holds(tmp_path):
     store, in_hand = tmp_path / "pubqueue.db", asyncio.Queue()
     async with StubServer(secret="a secret") as server, crowd(server) as people:
         people.handle = in_hand.put

@@ -26,7 +26,7 @@ def postgres(monkeypatch):
         yield server
 
 
-async def test_a_table_that_somebody_has_locked(postgres, tmp_path):
+async def test_a_table_that_another_has_locked(postgres, tmp_path):
     """Twenty wait behind the one that waits for the lock: all of them are answered when its patience ends, not in turns."""
     async with StubServer(secret="a secret") as server, crowd(server) as people:
         people.handle = Stubborn(people).work

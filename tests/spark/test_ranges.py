@@ -29,7 +29,7 @@ def test_a_small_range_is_one_task_and_a_large_one_no_crowd():
     assert len(cut(0, WORTH * 1000, None)) == DEFAULT_PARTITIONS
 
 
-def test_a_read_begins_where_it_is_told():
+def test_a_read_begins_at_the_given_place():
     def nothing(after):
         raise AssertionError(after)
 

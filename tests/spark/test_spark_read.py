@@ -195,7 +195,7 @@ def test_nodes(read):
 
 
 @pytest.mark.parametrize("table", ["items", "deadletters", "events", "nodes"])
-def test_a_stranger_is_told_who_may_read(read, table):
+def test_a_stranger_gets_the_refusal_of_a_reader(read, table):
     message = failure(read, table, jid="stranger@localhost")
     what = "nodes" if table in {"items", "deadletters"} else table
     assert f"option jid: stranger@localhost may not read {what} at queue.localhost; owners and" in (
@@ -203,7 +203,7 @@ def test_a_stranger_is_told_who_may_read(read, table):
     )
 
 
-def test_a_stranger_who_names_a_node_is_told_so_too(read):
+def test_a_stranger_that_names_a_node_gets_the_same_refusal(read):
     message = failure(read, "items", jid="stranger@localhost", node="jobs")
     assert "stranger@localhost may not read items of node 'jobs' at queue.localhost" in message
 

@@ -282,7 +282,7 @@ async def test_a_stream_that_cannot_be_made_anew_fails_after_the_retries_with_th
     assert len(line.failures) == 9 - 3
 
 
-async def test_a_server_that_lets_nobody_in_is_asked_once():
+async def test_a_server_that_refuses_all_is_asked_once():
     line = FakeLine()
     window = make(line, retries=3)
     await window.put(publishes(1))

@@ -189,7 +189,7 @@ class OfBatches:
             lambda tx: tx.write(Writes(NOW, bulk=["no change"])),
         ],
     )
-    async def test_a_batch_in_which_anything_has_failed_is_not_committed_whoever_caught_it(
+    async def test_a_batch_with_a_fault_is_not_committed_even_if_the_fault_was_caught(
         self, store, failing
     ):
         await make(store, add("there"))
@@ -418,7 +418,7 @@ class OfSharing:
         assert not await other.changes()
         await other.close()
 
-    async def test_a_transaction_knows_that_somebody_else_has_written_since_the_last(
+    async def test_a_transaction_knows_that_another_has_written_since_the_last(
         self, store, make_store
     ):
         async def foreign():

@@ -168,7 +168,7 @@ class OfGroups:
         (entry,) = await listed(store, NodeEntries((JOBS,)))
         return entry.oldest
 
-    async def test_a_purge_leaves_nobody_in_line_and_no_turn(self, store):
+    async def test_a_purge_leaves_no_item_in_line_and_no_turn(self, store):
         await make(store, *(add(name, group="g") for name in "abc"))
         await take_turns(store, "a")
         await make(store, c.PurgeNode(JOBS, 3))

@@ -256,7 +256,7 @@ class OfItems:
         assert freed == replace(item, **expected, **cleared)
         assert await losers(store, freed) == [ANN]
 
-    async def test_all_who_lost_it_are_found_each_of_them_once(self, store):
+    async def test_each_that_lost_it_is_found_once(self, store):
         await make(store, add("i1"), add("i2"))
         for token, who in enumerate((ANN, ANN, BOB)):
             await make(store, release(await lock(store, "i1", who, token=token + 1)))

@@ -66,7 +66,7 @@ def test_what_is_the_same_in_other_words_is_seen(one, other):
     assert alike({"it": one}, {"it": other + " LIMIT 1"}) == []
 
 
-def test_a_common_statement_is_said_in_each_dialect():
+def test_a_common_statement_is_written_in_each_dialect():
     text = "SELECT a::text FROM t %(join)s u ON u.b = $2::bigint WHERE c IN %(list 1)s"
     assert sqlite.DIALECT.say(text) == (
         "SELECT a FROM t CROSS JOIN u ON u.b = ?2 WHERE c IN (SELECT value FROM json_each(?1))"

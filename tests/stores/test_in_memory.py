@@ -70,7 +70,7 @@ def test_only_the_first_store_of_a_process_runs_the_migrations(monkeypatch):
     store_at("memory:")
 
 
-def test_a_memory_that_nobody_has_any_more_is_closed():
+def test_a_store_in_memory_without_users_is_closed():
     store = MemoryStore()
     asyncio.run(store.open())
     connection = store._memory.connection

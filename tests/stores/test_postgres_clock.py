@@ -144,7 +144,7 @@ async def test_nothing_is_said_of_clocks_that_agree(postgres):
         (-HOUR * 3 // 2, Level.LOOK, "the service's clock is 1 h (29|30) min behind the store's"),
     ],
 )
-async def test_a_doctor_tells_how_far_the_clock_of_an_instance_is_from_the_store_s(
+async def test_doctor_reports_the_difference_between_the_clocks_of_instance_and_store(
     postgres, wrong, level, says
 ):
     store, broker, _ = await broker_of(postgres, wrong)

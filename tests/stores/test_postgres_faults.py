@@ -56,7 +56,7 @@ def read(store):
 # --- connections that are lost ---------------------------------------------------------------------
 
 
-async def test_a_connection_lost_between_batches_is_made_anew_and_nobody_notices(store, postgres):
+async def test_a_connection_lost_between_batches_is_replaced_silently(store, postgres):
     await read(store)
     for _ in range(2):
         postgres.ask(BACKENDS)
@@ -150,7 +150,7 @@ async def test_nobody_is_answered_before_the_server_is_back(
     assert await ids(store) == expected
 
 
-async def test_a_store_that_is_closed_meanwhile_says_that_nobody_knows(store, wire, postgres):
+async def test_a_store_that_was_closed_meanwhile_reports_an_unknown_outcome(store, wire, postgres):
     wire.cut = "after"
     batch = asyncio.create_task(make(store, add("i1")))
     await wire.was_cut.wait()
@@ -165,7 +165,7 @@ async def test_a_store_that_is_closed_meanwhile_says_that_nobody_knows(store, wi
 # --- a server that refuses -------------------------------------------------------------------------
 
 
-async def test_a_server_that_is_gone_is_told_and_found_again(store, postgres):
+async def test_a_lost_server_is_logged_and_found_again(store, postgres):
     await read(store)
     await asyncio.to_thread(postgres.stop)
     for ask in (store.changes, lambda: make(store, add("in-vain")), lambda: read(store)):
@@ -217,7 +217,7 @@ async def test_a_wait_for_the_lock_of_another_ends(store, postgres, monkeypatch,
     assert await ids(store) == ["there", "next"]
 
 
-async def test_a_statement_that_somebody_cancels_undoes_its_batch(store, postgres):
+async def test_a_cancelled_statement_undoes_its_batch(store, postgres):
     with postgres.session() as other:
         other.execute("BEGIN")
         other.execute("LOCK TABLE pubqueue.item")

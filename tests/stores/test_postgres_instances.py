@@ -172,7 +172,7 @@ async def test_what_one_cannot_hand_out_another_does_as_soon_as_it_is_committed(
 # --- numbers, whatever becomes of connections -----------------------------------------------------
 
 
-async def test_after_an_outage_nobody_takes_the_number_of_another_that_lives(one, other, postgres):
+async def test_after_an_outage_no_instance_takes_the_number_of_a_live_one(one, other, postgres):
     postgres.ask(CONNECTIONS)
     for _ in range(3):
         assert (await other.instances.abandoned(), await one.instances.abandoned()) == ([], [])
@@ -208,7 +208,7 @@ async def test_an_instance_that_was_cut_off_is_fenced_after_another_took_its_num
     assert await ids(one) == ["kept"]
 
 
-async def test_a_machine_that_stood_still_judges_nobody_before_others_can_speak(one, monkeypatch):
+async def test_a_suspended_machine_judges_no_instance_before_others_can_report(one, monkeypatch):
     time = [0.0]
     watch = leases.LeaseWatch(lambda: time[0])
     assert watch.may_judge, "at the start nothing was missed"

@@ -146,7 +146,7 @@ async def test_a_place_without_a_write_ahead_log_is_refused(tmp_path, monkeypatc
         await SqliteStore(Path(":memory:")).open()
 
 
-async def test_a_place_where_nobody_may_write_is_refused():
+async def test_a_read_only_place_is_refused():
     # /proc takes no files, not even from root
     store = SqliteStore(Path("/proc/queue.db"))
     with pytest.raises(ForeignStoreError, match=r"^/proc/queue\.db: unable to open database file$"):

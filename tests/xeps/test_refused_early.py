@@ -273,6 +273,6 @@ async def test_an_async_publisher_is_not_used_after_a_fork(service, monkeypatch)
         await publisher.publish("jobs", 2)
 
 
-def test_a_blocking_publisher_that_is_not_open_says_so():
+def test_a_closed_blocking_publisher_raises_an_error():
     with pytest.raises(RuntimeError, match="enter it with `with`"):
         BlockingPublisher("a@localhost", "x", service="q.localhost").publish("jobs", 1)

@@ -122,7 +122,7 @@ async def test_what_failed_is_told_by_its_class_alone(spans, error, status, kind
     assert span.attributes["pubqueue.outcome"] == outcome
 
 
-def test_a_publish_that_fails_is_told_by_its_class_alone(spans):
+def test_a_failed_publish_is_logged_by_its_class_only(spans):
     failing = tracing.publishing("jobs", tracer_provider=spans.provider)
     with pytest.raises(ValueError, match="a name"), failing:
         raise ValueError("a name")

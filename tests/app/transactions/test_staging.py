@@ -229,7 +229,7 @@ def test_beyond_a_quota_the_publisher_has_to_wait(shell, limits):
     assert shell.do(stages("d", "e", version=2)) == staged("d", "e")
 
 
-def test_a_quota_of_an_account_is_nobody_else_s(shell):
+def test_a_quota_belongs_to_one_account(shell):
     shell.limits = Limits(items_per_account=2)
     shell.do(stages("a", "b"))
     assert shell.do(stages("c", "d", app="boss", by=BOSS)) == staged("c", "d")

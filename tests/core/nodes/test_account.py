@@ -28,7 +28,7 @@ MINE = Subscription(JOBS, Jid("bee@x/1"), "s1", 1)
         (who(BOSS), (), ()),
     ],
 )
-def test_an_account_is_told_what_it_counts_as(by, found, reported):
+def test_an_account_learns_its_role(by, found, reported):
     decision = list_my_affiliations(ListMyAffiliations(by), AffiliationFacts(found))
     assert (decision.reply, decision.changes) == (MyAffiliations(reported), ())
 
@@ -43,7 +43,7 @@ def test_a_request_about_one_node_needs_an_existing_node():
 
 
 @pytest.mark.parametrize("node", [None, JOBS])
-def test_an_account_is_told_all_of_its_subscriptions(node):
+def test_an_account_lists_all_of_its_subscriptions(node):
     asked = ListMySubscriptions(who(BOSS), node)
     reported = list_my_subscriptions(asked, SubscriptionFacts(found=True, entries=(MINE,))).reply
     assert reported == MySubscriptions((MINE,), node)

@@ -61,7 +61,7 @@ def test_settings_are_brought_to_what_is_declared_and_others_stay():
     )
 
 
-def test_accounts_are_brought_to_what_is_declared_and_others_stay_and_are_told():
+def test_accounts_become_as_declared_and_others_stay_and_are_reported():
     people = ((BOT, Affiliation.OUTCAST), (Jid("old@x"), Affiliation.MEMBER))
     decision = declared(queue(access_model=CLOSED), people=people, members=(BOT,))
     reported = Difference("bot@x", "outcast", "member")
@@ -71,7 +71,7 @@ def test_accounts_are_brought_to_what_is_declared_and_others_stay_and_are_told()
     )
 
 
-def test_a_queue_that_is_declared_plain_stays_one_and_is_told_while_the_rest_is_brought():
+def test_a_queue_that_is_declared_plain_stays_a_queue_and_is_reported():
     decision = declared(queue(items=1), settings={"title": "work", "queueing": False})
     why = "can change only while the node has no items and no subscribers"
     assert decision == Decision(
@@ -132,7 +132,7 @@ def test_without_owners_in_the_file_those_who_are_there_stay():
     assert declared(queue(access_model=CLOSED), people=(squatter,)).changes == ()
 
 
-def test_a_queue_that_is_open_though_the_file_does_not_say_so_is_told_and_works_on():
+def test_a_queue_that_is_open_without_the_file_saying_so_is_reported_and_works():
     reported = (Difference("access_model", "open", "", OPEN_TO_ALL),)
     assert declared(queue()) == Decision(Declared(JOBS, made=False, kept=reported))
     assert declared(queue(), settings={"access_model": "open"}).reply.kept == ()

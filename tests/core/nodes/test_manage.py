@@ -268,7 +268,7 @@ class TestAffiliations:
             EndSubscription(JOBS, resource),
         )
 
-    def test_a_member_of_a_closed_node_who_is_one_no_more_loses_the_subscription(self):
+    def test_a_removed_member_of_a_closed_node_loses_the_subscription(self):
         known = (*OWNED, (Jid("ann@x"), MEMBER))
         closed = queue(access_model=AccessModel.WHITELIST)
         decision = self.change((ANN, NONE), subscriptions=(ANN, BOB), node=closed, known=known)

@@ -74,7 +74,7 @@ def test_to_ask_again_is_an_error_until_nobody_needs_to_approve_any_more():
     assert opened.changes == (Approve(JOBS, ANN),)
 
 
-def test_a_worker_who_waits_has_its_window_and_no_room_in_it():
+def test_a_waiting_worker_has_its_window_and_no_room_in_it():
     node = queue(access_model=AccessModel.AUTHORIZE)
     decision = join(node, options=Options("5"))
     assert decision.reply == Subscribed(waits(requests=5), queueing=True)
@@ -99,7 +99,7 @@ def test_an_owner_lets_in_or_denies_and_whoever_waits_is_told():
     ],
 )
 @pytest.mark.parametrize("allow", [True, False])
-def test_a_word_of_others_or_about_nobody_who_waits_does_nothing(odd, allow):
+def test_an_unexpected_answer_does_nothing(odd, allow):
     assert word(allow=allow, **odd) == NOTHING
     nobody = Answer(who(BOSS), JOBS, ANN, allow)
     assert answer(nobody, AnswerFacts(ASKING, OWNER, None)) == NOTHING

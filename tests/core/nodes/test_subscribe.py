@@ -136,12 +136,12 @@ def test_a_returning_subscriber_keeps_its_locks():
     assert join(requests("3"), held=2).changes == (AddSubscription(new), HearOf(ANN))
 
 
-def test_a_subscriber_who_asks_again_learns_the_state():
+def test_a_repeated_subscribe_returns_the_state():
     known = window(requests=4, in_flight=1)
     assert join(subscription=known) == Decision(Subscribed(known, queueing=True), (HearOf(ANN),))
 
 
-def test_a_subscriber_who_asks_again_may_ask_for_another_window():
+def test_a_repeated_subscribe_may_ask_for_another_window():
     known = window(requests=4, in_flight=1)
     after = window(requests=9, in_flight=1)
     changes = SetWindow(JOBS, ANN, 9), HearOf(ANN)
@@ -149,7 +149,7 @@ def test_a_subscriber_who_asks_again_may_ask_for_another_window():
     assert join(requests("9"), subscription=known) == expected
 
 
-def test_a_subscriber_who_was_away_is_here_again():
+def test_a_subscriber_that_was_away_is_available_again():
     known = window(requests=4, available=False)
     changes = SetWindow(JOBS, ANN, 4), HearOf(ANN)
     expected = Decision(Subscribed(window(requests=4), queueing=True), changes)

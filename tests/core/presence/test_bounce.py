@@ -42,7 +42,7 @@ class TestReturn:
     def test_a_lock_that_has_ended_is_not_ended_again(self):
         assert self.back(None) == Decision(Done())
 
-    def test_an_address_that_is_no_more_ends_the_subscription_and_its_account_is_told(self):
+    def test_an_address_that_is_gone_ends_the_subscription_and_its_account_is_notified(self):
         decision = self.back(held(), gone=True, subscription=window(), heard_of=7)
         assert decision.changes[1:] == (EndSubscription(JOBS, ANN),)
         none = SubscriptionState.NONE

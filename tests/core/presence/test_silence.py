@@ -54,7 +54,7 @@ def test_an_item_of_a_dead_server_is_free_within_ninety_seconds():
     assert now <= 90
 
 
-def test_an_answer_at_another_instance_is_noted_of_those_who_hold_something():
+def test_an_answer_at_another_instance_is_noted_of_holders():
     change = PutRow(PingAnswer(ANN, NOW, NOW + REMEMBERED))
     asked = AnsweredElsewhere(ANN)
     assert answered_elsewhere(asked, AnsweredFacts(NOW, holds=True)).changes == (change,)

@@ -106,7 +106,7 @@ def test_the_plain_nodes_keep_whom_they_feed_and_who_has_set_that():
     )
 
 
-def test_a_node_that_is_deleted_feeds_nobody_and_is_fed_by_nobody():
+def test_a_deleted_node_feeds_none_and_is_fed_by_none():
     fed = replace(queue(), config=FED)
     assert detached(fed, others(topic(MINE))) == (ConfigureNode(NEWS, topic().config),)
     assert detached(topic(MINE), others(fed)) == (ConfigureNode(JOBS, UNFED),)

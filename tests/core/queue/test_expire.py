@@ -89,7 +89,7 @@ def test_a_dead_item_moves_to_the_dead_letter_node():
     ],
     ids=["no such node", "its id is taken", "no room", "refused", "the node itself"],
 )
-def test_a_dead_item_that_cannot_move_stays_and_says_why(place, obstacle):
+def test_a_dead_item_that_cannot_move_stays_with_the_reason(place, obstacle):
     item = held()
     why = f"{TIMED_OUT}; not moved to {DLQ}: {obstacle}" if obstacle else TIMED_OUT
     assert failing(item, place=place, max_failures=1) == GiveUp(item, NOW, why, 1, to=None)

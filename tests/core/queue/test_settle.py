@@ -348,7 +348,7 @@ def test_an_owner_or_author_that_names_a_lock_means_that_lock_too(item, affiliat
 @pytest.mark.parametrize("item", [waiting(token=9), held(holder=BOB, token=9)])
 @pytest.mark.parametrize("verb", Verb)
 @pytest.mark.parametrize("subscribed", [True, False])
-def test_a_token_tells_those_nothing_who_have_no_say(item, verb, subscribed):
+def test_a_token_reveals_nothing_without_rights(item, verb, subscribed):
     replies = {
         ask(EVE, item, verb=verb, token=token, late=True, subscribed=subscribed).reply
         for token in (None, 8, 9)
@@ -382,7 +382,7 @@ LAST = {"acquired": 1, "avoid": ANN, "token": 9}
         ),
     ],
 )
-def test_a_late_retract_counts_while_nobody_else_has_had_the_item(item):
+def test_a_late_retract_counts_until_another_has_had_the_item(item):
     receipts = frozenset({(1, ANN)})
     decision = ask(ANN, item, token=9, late=True, receipts=receipts)
     assert decision == Decision(Done(), (RemoveItem(item),))

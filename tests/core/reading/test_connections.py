@@ -20,12 +20,12 @@ CLIENT = ClientState(BEE, "stomp", "192.0.2.1", NOW, True, 1, 2)  # noqa: FBT003
 FACTS = ConnectionsFacts(NOW, (CLIENT,), 7, more=True)
 
 
-def test_an_administrator_sees_who_is_connected():
+def test_an_administrator_sees_connections():
     done = read_connections(ReadConnections(who(BOSS, admin=True)), FACTS)
     assert done == Decision(ConnectionPage((CLIENT,), 7, NOW, more=True))
 
 
-def test_an_administrator_ends_a_connection_or_hears_that_there_is_none():
+def test_an_administrator_ends_a_connection_or_learns_that_there_is_none():
     for here in (True, False):
         done = end_connection(EndConnection(who(BOSS, admin=True), BEE), EndFacts(here))
         assert done == Decision(ConnectionEnded(BEE, here))

@@ -83,7 +83,7 @@ def test_one_that_is_larger_than_all_of_it_is_taken(intake, reported):
         ("items", 1, ACCOUNT.items // 100 + 1),
     ],
 )
-def test_an_account_with_enough_under_way_waits_and_nobody_else(
+def test_an_account_with_enough_under_way_waits_and_no_other(
     intake, reported, word, byte_count, times
 ):
     loads = []

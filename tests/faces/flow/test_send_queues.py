@@ -29,7 +29,7 @@ def test_of_one_node_each_is_told_the_first_before_anybody_is_told_the_second(qu
     assert queues.byte_count == 0
 
 
-def test_a_node_with_little_to_say_does_not_wait_for_one_with_much(queues):
+def test_a_node_with_few_notices_does_not_wait_for_one_with_many(queues):
     queues.add("much", tuple("abcdefgh"), b"m", 0)
     queues.next()
     queues.add("little", ("x", "y"), b"l", 0)

@@ -353,7 +353,7 @@ async def test_deadlines_are_moved_and_bounded(api, queue):  # G18
     assert (second.id, second.ack == first.ack) == (first.id, False)
 
 
-async def test_a_late_ack_counts_while_nobody_else_has_it(side, api, queue):  # G21
+async def test_a_late_ack_counts_until_another_has_the_item(side, api, queue):  # G21
     topic, name = queue
     await api.publish(topic, b"a")
     (first,) = await api.pull(name)

@@ -60,7 +60,7 @@ def publish(stubs):
     return stubs.publisher.Publish(topic=TOPIC, messages=[v1.PubsubMessage(data=b"a")])
 
 
-async def test_a_binding_changes_who_may_and_is_given_back(of, etl):  # G39
+async def test_a_binding_changes_rights_and_is_returned(of, etl):  # G39
     bee = of("bee")
     assert not (await etl.iam.GetIamPolicy(resource=TOPIC)).bindings
     wanted = policy(publisher=["user:bee", "group:all@example.org"], viewer=["domain:x.org"])

@@ -29,9 +29,7 @@ async def listed(side, **given):
     return await side.broker.handle(ReadConnections(ADMIN, **given))
 
 
-async def test_an_administrator_sees_who_has_a_stream_and_what_it_holds(
-    side, v1, open_stream
-):  # G30
+async def test_an_administrator_sees_streams_and_what_each_holds(side, v1, open_stream):  # G30
     stream = open_stream(max_outstanding_messages=2)
     await publish(v1, b"a", b"b", b"c")
     await stream.has(2)
@@ -73,7 +71,7 @@ async def test_an_administrator_ends_a_stream_and_what_it_held_has_not_failed(
     assert await side.broker.handle(ending) == ConnectionEnded(client.address, is_here=False)
 
 
-async def test_a_stream_that_has_said_nothing_can_be_ended_too(side, v1, queue):
+async def test_a_silent_stream_can_be_ended_too(side, v1, queue):
     silent = v1.subscriber.StreamingPull(forever())
     await until(lambda: len(side.face.streams))
     (client,) = (await listed(side)).clients

@@ -232,7 +232,7 @@ class TestTls:
         (found,) = await side.store.read(lambda tx: tx.page(nodes(), None, 9))
         assert found.creator == f"cert@{SERVICE}"
 
-    async def test_a_certificate_of_nobody_is_unauthenticated(self, side, files):  # G40
+    async def test_an_unknown_certificate_is_unauthenticated(self, side, files):  # G40
         pair = await self.client_certificate(files, "/CN=stranger")
         async with self.connected(side, files, pair) as channel:
             call = Stub(channel, PUBLISHER).GetTopic(topic=TOPIC)

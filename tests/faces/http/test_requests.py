@@ -79,7 +79,7 @@ async def test_a_body_in_chunks_is_the_same_body(echo):
     assert b"one-two" in answers
 
 
-async def test_a_client_that_expects_it_is_told_to_continue(echo):
+async def test_a_client_that_expects_continue_gets_100(echo):
     reader, writer = await asyncio.open_connection(HOST, echo.port)
     async with asyncio.timeout(TIMEOUT):
         writer.write(HEAD + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n")

@@ -96,7 +96,7 @@ async def test_a_flood_leaves_nothing_behind_and_others_are_served_meanwhile():
         await until(lambda: it.counts.open == 1)
 
 
-async def test_a_fault_ends_its_connection_alone_and_is_logged_without_what_was_said():
+async def test_a_fault_ends_its_connection_only_and_is_logged_without_the_input():
     async with echoing() as it:
         client, other = await it.client(), await it.client()
         with capture_logs() as log:
@@ -166,7 +166,7 @@ async def test_a_client_that_is_silent_for_too_long_is_closed_and_one_that_is_no
         assert it.ended == {"idle": 1}
 
 
-async def test_a_connection_has_a_time_of_its_own_if_the_face_says_so():
+async def test_a_connection_has_a_time_limit_of_its_own_if_the_face_sets_one():
     async with echoing(Bounds(login=0, idle=30)) as it:
         client = await it.client()
         assert await client.ask("a") == "a"

@@ -143,7 +143,7 @@ async def test_a_stream_ends_for_an_account_that_may_no_longer_read(rest, monkey
         assert await stream.event() is None
 
 
-async def test_a_stream_ends_for_a_user_who_is_gone(rest, monkeypatch):
+async def test_a_stream_of_a_removed_user_ends(rest, monkeypatch):
     monkeypatch.setattr(events, "BEAT", 0.01)
     ann, accounts = await rest.as_("ann"), rest.face.accounts
     async with following(ann, "/topics/news/events") as stream:

@@ -129,7 +129,7 @@ async def test_the_media_type_of_a_verdict_is_that_of_forms(rest):  # R22
     assert wrong.status_code == 415
 
 
-async def test_an_acknowledgement_is_for_nobody_else(rest):  # W07
+async def test_an_acknowledgement_is_valid_for_its_client_only(rest):  # W07
     etl, bee, ann = await rest.as_(), await rest.as_("bee"), await rest.as_("ann")
     await post(etl)
     message = await take(bee)

@@ -77,7 +77,7 @@ async def test_a_get_shows_whether_a_link_is_used(rest):  # W19
         await etl.post(to, content=b"a")
 
 
-async def test_a_link_of_others_or_of_nobody_is_404_with_where_to_begin(rest):  # R09
+async def test_an_unknown_link_is_404_with_a_place_to_begin(rest):  # R09
     etl, bee = await rest.as_(), await rest.as_("bee")
     to = links(await begin(etl))["create-next"]
     forged = to[:-1] + ("0" if to[-1] != "0" else "1")

@@ -53,7 +53,7 @@ async def test_a_client_that_stops_waiting_gets_an_answer(rest):  # R25
     assert answer.headers["Preference-Applied"] == "wait=0.01"
 
 
-async def test_a_reader_is_told_that_messages_may_have_gone(rest):  # R15
+async def test_a_reader_learns_that_messages_may_be_missing(rest):  # R15
     await rest.make("short", queueing=False, max_items=2)
     etl = await rest.as_()
     await post(etl, b"0", path="/topics/short")

@@ -131,7 +131,7 @@ async def test_no_more_requests_wait_than_may():
             await one.aclose()
 
 
-async def test_a_message_that_nobody_acknowledges_is_the_next_ones(rest):  # R23
+async def test_a_message_without_an_acknowledgement_goes_to_the_next_client(rest):  # R23
     await rest.make("soon", lock_timeout=1)
     etl, bee, ann = [await rest.as_(name) for name in ("etl", "bee", "ann")]
     await post(etl, b"a", path="/queues/soon")

@@ -252,7 +252,7 @@ async def test_a_queue_has_several_names(served, destination):  # N07, C28
     assert (await bee.hear()).headers["destination"] == destination
 
 
-async def test_a_topic_tells_all_who_subscribe(served):  # N08
+async def test_a_topic_notifies_all_subscribers(served):  # N08
     etl = await served.log_in()
     await put(etl, "before", destination="/topic/news")
     some = [await served.works(destination=to, ack="auto") for to in ("/topic/news", "news")]
@@ -263,7 +263,7 @@ async def test_a_topic_tells_all_who_subscribe(served):  # N08
         assert "ack" not in message.headers
 
 
-async def test_a_topic_for_those_who_are_here_tells_who_is_connected(served):
+async def test_a_presence_based_topic_notifies_connected_subscribers(served):
     settings = Settings({"presence_based_delivery": True})
     await served.broker.handle(Declare(BOSS, NEWS, settings, (Jid("boss@x"),)))
     etl, bee = await served.log_in(), await served.works(destination="/topic/news", ack="auto")
@@ -639,7 +639,7 @@ async def test_a_service_that_stops_answers_what_was_read_and_asks_to_retry_late
 
 
 @pytest.mark.parametrize("auto_creates", [True, False])
-async def test_a_queue_is_made_for_who_may(auto_creates):
+async def test_a_queue_is_created_for_accounts_that_may(auto_creates):
     async with serving(auto_creates=auto_creates) as served:
         etl = await served.log_in()
         answer = await etl.do("SUBSCRIBE", destination="/queue/new", id="s")

@@ -19,7 +19,7 @@ async def listed(served, **given):
     return await served.broker.handle(ReadConnections(ADMIN, **given))
 
 
-async def test_an_administrator_sees_who_is_connected_and_what_each_holds(served):
+async def test_an_administrator_sees_connections_and_what_each_holds(served):
     bee, etl = await served.works(prefetch_count=5), await served.log_in()
     await put(etl, "a", "b")
     for _ in "ab":

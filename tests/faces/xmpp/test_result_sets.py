@@ -14,7 +14,7 @@ def shown(entries, part):
     return NAMES[which], reported.removeprefix('<set xmlns="http://jabber.org/protocol/rsm">')
 
 
-def test_a_list_that_nobody_asked_for_in_parts_and_that_fits_has_no_set():
+def test_an_unpaged_list_that_fits_has_no_set():
     assert shown(SMALL, Part(total=3)) == (NAMES, "")
 
 

@@ -95,7 +95,7 @@ def test_every_phrase_is_steps_with_well_formed_stanzas(phrase):
     assert stanzas
 
 
-def test_a_settled_item_is_asked_for_answered_and_told():
+def test_a_settled_item_is_requested_answered_and_notified():
     steps = read("bee is bee@localhost/x\nbee unlocks a1 of jobs").steps
     assert [type(step) for step in steps] == [Send, Receive, Receive]
     assert "unlock xmlns='urn:xmpp:pubsub:queueing:0' id='a1'" in steps[2].xml

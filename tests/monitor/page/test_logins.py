@@ -118,7 +118,7 @@ def test_a_cookie_with_anything_else_in_it_is_invalid(clock, change):
     assert logins.read(change(cookie)) is None
 
 
-def test_a_sentence_is_shown_to_whom_it_was_given(logins):
+def test_a_sentence_is_shown_to_the_login_that_it_was_given(logins):
     login, _ = logins.begin(of(LOOKER))
     other, _ = logins.begin(of(LOOKER))
     mark = logins.sign(login, "Paused jobs.")

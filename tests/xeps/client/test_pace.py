@@ -27,7 +27,7 @@ def reported(caplog):
     return [it.pubqueue for it in caplog.records if it.pubqueue["event"] == "server.slow"]
 
 
-def test_an_answer_that_takes_long_is_told_and_not_each_time(caplog):
+def test_a_slow_answer_is_logged_but_not_each_time(caplog):
     async def hour():
         pace = Pace(Timings(stall=2, refresh=60))
         for pause in (1, 3, 3, 100, 1.9):
@@ -103,7 +103,7 @@ class Heard(logging.Handler):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("server", [SlowProsody(modules=("limits",)), SlowEjabberd()])
-async def test_a_server_that_limits_an_account_is_told(server, caplog):
+async def test_a_server_that_limits_an_account_is_reported(server, caplog):
     heard, logger = Heard(), logging.getLogger("pubqueue_xeps")
     logger.addHandler(heard)
     async with server:

@@ -227,7 +227,7 @@ async def test_a_wrong_password_is_refused_at_once(prosody, publisher_of):
         await publisher_of(password="wrong").open()
 
 
-async def test_a_server_that_is_not_there_is_waited_for_as_long_as_was_said(publisher_of, caplog):
+async def test_a_missing_server_is_awaited_for_the_given_time(publisher_of, caplog):
     caplog.set_level(logging.CRITICAL, "pubqueue_xeps")
     with pytest.raises(
         ServerUnreachable,
@@ -322,7 +322,7 @@ async def test_a_reply_is_published_under_the_askers_id(service, worker_of):
         )
 
 
-async def test_an_asker_whose_node_cannot_be_made_is_told(service, publisher):
+async def test_an_asker_whose_node_cannot_be_created_gets_an_error(service, publisher):
     service.script["create"] = lambda iq: [refuse(iq, "forbidden")]
     service.script["configure"] = lambda iq: [refuse(iq, "item-not-found")]
     with pytest.raises(Refused, match="'replies/bot@localhost'") as caught:
@@ -359,7 +359,7 @@ async def test_nothing_is_asked_while_others_would_read_the_replies(
     assert not {"subscribe", "publish"} & {verb for verb, _ in service.seen}
 
 
-async def test_a_reply_of_which_nobody_told_is_found(service, publisher):
+async def test_a_reply_without_a_notification_is_found(service, publisher):
     """The notification was lost; it is looked for now and then."""
     service.script["create"] = lambda iq: [refuse(iq, "conflict")]
     service.script["configure"] = lambda iq: [result(iq, settings("whitelist"))]
@@ -396,7 +396,7 @@ async def test_of_a_retract_that_was_repeated_nobody_knows_who_has_deleted_the_i
         )
 
 
-async def test_a_service_that_does_not_tell_who_had_it(service, publisher_of):
+async def test_a_service_that_does_not_report_the_holder(service, publisher_of):
     service.script["retract"] = lambda iq: [result(iq)]
     async with publisher_of() as publisher:
         assert await publisher.retract("jobs", "i1") == Retracted(
@@ -404,7 +404,7 @@ async def test_a_service_that_does_not_tell_who_had_it(service, publisher_of):
         )
 
 
-async def test_a_retract_that_nobody_answers_is_not_confirmed(service, publisher_of):
+async def test_an_unanswered_retract_is_not_confirmed(service, publisher_of):
     service.script["retract"] = lambda iq: []
     async with publisher_of() as publisher:
         with pytest.raises(

@@ -124,7 +124,7 @@ async def test_a_clock_that_is_wrong_by_an_hour_does_no_harm(service, worker_of,
 
 
 @pytest.mark.e2e
-async def test_a_service_that_tells_no_time_is_taken_to_have_ours(service, worker_of):
+async def test_a_service_without_a_time_is_assumed_to_have_ours(service, worker_of):
     service.script["time"] = lambda iq: [refuse(iq, "service-unavailable")]
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1", **until(1))
@@ -213,7 +213,7 @@ async def test_an_author_extends_a_lock(service, worker_of):
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("condition", ["conflict", "unexpected-request", "item-not-found"])
-async def test_a_refused_touch_tells_that_the_lock_is_lost(service, worker_of, condition):
+async def test_a_refused_touch_means_that_the_lock_is_lost(service, worker_of, condition):
     service.script["touch"] = lambda iq: [refuse(iq, condition)]
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1", **until(1))
@@ -303,7 +303,7 @@ async def test_patience_with_a_touch_has_an_end(service, worker_of):
         (lambda iq: answer(iq, ""), "The touch of 'i1' was answered without a deadline"),
     ],
 )
-async def test_a_touch_that_is_refused_for_good_is_told_once(
+async def test_a_touch_that_is_refused_for_good_is_reported_once(
     service, worker_of, caplog, said, sentence
 ):
     service.script["touch"] = lambda iq: [said(iq)]

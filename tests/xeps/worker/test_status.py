@@ -106,7 +106,7 @@ def test_nothing_is_said_once_logging_is_set_up(unset, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_is_told_no_commands(capsys):
+def test_a_terminal_gets_no_escape_commands(capsys):
     say("\x1b[2J i1\n")
     assert capsys.readouterr().err == "pubqueue: \ufffd[2J i1\ufffd\n"
 
@@ -139,7 +139,7 @@ def test_whatever_is_wrong_has_a_sentence_and_the_facts_for_it():
             assert named <= facts, event
 
 
-def test_a_minute_is_told_when_something_has_changed():
+def test_a_minute_is_logged_if_something_has_changed():
     items = held(done=5)
     minutes = Minutes(items)
     assert minutes.line() is None

@@ -250,7 +250,7 @@ async def test_the_limit_of_an_account_counts_its_resources_and_leaves_other_acc
     )
 
 
-async def test_a_message_that_nobody_asks_for_ends_and_so_does_what_is_remembered(monkeypatch):
+async def test_a_held_message_and_a_remembered_answer_end_in_time(monkeypatch):
     side = Side(limits=Limits(remembered=1))
     await side.play(
         assured("1", "8"), received("1", "8"), deliver("2", "8"), done("2"), "> handed 0"

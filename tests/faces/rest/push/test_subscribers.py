@@ -239,7 +239,7 @@ async def test_a_gigabyte_of_an_answer_is_cut_off():  # W11
         assert sent < 64 << 20
 
 
-async def test_a_bad_target_gets_one_push_at_a_time_and_costs_nobody_else():  # W11
+async def test_a_bad_target_gets_one_push_at_a_time_and_costs_no_other():  # W11
     bad, good = Hook(500), Hook()
     async with pushing(bad, good, retries=0) as rest:
         await rest.make("other", backoff_min=0)

@@ -45,7 +45,7 @@ async def test_it_may_be_on_the_server_of_the_page(tmp_path):
             assert (await etl.get(f"http://{host}:{port}/healthz")).text == "alive\n"
 
 
-async def test_a_service_that_stops_answers_those_who_wait(tmp_path):  # W21
+async def test_a_service_that_stops_answers_waiting_requests(tmp_path):  # W21
     async with RestService(tmp_path) as service, service.client("bee") as bee:
         to = await follow(bee, "/queues/jobs", "consumer")
         waiting = asyncio.create_task(bee.post(to, headers={"Accept-Wait": "50"}))

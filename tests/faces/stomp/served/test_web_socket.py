@@ -165,7 +165,7 @@ async def test_what_a_client_held_that_breaks_off_is_with_another(service):
             assert (await second.hear()).body == b"a"
 
 
-async def test_a_client_that_does_not_read_is_cut_and_holds_up_nobody(service):  # N27
+async def test_a_client_that_does_not_read_is_closed_and_delays_no_other(service):  # N27
     """It asks for more than sockets take, and reads none of it."""
     async with connected(service) as slow, connected(service) as etl:
         await slow.log_in("bee")

@@ -74,7 +74,7 @@ async def said_to(service, **headers):
     return answer
 
 
-async def test_a_wrong_login_is_told_nothing_and_does_not_harm_others(tmp_path):  # N03
+async def test_a_wrong_login_learns_nothing_and_harms_no_other(tmp_path):  # N03
     async with StompService(tmp_path) as service, asyncio.timeout(TIMEOUT):
         etl = await service.log_in()
         wrong = [

@@ -100,7 +100,7 @@ def test_one_is_one_however_it_is_written():
         app.handler(json="urgent", equals=1.0)(takes_all)
 
 
-def test_a_decorator_without_its_parentheses_is_told_so():
+def test_a_decorator_without_its_parentheses_raises_an_error():
     with pytest.raises(TypeError, match="with its parentheses"):
         Handlers().handler(takes_all)
 
