@@ -106,7 +106,7 @@ async def test_what_was_restored_meanwhile_is_served_when_the_place_is_free(tmp_
     assert items(path) == ["a", "b", "new"]
 
 
-async def test_half_a_copy_is_not_served_by_who_has_waited(tmp_path, monkeypatch):
+async def test_half_a_copy_is_not_served_by_a_process_that_waited(tmp_path, monkeypatch):
     path = await made(tmp_path / "queue.db")
     async with serving(monkeypatch, path) as (door, task):
         with closing(sqlite3.connect(path)) as connection:

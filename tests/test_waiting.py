@@ -66,7 +66,7 @@ def test_nothing_sleeps_but_what_has_a_reason():
     assert found(is_sleep) == SLEEPS
 
 
-def test_nobody_polls_by_hand():
+def test_no_test_polls_by_hand():
     # a simulated client, and the two programs that do something at each turn
     polls = found(is_poll).keys() - {"harness/patience.py"}
     assert polls <= {name for name in SLEEPS if name.startswith(("simulate/", "faults_run/"))} | {

@@ -153,7 +153,7 @@ async def test_at_the_end_there_is_time_to_answer_all(stage):
     assert stage.heard().count(ENDING) == 0
 
 
-async def test_at_the_end_what_is_committed_and_being_moved_is_told_as_committed(stage):
+async def test_at_the_end_a_commit_in_progress_is_reported_as_committed(stage):
     reported = Committed(1, 5, 0, already=False)
     stage.store.hold()
     stage.broker.submit(publishes("a"), stage.log.append)

@@ -52,7 +52,7 @@ def dies(shell, *reasons):
 
 
 @pytest.mark.parametrize("by", [OWNER, ADMIN])
-def test_in_whatever_state_an_item_goes_and_its_worker_is_told(shell, by):
+def test_an_item_goes_in_any_state_and_its_worker_is_notified(shell, by):
     shell.do(a_queue())
     dies(shell, "no")
     shell.batch(publishes("held"))
@@ -194,7 +194,7 @@ def test_the_dead_of_a_reason_live_again(shell, small):
 
 @pytest.mark.parametrize("request_of", [Discard, ReadReasons])
 @pytest.mark.parametrize("by", [ETL, ANN, EVE])
-def test_only_who_runs_the_node_may(shell, request_of, by):
+def test_only_managers_of_the_node_may(shell, request_of, by):
     shell.do(a_queue())
     dies(shell, "no")
     assert shell.do(request_of(who(by), JOBS)).refusal is Refusal.FORBIDDEN

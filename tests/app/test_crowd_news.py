@@ -178,9 +178,7 @@ async def test_each_of_a_crowd_is_notified_once(stage):
 
 
 @pytest.mark.parametrize("run", [1, 2])
-async def test_no_more_than_a_page_of_a_run_waits_to_be_told_whatever_is_said(
-    stage, monkeypatch, run
-):
+async def test_no_more_than_a_page_of_a_run_waits_to_be_sent(stage, monkeypatch, run):
     monkeypatch.setattr(fan_out, "MAX_RUN_NEWS", run)
     await stage.do(*(publishes(name) for name in "abcd"), Purge(who(BOSS), JOBS))
     assert stage.face.most == run * PAGE
@@ -338,7 +336,7 @@ async def test_the_end_of_a_node_is_told_to_those_who_subscribed_and_their_subsc
     assert await stage.page(UnnotifiedNodes()) == []
 
 
-async def test_subscriptions_go_as_their_subscribers_are_told(stage):
+async def test_subscriptions_go_as_their_subscribers_are_notified(stage):
     await stage.answered(Delete(who(BOSS), JOBS))
     left = [len(await stage.page(FormerSubscribers(JOBS)))]
     while stage.face.send():
@@ -457,7 +455,7 @@ async def test_a_slice_of_a_commit_waits_for_the_notices_of_the_one_before(stage
     assert replies == []
 
 
-async def test_at_the_end_who_waits_for_a_commit_is_answered(stage, monkeypatch):
+async def test_at_the_end_requests_that_wait_for_a_commit_are_answered(stage, monkeypatch):
     in_slices(monkeypatch, 2)
     await staged(stage, FEW)
     replies = []

@@ -113,7 +113,7 @@ def test_a_page_of_the_crowd_is_all_that_a_batch_reads(tmp_path, monkeypatch):
     shell.close()
 
 
-def test_between_two_pages_others_work_and_who_may_not_does_not_come_anew(shell):
+def test_between_two_pages_others_work_and_excluded_subscribers_do_not_return(shell):
     request = shell.batch(CLOSE["configured"]).decisions[0].then
     leaves = Unsubscribe(who(CROWD[1]), JOBS, CROWD[1])
     new = joins(ANN)

@@ -170,7 +170,7 @@ def test_an_account_that_may_not_subscribe_to_a_node_cannot_let_it_feed_a_queue(
     assert feeds(shell) == [(A, "eve@x")]
 
 
-def test_only_who_owns_the_queue_sets_it(shell):
+def test_only_owners_of_the_queue_set_it(shell):
     shell.batch(a_topic(), a_queue())
     assert shell.do(configures(JOBS, source=NEWS)).refusal is Refusal.FORBIDDEN
     assert shell.do(configures(JOBS, by=BOSS, source=NEWS)) == Done()

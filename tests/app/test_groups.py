@@ -76,7 +76,7 @@ def test_as_many_as_the_node_says_are_in_work_in_the_order_of_publish(shell):
     assert handed(shell, retracts(ANN, "a"), retracts(ANN, "c")) == "d"
 
 
-def test_groups_take_turns_and_a_long_one_starves_nobody(shell):
+def test_groups_take_turns_and_a_long_one_delays_no_other(shell):
     group(shell, "long", *(f"l{n}" for n in range(50)))
     group(shell, "short", "s0", "s1")
     handed(shell, publishes("x"), publishes("y"))

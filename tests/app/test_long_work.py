@@ -64,7 +64,7 @@ def test_waiting_work_that_is_found_again_is_not_started_twice(kind):
     assert [request for request, _ in stage.next()] == [kind(JOBS)]
 
 
-def test_other_nodes_other_kinds_and_who_waits_for_the_end_are_served():
+def test_other_nodes_other_kinds_and_waiters_for_the_end_are_served():
     stage = Stage()
     asked = [
         *(TrimItems(JOBS), TrimItems(OTHER), ReviewSubscribers(JOBS)),

@@ -82,7 +82,7 @@ def test_excluded_and_unreachable_workers_are_logged_with_the_reason(shell):
     ]
 
 
-def test_errors_about_deliveries_that_were_not_made_are_not_told(shell):
+def test_errors_about_deliveries_that_were_not_made_are_not_reported(shell):
     """Strangers can send as many as they like."""
     shell.batch(joins(ANN), publishes("a"))
     for back in (

@@ -225,7 +225,7 @@ async def test_a_leave_is_retried_once_when_the_service_ends(stage, monkeypatch)
     assert await stage.seen() == (State.QUEUED, [])
 
 
-async def test_in_an_outage_no_stranger_takes_the_place_of_who_holds_something(stage, monkeypatch):
+async def test_in_an_outage_no_stranger_takes_the_place_of_a_holder(stage, monkeypatch):
     monkeypatch.setattr(presence_retry, "RETRY", 3600)
     stage.store.failures = 1 << 30
     await stage.do(Leave(ANN), *strangers(20_000))

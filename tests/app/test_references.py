@@ -153,7 +153,7 @@ def test_a_dead_item_moves_if_its_publish_would_be_accepted(shell):
     assert dies(shell, payload=b"urn:kept|x").node == DEAD
 
 
-def test_one_owner_who_may_publish_is_enough(shell):
+def test_one_owner_with_the_right_to_publish_is_enough(shell):
     shell.batch(a_queue(DEAD), a_queue(dead_letter_node=DEAD))
     two = (Jid("aaa@x"), Affiliation.OWNER), (Jid("boss@x"), Affiliation.OWNER)
     shell.do(SetAffiliations(who(BOSS), JOBS, two))

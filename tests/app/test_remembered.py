@@ -25,7 +25,7 @@ def remembered(cache):
     return nodes + sum(len(node) + len(account) for node, account in cache.of[AFFILIATIONS])
 
 
-def test_nodes_that_are_not_there_and_who_asked_for_them_are_forgotten_in_time(shell, monkeypatch):
+def test_missing_nodes_and_their_requesters_are_forgotten_in_time(shell, monkeypatch):
     monkeypatch.setattr(row_cache, "MAX_BYTES", 40_000)
     most = 0
     for number in range(60):

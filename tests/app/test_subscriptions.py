@@ -119,7 +119,7 @@ def test_leases_that_end_together_end_in_slices(shell):
     assert node.subscriptions == 0
 
 
-def test_an_operator_hears_why_a_subscription_ended(shell):
+def test_the_log_has_the_reason_why_a_subscription_ended(shell):
     shell.do(declares(queueing=True))
     owner = who(BOSS)
     ends = {

@@ -168,7 +168,7 @@ def test_a_long_queue_is_counted_in_slices_on_the_way(shell, monkeypatch):
     assert (found.totals.queued, found.totals.locked, found.totals.dead) == (2, 3, 1)
 
 
-def test_only_who_manages_a_node_sees_any(shell):
+def test_only_managers_of_a_node_see_any(shell):
     furnish(shell)
     for by in (ETL, ANN):
         assert shell.do(ReadSurvey(who(by))).refusal is Refusal.FORBIDDEN

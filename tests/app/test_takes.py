@@ -260,7 +260,7 @@ async def test_no_more_is_taken_than_the_rate_lets_go(instance):
     assert await instance.takes(count=9) == []
 
 
-async def test_an_item_whose_delay_ends_wakes_who_waits(instance):
+async def test_an_item_whose_delay_ends_wakes_waiting_workers(instance):
     await instance.do(publishes("a", delay=0.05))
     assert ids(await instance.asks()) == ["a"]
 

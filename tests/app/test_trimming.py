@@ -89,7 +89,7 @@ def test_after_a_kill_between_any_two_slices_it_goes_on(tmp_path, shell, way, sl
     again.close()
 
 
-def test_each_slice_is_told_where_retracts_are(shell):
+def test_each_slice_is_notified_where_retracts_are(shell):
     request, reported = narrow(NARROW["fewer"][0]), []
     while request is not None:
         decision = shell.batch(request).decisions[0]

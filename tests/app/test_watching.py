@@ -58,7 +58,7 @@ class Noting(ProcessObserver):
         self.reported.append(type(reply).__name__)
 
 
-def test_how_far_the_process_is_all_are_told_whatever_one_of_them_meets():
+def test_progress_is_reported_to_all_callers_even_if_one_fails():
     noting = Noting()
     observers = ProcessObservers((Broken(), noting))
     with capture_logs() as logs:
@@ -82,7 +82,7 @@ def test_an_observer_passes_over_what_it_has_no_use_for():
     assert logs == []
 
 
-async def test_an_observer_that_fails_costs_a_line_in_the_log_and_nobody_his_work():
+async def test_a_failing_observer_costs_a_line_in_the_log_only():
     noting = Noting()
     store = MemoryStore()
     await store.open()

@@ -56,7 +56,7 @@ def test_an_unreachable_subscriber_has_no_room(windows, here):
     assert (counted.room, first(counted)) == (5, {ANN, BOB})
 
 
-def test_room_is_not_left_behind_by_who_became_unreachable_before_it_ended(windows, here):
+def test_an_unreachable_client_leaves_no_room_taken(windows, here):
     counted, rows = windows
     assert counted.room == 5
     here.discard(ANN)

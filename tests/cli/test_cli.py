@@ -108,7 +108,7 @@ async def test_check_says_what_is_good(tmp_path):
     ]
 
 
-async def test_check_tells_what_a_database_may_lose(tmp_path):
+async def test_check_reports_what_a_database_may_lose(tmp_path):
     with Postgres() as database:  # without fsync, as tests have it
         async with StubServer(secret=SECRET) as server:
             arguments = flags(server, tmp_path, store=database.address)
@@ -135,7 +135,7 @@ async def test_check_with_a_wrong_secret(tmp_path):
     assert "refuses queue.localhost (not-authorized): does the secret" in sentence
 
 
-async def test_check_with_nobody_at_the_port(tmp_path):
+async def test_check_without_a_server_at_the_port(tmp_path):
     async with StubServer() as server:
         pass
     assert "is the server running" in await check(server, tmp_path)

@@ -71,7 +71,7 @@ def config(folder, server, store):
 # --- what it says ----------------------------------------------------------------------------------
 
 
-def test_each_table_is_told_and_nothing_drawn_where_nobody_looks(files):
+def test_each_table_is_logged_and_nothing_is_drawn_without_a_terminal(files):
     code, out, err = run("migrate", *files)
     assert (code, err) == (0, "")
     *tables, last = out.splitlines()

@@ -186,7 +186,7 @@ async def reported(program, words):
     await until(lambda: words in program.log, every=LOOK)
 
 
-async def test_check_tells_of_each_schedule(tmp_path):
+async def test_check_lists_each_schedule(tmp_path):
     async with StubServer(secret="a secret") as server:
         config = write_config(tmp_path, server, NIGHTLY)
         process = await asyncio.create_subprocess_exec(

@@ -70,7 +70,7 @@ def test_a_password_may_stand_in_a_file(tmp_path):
     assert user.password.matches(RIGHT)
 
 
-def test_as_whom_nobody_can_log_in_is_told(tmp_path):
+def test_an_address_that_cannot_log_in_is_reported(tmp_path):
     users = users_of(from_file(tmp_path, USER + "[[user]]\nname = 'bare'"))
     (sentence,) = locked_out(users)
     assert "user 'bare' has no password" in sentence

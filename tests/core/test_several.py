@@ -46,7 +46,7 @@ def test_together_they_are_what_holds_of_all():
     assert (row.node, row.jid, row.queue_requests) == (JOBS, ANN, ONE.queue_requests)
 
 
-def test_none_that_wants_to_be_told_makes_a_row_that_does_not():
+def test_a_subscriber_with_notifications_makes_no_row_without():
     deaf = several(DEAF, replace(DEAF, subid="other"))
     assert not deaf.listens
     assert not deaf.available

@@ -118,7 +118,7 @@ async def test_c21_a_second_subscription_is_refused_whatever_its_id(curb, line):
     await refused(other, "no such subscription")
 
 
-async def test_c22_c23_whoever_leaves_gives_back(curb, line):
+async def test_c22_c23_a_client_that_leaves_releases_its_items(curb, line):
     await line.receipt("SEND", b"a", **SEND)
     line.subscribe()
     await line.hear()

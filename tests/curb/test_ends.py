@@ -60,7 +60,7 @@ async def test_a_client_that_misses_promised_heart_beats_releases_its_items_and_
         assert (await other.hear()).body == b"hello"
 
 
-async def test_beats_come_for_who_wants_them(tmp_path, monkeypatch):  # S04
+async def test_heart_beats_come_for_clients_that_want_them(tmp_path, monkeypatch):  # S04
     monkeypatch.setattr(connection, "BEATS", HeartBeats(10, 10))
     async with serving(tmp_path / "j") as (port, _):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

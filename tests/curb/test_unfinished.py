@@ -64,7 +64,7 @@ def memory(pid):
         return int(file.read().split()[1]) * 4096
 
 
-async def test_many_who_stall_end_each_other_and_nobody_else(tmp_path):
+async def test_many_stalled_clients_end_each_other_and_no_other(tmp_path):
     async with Curb(tmp_path / "j", "4MiB") as curb:
         line = await RawClient.to(curb.port)
         await line.receipt("SEND", b"before", destination=".")

@@ -45,7 +45,7 @@ def test_a_run_without_trouble():
     )  # fmt: skip
 
 
-def test_an_item_that_nobody_did_and_the_queue_has_not_is_lost():
+def test_an_item_that_is_neither_done_nor_in_the_queue_is_lost():
     figures = tally(*life("a", "1")).figures({"1", "2"}, ())
     assert (figures.lost, figures.good) == (1, False)
 

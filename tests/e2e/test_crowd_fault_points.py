@@ -95,7 +95,7 @@ async def lives(tmp_path, server, point, last_words):
 
 
 @pytest.mark.parametrize("point", ["begun@NotifyFormer", "committed@NotifyFormer"])
-async def test_killed_between_two_pages_all_hear_of_the_end_of_their_node(point, tmp_path):
+async def test_killed_between_two_pages_all_are_notified_of_the_end_of_their_node(point, tmp_path):
     store = tmp_path / "pubqueue.db"
     async with StubServer(secret="a secret") as server:
         people, config = await lives(tmp_path, server, point, "<delete node='news'/>")
@@ -111,7 +111,7 @@ async def test_killed_between_two_pages_all_hear_of_the_end_of_their_node(point,
     assert people.reported.keys() == set(CROWD)
 
 
-async def test_killed_between_two_pages_all_who_are_shut_out_go(tmp_path):
+async def test_killed_between_two_pages_all_excluded_subscribers_go(tmp_path):
     store = tmp_path / "pubqueue.db"
     async with StubServer(secret="a secret") as server:
         _, config = await lives(tmp_path, server, "begun@ReviewSubscribers", CLOSE)

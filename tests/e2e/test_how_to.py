@@ -122,7 +122,7 @@ async def test_ask_and_reply(server, tmp_path):
             assert await published(server, tmp_path, requester) == ["42"]
 
 
-async def test_replies_where_nobody_may_make_nodes(server, tmp_path):
+async def test_replies_where_no_account_may_create_nodes(server, tmp_path):
     """With the node that the page declares, and without."""
     worker, requester, _ = blocks("ask-and-reply")
     (declared,) = blocks("ask-and-reply", "toml")

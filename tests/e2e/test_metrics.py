@@ -53,7 +53,7 @@ async def given(bee):
 
 
 @pytest.mark.parametrize("kind", [Prosody, Ejabberd])
-async def test_failures_and_deaths_are_told_with_what_they_were(kind, store, tmp_path, http):
+async def test_failures_and_deaths_are_reported_with_their_facts(kind, store, tmp_path, http):
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(kind())
         for name in ("etl", "bee"):

@@ -156,7 +156,7 @@ async def test_many_are_published_with_one_wait_in_their_order(program, address)
     assert order == sorted(order)
 
 
-async def test_of_many_the_good_are_published_and_the_others_told(program, address):
+async def test_of_many_the_valid_are_published_and_the_others_reported(program, address):
     async with publisher() as etl:
         await etl.publish("jobs", "taken", id="busy")
         async with worker() as bot:
@@ -314,7 +314,7 @@ async def test_what_is_asked_is_replied(program, address):
     assert {reply.publisher for reply in replies} == {"bot@localhost"}
 
 
-async def test_nobody_replies_in_time(program, address):
+async def test_no_reply_comes_in_time(program, address):
     async with publisher() as etl:
         with pytest.raises(NoReply, match="ask again with this id") as caught:
             await etl.ask("jobs", 1, id="i1", timeout=0.5)

@@ -167,7 +167,7 @@ class FaceContract:
 class ConnectionContract(FaceContract):
     """What holds in addition where clients are connected to the instance itself."""
 
-    async def test_nothing_is_locked_to_who_is_connected_elsewhere(self, sides, connected):
+    async def test_nothing_is_locked_to_a_client_of_another_instance(self, sides, connected):
         one, other = sides
         etl, bee = await connected(one, "etl"), await connected(other, "bee")
         await bee.subscribe("jobs", 1)

@@ -111,7 +111,7 @@ async def test_a_worker_that_can_have_them_is_enough_even_if_it_is_busy(stage):
     assert await problems(stage) == ((), 0)
 
 
-async def test_nobody_looks_at_single_items_where_all_are_small(stage, monkeypatch):
+async def test_single_items_are_not_looked_at_where_all_are_small(stage, monkeypatch):
     await stage.do(allow(262_144))
     looked = []
     monkeypatch.setattr(stage.broker.outbox, "largest_of", looked.append)

@@ -54,7 +54,7 @@ def jobs(*numbers):
     return [(f"<job xmlns='urn:example:job' n='{n}'/>",) for n in numbers]
 
 
-def test_only_the_attempts_that_the_driver_names_are_seen_and_one_line_tells_it(
+def test_only_the_attempts_of_the_driver_are_seen_and_logged_in_one_line(
     options, in_task, settled, caplog
 ):
     writer = batch(options, **MARK)

@@ -294,7 +294,7 @@ class OfBatches:
         await store.batch(lambda tx: tx.write(Writes(NOW)))
         assert await store.batch(everything) == before
 
-    async def test_nobody_else_has_written_what_we_wrote_ourselves(self, store):
+    async def test_an_own_write_is_not_that_of_another(self, store):
         await make(store, add("a"))
         assert not await store.batch(lambda tx: tx.foreign)
         await make(store, add("b"))

@@ -58,7 +58,7 @@ class OfCrowds:
         assert await listed(store, HERE) == [ANN, EVE]
         assert await listed(store, Subscribers("nowhere")) == []
 
-    async def test_of_a_deleted_node_those_are_known_who_are_to_be_told(self, store):
+    async def test_of_a_deleted_node_the_subscribers_to_notify_are_known(self, store):
         await fill(store, ANN, BOB, EVE)
         await make(store, DELETED)
         assert await unnotified(store) == [JOBS]
@@ -70,7 +70,7 @@ class OfCrowds:
         assert await unnotified(store) == await listed(store, FORMER) == []
         await make(store, c.DropFormer(JOBS, EVE), c.DropFormer(JOBS, None))
 
-    async def test_of_one_that_nobody_is_to_be_told_of_nobody_is_known(self, store):
+    async def test_of_a_node_without_subscribers_to_notify_none_is_known(self, store):
         await fill(store, ANN)
         await make(store, c.DeleteNode(JOBS))
         assert await unnotified(store) == await listed(store, FORMER) == []
@@ -93,7 +93,7 @@ class OfCrowds:
         assert await store.batch(everything) == [EMPTY]
         assert await listed(store, HERE) == []
 
-    async def test_deleted_nodes_of_one_name_are_told_of_one_after_the_other(self, store):
+    async def test_deleted_nodes_of_one_name_are_notified_one_after_the_other(self, store):
         await fill(store, ANN, EVE)
         await make(store, DELETED, c.CreateNode(EMPTY))
         await fill(store, ANN, BOB, again=" again")

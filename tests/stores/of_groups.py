@@ -129,7 +129,7 @@ class OfGroups:
         assert await line(store, H, G, limit=3) == "dfabc"
         assert await line(store, H, limit=0) == ""
 
-    async def test_groups_with_somebody_in_line_come_by_name(self, store):
+    async def test_groups_with_waiting_items_come_by_name(self, store):
         await make(
             store, *(add(name, group=group) for name, group in zip("abcde", "gkhgz", strict=True))
         )

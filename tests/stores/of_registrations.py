@@ -85,7 +85,7 @@ class OfRegistrations:
         assert found == [row.name for row in rows]
 
     @pytest.mark.parametrize("later", [None, replace(PLAIN, error="mine", revision=2)])
-    async def test_one_who_believes_an_older_revision_changes_nothing(self, store, later):
+    async def test_an_older_revision_changes_nothing(self, store, later):
         await write(store, (None, PLAIN))
         theirs = replace(PLAIN, runner="two@1", until=after(9), revision=2)
         await write(store, (PLAIN, theirs))

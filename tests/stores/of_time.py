@@ -256,7 +256,7 @@ class OfTime:
         assert await listed(store, Locks(), (a.deadline, a.seq), 9) == [c_]
         assert await listed(store, Locks(), (c_.deadline, c_.seq), 9) == []
 
-    async def test_lives_end_unless_somebody_works_on_the_item(self, store):
+    async def test_lifetimes_end_unless_a_worker_holds_the_item(self, store):
         await make(
             store,
             add("a", expires=after(20)),
@@ -329,7 +329,7 @@ class OfTime:
         await make(store, release(first))
         assert [item.id for item in await load_held(store, ANN, ANN_ACCOUNT)] == ["d"]
 
-    async def test_of_who_holds_much_some_are_loaded_and_one_more(self, store):
+    async def test_of_a_large_holder_some_items_are_loaded_and_one_more(self, store):
         names_ = [f"i{number}" for number in range(HELD + 9)]
         await make(store, *map(add, names_))
         for token, name in enumerate(names_, 1):

@@ -150,7 +150,7 @@ def test_what_is_asked_wrongly_is_one_sentence(store, file, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_nobody_serves_from_a_backup(store, file, tmp_path):
+def test_no_process_serves_from_a_backup(store, file, tmp_path):
     assert run("backup", "--store", store, file)[0] == 0
     code, _, err = run("serve", "--jid", "q.x", "--store", f"sqlite://{file}", PUBQUEUE_SECRET="s")
     assert (code, "this is a backup; `pubqueue restore` fills a store from it" in err) == (1, True)
@@ -278,7 +278,7 @@ def test_half_a_restore_is_not_served_and_is_begun_again(store, file, tmp_path):
     assert everything(target) == everything(store)
 
 
-def test_nobody_waits_for_a_backup(store):
+def test_no_request_waits_for_a_backup(store):
     """Whoever writes meanwhile does so at once; the backup goes on to read what was there."""
     with running_at(store) as place:
         tables = place.tables()

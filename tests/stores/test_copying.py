@@ -279,7 +279,7 @@ class Meanwhile(Unwatched):
 
 
 @kinds
-def test_nobody_serves_from_a_store_while_it_is_copied(files, postgres, kind):
+def test_no_process_serves_from_a_store_while_it_is_copied(files, postgres, kind):
     furnished.furnish(path_of(files[1]))
     address = place(kind, files, postgres)
     said = []

@@ -109,7 +109,7 @@ async def test_many_processes_may_make_the_schema_at_once(database):
     await asyncio.gather(*(store.close() for store in stores))
 
 
-async def test_settings_that_lose_what_is_confirmed_are_told(postgres):
+async def test_settings_that_lose_confirmed_work_are_reported(postgres):
     store = PostgresStore(postgres.address)
     await store.open()
     await store.close()

@@ -133,7 +133,7 @@ async def test_a_lost_commit_of_one_who_only_reads_is_harmless(store, wire, mome
 @pytest.mark.parametrize(
     ("moment", "expected"), [("after", ["there", "i1"]), ("before", ["there"])]
 )
-async def test_nobody_is_answered_before_the_server_is_back(
+async def test_no_request_is_answered_before_the_server_is_back(
     store, wire, postgres, moment, expected
 ):
     wire.cut = moment

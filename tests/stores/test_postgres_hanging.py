@@ -59,7 +59,7 @@ async def hung(address, moment):
 
 
 @pytest.mark.parametrize("moment", ["batch", "commit"])
-async def test_others_go_on_and_who_hung_is_refused_what_was_undone(store, postgres, moment):
+async def test_others_go_on_and_a_hung_instance_is_refused_what_was_undone(store, postgres, moment):
     async with hung(postgres.address, moment) as process:
         await make(store, add("meanwhile"))
         process.send_signal(signal.SIGCONT)

@@ -161,7 +161,7 @@ async def test_a_process_that_waited_while_the_schema_changed_does_not_serve(old
     await store.close()
 
 
-async def test_nobody_begins_to_serve_while_the_schema_is_brought_up(older):
+async def test_no_process_begins_to_serve_during_a_migration(older):
     store = store_at(older.address)
     await store.open()
     with older.brought_up(), pytest.raises(StoreError, match="is being copied"):

@@ -39,7 +39,7 @@ async def test_a_worker_may_take_its_connection_from_the_environment(pubqueue_se
     assert service.done("jobs & more") == ["a"]
 
 
-async def test_follow_ups_go_to_their_node_and_replies_to_who_asked(pubqueue_service):
+async def test_follow_ups_go_to_their_node_and_replies_to_the_asker(pubqueue_service):
     service = pubqueue_service
     service.create("jobs")
     service.create("mail")

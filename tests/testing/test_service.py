@@ -276,7 +276,7 @@ async def test_a_wrong_password_is_refused(pubqueue_service):
         await login(client)
 
 
-async def test_it_ends_without_a_trace_and_nobody_reaches_it_then():
+async def test_it_ends_without_a_trace_and_cannot_be_reached_then():
     before = set(threading.enumerate())
     with Service() as service:
         given = service.account()

@@ -6,7 +6,7 @@ from pubqueue.testing import Service
 from pubqueue_xeps.publisher import Publisher
 
 
-async def test_nobody_reads_the_authorities_of_the_system(monkeypatch):
+async def test_the_authorities_of_the_system_are_not_read(monkeypatch):
     """That takes longer than all else; a service, a worker and a publisher in one process use no TLS."""
     read = []
 

@@ -92,7 +92,7 @@ def test_a_commit_said_again_says_what_it_did(shell):
     assert names(shell) == ["a", "b"]
 
 
-def test_older_versions_that_nobody_committed_go_with_it_and_newer_ones_stay(shell):
+def test_older_uncommitted_versions_go_with_it_and_newer_ones_stay(shell):
     for version in (1, 2, 3):
         shell.do(stages(f"v{version}", version=version))
     assert shell.do(commits((0, 0, 1), version=2)) == committed(1, version=2)

@@ -42,9 +42,7 @@ def test_affiliations_grant_what_the_xep_says(affiliation, action, allowed):
 
 @pytest.mark.parametrize("action", [Action.SUBSCRIBE, Action.RETRIEVE])
 @pytest.mark.parametrize("affiliation", Affiliation)
-def test_an_open_node_is_open_to_all_but_outcasts_and_those_who_may_only_publish(
-    affiliation, action
-):
+def test_an_open_node_is_open_to_all_but_outcasts_and_publish_only_accounts(affiliation, action):
     excluded = {Affiliation.OUTCAST, Affiliation.PUBLISH_ONLY}
     assert may(affiliation, action, plain()) is (affiliation not in excluded)
 

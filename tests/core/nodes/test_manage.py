@@ -202,7 +202,7 @@ def test_closing_a_node_ends_the_subscriptions_of_strangers():
 
 
 @pytest.mark.parametrize("reported", [True, False])
-def test_deletion_is_told_to_subscribers_if_the_node_says_so(reported):
+def test_subscribers_are_notified_of_a_deletion_if_the_node_has_it_on(reported):
     node = queue(items=9, notify_delete=reported)
     decision = delete(Delete(who(BOSS), JOBS), facts(node, OWNER, audience=(ANN, BOB)))
     notices = (ToEach((ANN, BOB), Deleted(NOBODY, JOBS)),) if reported else ()

@@ -80,7 +80,7 @@ def test_a_waiting_worker_has_its_window_and_no_room_in_it():
     assert decision.reply == Subscribed(waits(requests=5), queueing=True)
 
 
-def test_an_owner_lets_in_or_denies_and_whoever_waits_is_told():
+def test_an_owner_approves_or_denies_and_the_subscriber_is_notified():
     reported = (changed(waits(), SUBSCRIBED),)
     assert word() == Decision(Done(), (Approve(JOBS, ANN),), reported)
     reported = (changed(waits(), GONE),)
@@ -146,7 +146,7 @@ def test_pending_subscriptions_that_need_no_approval_are_granted_page_by_page():
     )
 
 
-def test_owners_see_who_waits_and_have_it_sent_to_them():
+def test_owners_see_pending_subscriptions_and_can_request_them():
     facts = PendingFacts(ASKING, OWNER, (waits(),))
     shown = read_pending(ReadPending(who(BOSS), JOBS), facts)
     assert shown == Decision(NodeSubscriptions(JOBS, (waits(),)))

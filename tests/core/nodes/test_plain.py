@@ -96,7 +96,7 @@ def test_a_transient_node_keeps_the_last_item_alone():
     assert decision.notices == (announced(one), announced(two))
 
 
-def test_one_that_delivers_no_payloads_keeps_nothing_and_tells_that_something_happened():
+def test_a_node_without_payloads_keeps_nothing_and_notifies_of_an_event():
     node = plain(persist_items=False, deliver_payloads=False)
     assert put(draft("one"), node=node).reply.refusal is Refusal.ITEM_FORBIDDEN
     done = Decision(Published(JOBS, ()), (), (announced(None),))

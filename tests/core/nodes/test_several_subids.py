@@ -115,7 +115,7 @@ class TestOneMore:
         assert refusal(over) is Refusal.TOO_MANY_SUBSCRIPTIONS
         assert over.reply.reason == "a JID has at most 50 subscriptions to a node"
 
-    def test_owners_hear_of_it_and_the_last_item_is_sent_for_it_alone(self):
+    def test_owners_are_notified_and_the_last_item_is_sent_once(self):
         node = plain(
             multi_subscribe=True, notify_sub=True, send_last_published_item=SendLast.ON_SUB
         )

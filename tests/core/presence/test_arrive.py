@@ -53,7 +53,7 @@ def test_the_known_resources_of_an_account_are_limited():
         (tuple(Jid(f"ann@x/{n}-") for n in range(MAX_RESOURCES + 5)), 7, None, 7),
     ],
 )
-def test_beyond_the_bound_those_who_came_first_go(came, known, noted, forgotten):
+def test_beyond_the_bound_the_oldest_are_dropped(came, known, noted, forgotten):
     here = tuple(Jid(f"ann@x/old{n}") for n in range(known))
     changes = [*note_here(came, here)]
     found = [one.jid for one in changes if isinstance(one, NoteResource)]

@@ -70,7 +70,7 @@ def test_without_a_free_window_items_wait(windows):
     assert free(windows) == 0
 
 
-def test_free_windows_are_counted_of_those_who_are_here():
+def test_free_windows_of_available_workers_are_counted():
     windows = [window(ANN, 5, in_flight=2), window(BOB, 4, available=False), window(EVE, 1)]
     assert free(windows) == 4
 
@@ -172,7 +172,7 @@ def test_a_narrow_window_beside_wide_ones_never_starves():
     assert given[EVE] >= 4_000 / 201 * 0.9
 
 
-def test_no_more_goes_out_than_may_whoever_has_room():
+def test_no_more_goes_out_than_the_limit_even_with_room():
     ready = [waiting(seq) for seq in range(1, 6)]
     for most, expected in ((0, []), (2, [1, 2]), (9, [1, 2, 3, 4, 5]), (None, [1, 2, 3, 4, 5])):
         made = dispatch(queue(), ready, [window(ANN, 9)], now=NOW, first_token=7, most=most)
@@ -204,7 +204,7 @@ class TestLargeItems:
         with_large = self.go(ready(6), windows, {3: {ANN, BOB}})
         assert with_large == self.go(ready(6), windows, {})
 
-    def test_one_that_avoids_the_only_one_who_can_is_put_aside(self):
+    def test_an_item_that_avoids_its_only_worker_is_put_aside(self):
         item = waiting(avoid=ANN)
         changes = dispatch(
             *(queue(), [item], [window(ANN, 1), window(BOB, 1)]),
@@ -242,7 +242,7 @@ def test_a_take_gets_as_many_as_it_has_room_for():
     assert given(ready(5), [], [asks(7, room=3)]) == [(EVE, 7)] * 3
 
 
-def test_takes_of_one_address_are_told_apart():
+def test_takes_of_one_address_are_distinguished():
     assert given(ready(9), [], [asks(7, room=2), asks(8, held=2)]) == [(EVE, 7), (EVE, 7), (EVE, 8)]
 
 

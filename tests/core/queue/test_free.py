@@ -35,7 +35,7 @@ def released(item):
     return Release(item, State.QUEUED, None, item.failed, item.released + 1)
 
 
-def test_locks_end_without_blame_and_each_holder_is_told_once():
+def test_locks_end_without_a_failure_and_each_holder_is_notified_once():
     one, two, three = held(1), held(2, BOB), held(3)
     assert free(one, two, three) == Decision(
         Freed(JOBS, 3),

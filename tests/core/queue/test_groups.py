@@ -36,7 +36,7 @@ def test_a_limit_that_was_lowered_takes_no_turn_away():
 
 
 @given(st.integers(1, 9), st.integers(0, 12), st.lists(st.integers(1, 99), unique=True))
-def test_never_more_than_the_limit_and_nobody_waits_in_vain(limit, turns, seqs):
+def test_never_more_than_the_limit_and_no_wait_in_vain(limit, turns, seqs):
     found = [item.seq for item in next_turns(limit, turns, [of(seq) for seq in seqs])]
     assert found == sorted(seqs)[: len(found)]
     assert turns + len(found) <= max(limit, turns)

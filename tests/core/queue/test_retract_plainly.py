@@ -54,7 +54,7 @@ def test_one_missing_item_refuses_them_all():
     ("configured", "asked", "reported"),
     [(True, False, True), (False, True, True), (False, False, False)],
 )
-def test_subscribers_hear_of_it_by_the_node_or_by_request(configured, asked, reported):
+def test_subscribers_are_notified_by_the_node_or_by_request(configured, asked, reported):
     node = plain(notify_retract=configured)
     decision = retract(ETL, waiting(), notify=asked, node=node)
     assert bool(decision.notices) is reported

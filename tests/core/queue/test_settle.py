@@ -220,7 +220,7 @@ def test_the_owner_removes_locked_work_and_its_holder_hears_of_it():
     assert ask(BOSS, item, affiliation=Affiliation.OWNER) == expected
 
 
-def test_removing_work_that_nobody_holds_tells_nobody():
+def test_removing_work_without_a_holder_notifies_none():
     item = waiting()
     expected = Decision(Done(), (RemoveItem(item),))
     assert ask(BOSS, item, affiliation=Affiliation.OWNER) == expected
@@ -248,7 +248,7 @@ def test_work_that_is_withdrawn_is_not_finished(item, by, affiliation):
     assert decision.changes == (RemoveItem(item),)
 
 
-def test_an_unlock_puts_the_item_back_at_once_and_blames_nobody():
+def test_an_unlock_requeues_the_item_at_once_and_counts_no_failure():
     item = held(failed=2)
     expected = Decision(
         Done(),
@@ -427,7 +427,7 @@ def test_the_first_item_that_may_not_be_settled_refuses_them_all():
     assert decision == refused(Refusal.ITEM_NOT_FOUND)
 
 
-def test_an_owner_who_removes_the_work_of_two_tells_each_of_their_own():
+def test_two_holders_of_removed_work_are_notified_of_their_own():
     items = held(1, holder=ANN), held(2, holder=BOB), held(3, holder=ANN)
     decision = settle_three(*items, by=BOSS, affiliation=Affiliation.OWNER)
     assert decision.reply == Withdrawn(tuple(item.id for item in items))

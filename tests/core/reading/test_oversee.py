@@ -73,7 +73,7 @@ def test_every_power_names_its_holders():
 WORKERS = (Worker(window(ANN), (ItemId("i1"),)),)
 
 
-def test_owners_see_who_works_on_what():
+def test_owners_see_the_workers_and_their_items():
     facts = WorkersFacts(queue(), Affiliation.OWNER, WORKERS, more=True)
     assert read_workers(ReadWorkers(who(BOSS), JOBS), facts).reply == WorkerPage(
         queue(), WORKERS, more=True

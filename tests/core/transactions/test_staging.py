@@ -64,7 +64,7 @@ def refused(decision):
     return decision.reply.refusal
 
 
-def test_an_item_waits_and_the_publisher_hears_what_it_would_hear_anyway():
+def test_an_item_waits_and_its_publisher_gets_the_usual_answer():
     assert ask() == Decision(OK, (staged(row()),))
     assert ask(app=None) == ask()
 

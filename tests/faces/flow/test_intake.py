@@ -101,7 +101,7 @@ def test_an_account_with_enough_under_way_waits_and_no_other(
     assert (intake.count, intake.byte_count, intake.reads) == (0, 0, 0)
 
 
-def test_reads_have_a_bound_of_their_own_and_stop_nobody(intake, reported):
+def test_reads_have_a_bound_of_their_own_and_delay_no_other(intake, reported):
     loads = [intake.take(EVE, 100, ReadNodes(by=EVE)) for _ in range(ACCOUNT.reads)]
     assert "read" in intake.beyond_reading(EVE)
     assert not intake.beyond(EVE), "what changes something goes on"

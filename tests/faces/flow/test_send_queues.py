@@ -22,7 +22,7 @@ def drained(queues):
     return found
 
 
-def test_of_one_node_each_is_told_the_first_before_anybody_is_told_the_second(queues):
+def test_of_one_node_all_are_notified_of_the_first_before_any_of_the_second(queues):
     queues.add("a", ("x", "y"), b"1", 0)
     queues.add("a", ("x", "y"), b"2", 0)
     assert drained(queues) == [("x", b"1"), ("y", b"1"), ("x", b"2"), ("y", b"2")]

@@ -92,7 +92,7 @@ def test_a_header_that_comes_twice_is_joined():  # G10
     }
 
 
-def test_headers_of_the_service_are_shown_to_nobody():
+def test_headers_of_the_service_are_not_shown():
     found = message_of(
         b"", ((NUMBERS, "n m"), (ORDERING, "k"), ("x-pubqueue-other", "1"), ("a", "b"))
     )

@@ -78,7 +78,7 @@ async def etl(network):
         yield Stub(channel, PUBLISHER, login), Stub(channel, SUBSCRIBER, login)
 
 
-async def test_an_owner_over_xmpp_says_what_a_user_may_do(network, etl):  # G43
+async def test_an_owner_over_xmpp_sets_the_rights_of_a_user(network, etl):  # G43
     publisher, subscriber = etl
     assert await code_of(publisher.Publish(**JOBS)) == StatusCode.NOT_FOUND
     assert await network.grant("publish-only") == "result"
@@ -92,7 +92,7 @@ async def test_an_owner_over_xmpp_says_what_a_user_may_do(network, etl):  # G43
 
 
 @pytest.mark.parametrize("sender", [ETL, f"{ETL}/x", f"{ETL}/grpc.1.1"])
-async def test_nobody_in_xmpp_sends_as_the_user(network, sender):  # G43
+async def test_no_account_in_xmpp_sends_as_the_user(network, sender):  # G43
     assert await network.grant("owner") == "result"
     for inner, part in (
         ("<create node='forged'/>", ""),

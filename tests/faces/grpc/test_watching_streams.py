@@ -80,7 +80,7 @@ async def test_a_silent_stream_can_be_ended_too(side, v1, queue):
     await until(lambda: not len(side.face.streams))
 
 
-async def test_nobody_else_sees_them_or_ends_one(side, open_stream):
+async def test_no_other_account_sees_them_or_ends_one(side, open_stream):
     open_stream()
     await until(lambda: len(side.face.streams))
     (client,) = (await listed(side)).clients

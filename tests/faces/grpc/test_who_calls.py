@@ -108,7 +108,7 @@ async def test_a_user_that_is_gone_is_refused_with_its_next_call(side, api):  # 
     assert await code_of(stubs.publisher.GetTopic(topic=TOPIC)) is UNKNOWN
 
 
-async def test_nobody_sees_the_topics_of_others(api):  # G3, G40
+async def test_no_account_sees_the_topics_of_others(api):  # G3, G40
     etl, bee = api(basic("etl")), api(basic("bee"))
     await etl.publisher.CreateTopic(name=TOPIC)
     await etl.subscriber.CreateSubscription(name=BILL, topic=TOPIC)

@@ -269,7 +269,7 @@ async def test_a_client_that_does_not_read_does_not_delay_the_end():
         assert it.counts.open == 0
 
 
-async def test_nobody_is_accepted_after_the_end():
+async def test_no_connection_is_accepted_after_the_end():
     async with echoing() as it:
         address = it.listener.addresses[0]
         await it.listener.stop()

@@ -43,7 +43,7 @@ async def test_what_was_locked_for_who_has_gone_goes_back_without_blame(rest):  
         assert (await settle(ann, message)).status_code == 204
 
 
-async def test_each_message_goes_to_one_of_those_who_wait(rest):  # W16
+async def test_each_message_goes_to_one_waiting_client(rest):  # W16
     etl = await rest.as_()
     clients, tasks = await waiting_takes(rest, 3)
     await post(etl, b"0")

@@ -156,7 +156,7 @@ async def test_a_silent_client_is_closed():
 # --- heart-beats ---------------------------------------------------------------------------------
 
 
-async def test_beats_are_sent_and_who_has_promised_them_and_is_silent_is_closed():  # S04, N18
+async def test_heart_beats_are_sent_and_a_client_that_misses_its_own_is_closed():  # S04, N18
     async with serving(terms=Terms(heart_beat=50)) as served:
         quiet = await served.log_in(heart_beat="0,50")
         assert await quiet.reader.readexactly(3) == b"\n\n\n"

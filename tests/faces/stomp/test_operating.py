@@ -59,7 +59,7 @@ async def test_an_administrator_ends_a_connection_and_what_it_held_has_not_faile
     assert await served.broker.handle(ending) == ConnectionEnded(client.address, is_here=False)
 
 
-async def test_nobody_else_sees_them_or_ends_one(served):
+async def test_no_other_account_sees_them_or_ends_one(served):
     await served.log_in()
     (client,) = (await listed(served)).clients
     for request in (ReadConnections(STRANGER), EndConnection(STRANGER, client.address)):

@@ -190,7 +190,7 @@ def test_a_message_that_comes_again_says_so():
     assert list(said.values()) == ["true", "3", "2", "4", "g"]
 
 
-def test_nobody_feigns_a_header_of_the_server():  # S19
+def test_a_header_of_the_server_cannot_be_forged():  # S19
     given = (*tuple((name, "feigned") for name in (*messages.SERVERS, "a", "a")), ("a", "b"))
     headers = messages.of_delivery(a_delivery(headers=given), "s", "7").headers
     assert [name for name, value in headers.items() if value == "feigned"] == ["destination", "a"]

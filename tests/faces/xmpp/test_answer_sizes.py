@@ -44,7 +44,7 @@ def test_what_would_not_fit_is_refused_and_what_fits_is_not():
     assert answer_sizes.beyond(publishes(*names[:-1]), "known") is not None
 
 
-def test_of_many_dead_items_as_many_are_told_as_there_is_room_for():
+def test_of_many_dead_items_as_many_are_reported_as_there_is_room_for():
     letter = DeadLetter(1, NOW, "r" * 500, holder=Jid(ANN))
     dead = tuple(waiting(n, state=State.DEAD, dead_letter=letter) for n in range(2_000))
     ids = tuple(ItemId(f"{number:010}") for number in range(2_000))

@@ -65,7 +65,7 @@ def message(name, inner, sender=ANN):
 @pytest.mark.covers("N-004", "N-005")
 @pytest.mark.parametrize("kind", bounces.TYPES)
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_only_what_says_that_nobody_is_there_any_more_is_the_end(condition, kind):
+def test_only_an_answer_that_the_client_is_gone_is_the_end(condition, kind):
     assert bounces.is_gone(error(condition, kind)) is ((condition, kind) in ENDS)
 
 

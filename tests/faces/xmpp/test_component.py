@@ -150,7 +150,7 @@ class Pauses:
                 self.all.set()
 
 
-async def test_nobody_listening_is_tried_again_ever_more_slowly(monkeypatch):
+async def test_a_missing_server_is_tried_again_ever_more_slowly(monkeypatch):
     monkeypatch.setattr(component, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(component, "MAX_PAUSE", 0.1)
     monkeypatch.setattr(component, "log", log := Pauses(6))

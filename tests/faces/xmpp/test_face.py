@@ -259,7 +259,7 @@ FORGERS = ["etl@queue.localhost/x", "etl@queue.localhost", "queue.localhost/x", 
 
 
 @pytest.mark.parametrize("forger", FORGERS)
-def test_nobody_sends_in_the_name_of_an_account_of_the_service(live, forger):  # G43
+def test_no_stanza_is_taken_in_the_name_of_an_account_of_the_service(live, forger):  # G43
     runner, asked, log = live
     for kind, body in (
         ("set", f"<pubsub xmlns='{PUBSUB}'><create node='forged'/></pubsub>"),

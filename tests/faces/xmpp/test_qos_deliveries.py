@@ -268,7 +268,7 @@ async def test_for_the_setting_of_a_queue_the_client_is_asked_once_it_comes(serv
 
 
 @pytest.mark.covers("QS-032")
-async def test_nobody_is_asked_where_no_owner_and_no_worker_has_asked(service):
+async def test_no_client_is_asked_where_no_owner_and_no_worker_has_asked(service):
     await service.say(queue())
     said = await service.say(subscribes(), comes())
     assert [one.get("type") for one in said] == ["result"]
@@ -289,7 +289,7 @@ async def test_a_late_answer_shows_that_the_worker_is_there(service):
     assert deliveries(said) == [(BEE, "b", "acknowledged")]
 
 
-async def test_answers_are_read_from_who_sends_too_much(service, monkeypatch):
+async def test_answers_are_read_from_an_account_that_sends_too_much(service, monkeypatch):
     await worker(service, "assured")
     (*_, asked) = await service.say(*published("a"))
     monkeypatch.setattr(Intake, "beyond", lambda _self, _by: "it has sent too much")

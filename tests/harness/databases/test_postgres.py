@@ -7,7 +7,7 @@ import socket
 from harness.databases.postgres import Postgres
 
 
-def test_it_ends_although_somebody_connects_meanwhile_and_says_nothing():
+def test_it_ends_although_a_silent_client_connects_meanwhile():
     with Postgres() as server:
         os.kill(server.pid, signal.SIGSTOP)
         with socket.create_connection((server.host, server.port)):

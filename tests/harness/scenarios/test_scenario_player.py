@@ -114,7 +114,7 @@ async def test_an_invalid_stanza_fails_the_scenario():
         await play(f"{ASKS}bee gets a result", RESULT, validate=refuse)
 
 
-async def test_of_several_the_one_who_got_it_counts_and_not_who_was_quicker():
+async def test_of_several_the_holder_counts_and_not_the_quickest():
     text = f"""{ASKS}
 bee gets a result
 one of bee, ant (as first, second) receives: <message id='1'/>

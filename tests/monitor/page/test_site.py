@@ -301,7 +301,7 @@ async def test_text_and_bytes_are_shown_and_never_break_the_page(service, visito
         assert "<script>alert" not in text
 
 
-async def test_payloads_are_for_who_may_change_things(service, visitor):
+async def test_payloads_are_shown_to_operators_only(service, visitor):
     await service.do(a_queue(), publishes("a", payload=b"<job xmlns='x'>a secret</job>"))
     await visitor.log_in(LOOK)
     assert "a secret" not in (await visitor.get("/ui/item?node=jobs&id=a"))[2]
@@ -508,7 +508,7 @@ def test_a_password_comes_from_this_host_or_a_proxy_that_is_named(remote, proxie
     assert address_of(request, networks) == ("203.0.113.1" if guarded else remote)
 
 
-async def test_over_plain_http_from_elsewhere_nobody_logs_in(service, visitor, monkeypatch):
+async def test_over_plain_http_from_elsewhere_no_login_is_possible(service, visitor, monkeypatch):
     monkeypatch.setattr("pubqueue.monitor.page.site.is_guarded", lambda _request, _proxies: False)
     status, _, text = await visitor.post("/ui/login", {"password": LOOK})
     assert (status, "Log in over HTTPS" in text) == (403, True)

@@ -326,7 +326,7 @@ def test_long_types_are_not_kept():
     assert content_type.remembered.cache_info().currsize == kept
 
 
-def test_every_wrapper_is_told_from_other_xml():
+def test_every_wrapper_is_distinguished_from_other_xml():
     for tag in wrapper.WRAPPERS:
         space, _, name = tag[1:].partition("}")
         assert unwrap(f"<x:{name} xmlns:x='{space}'>1</x:{name}>".encode()).form != "xml"

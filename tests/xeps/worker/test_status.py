@@ -44,7 +44,7 @@ def held(**tally):
     return SimpleNamespace(name="jobs", tally=Counter(tally), in_hand=0)
 
 
-def test_it_is_wanted_where_nobody_listens(unset):
+def test_it_is_wanted_where_no_server_listens(unset):
     assert wanted()
     with STANDARD_ERROR.reporting():
         assert wanted()  # by a second worker

@@ -38,13 +38,13 @@ async def test_not_known_once_the_lock_has_timed_out_by_the_services_clock(servi
         await retract(service, worker_of, lambda _: [], gone, deadline=stamp(-1))
 
 
-async def test_not_known_where_the_service_tells_no_time(service, worker_of):
+async def test_not_known_where_the_service_reports_no_time(service, worker_of):
     service.script["time"] = lambda iq: [refuse(iq, "service-unavailable")]
     with pytest.raises(GoneUnconfirmed):
         await retract(service, worker_of, lambda _: [], gone)
 
 
-async def test_not_known_once_we_were_told_that_the_lock_ended(service, worker_of):
+async def test_not_known_after_a_notice_that_the_lock_ended(service, worker_of):
     def unlocked(iq):
         return [service.unlocked(iq)]
 
@@ -52,7 +52,7 @@ async def test_not_known_once_we_were_told_that_the_lock_ended(service, worker_o
         await retract(service, worker_of, unlocked, gone)
 
 
-async def test_not_known_where_the_service_tells_of_no_locks(service, worker_of):
+async def test_not_known_where_the_service_reports_no_locks(service, worker_of):
     service.script["query"] = lambda iq: [refuse(iq, "service-unavailable")]
     service.script["retract"] = in_turn(lambda _: [], gone)
     async with worker_of(timings={"answer": 0.5}) as worker:

@@ -65,7 +65,7 @@ async def test_an_item_right_after_the_subscription_is_notified(service, client)
     assert (await events.get()).id == "i1"
 
 
-async def test_events_of_other_nodes_are_not_told(service, client):
+async def test_events_of_other_nodes_are_not_passed_on(service, client):
     events = events_of(client)
     service.deliver("bot@localhost/one", "i1")
     await service.heard("bot@localhost/one")

@@ -186,7 +186,7 @@ async def test_a_refusal_is_raised_at_once_and_nothing_stays_pending(step):
     assert not side.file.outgoing
 
 
-async def test_an_unknown_message_is_a_delivery_that_nobody_knows():
+async def test_an_unknown_message_is_an_unknown_delivery():
     side = Side()
     sent = side.send()
     await side.play(ASSURED, RECEIVED, DELIVER, refused("d", UNKNOWN))

@@ -311,7 +311,7 @@ async def test_a_registration_is_disabled_and_enabled_by_its_account():
         await gone(rest)
 
 
-async def test_nothing_more_is_pushed_for_a_user_who_is_gone(monkeypatch):  # W20
+async def test_nothing_more_is_pushed_for_a_removed_user(monkeypatch):  # W20
     monkeypatch.setattr(worker, "RENEW", 0.05)
     hook = Hook()
     async with pushing(hook) as rest:

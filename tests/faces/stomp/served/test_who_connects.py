@@ -47,7 +47,7 @@ async def stranger(service, number, *, waits):
         connection.writer.transport.abort()
 
 
-async def test_nobody_notices_strangers_that_come_and_go_and_nothing_is_left(tmp_path):  # N06
+async def test_strangers_that_come_and_go_leave_nothing(tmp_path):  # N06
     async with StompService(tmp_path) as service, asyncio.timeout(TIMEOUT):
         etl, bee = await service.log_in("etl"), await service.log_in("bee")
         await bee.do("SUBSCRIBE", destination="/queue/jobs", id="s", ack="client-individual")

@@ -167,7 +167,7 @@ def test_a_long_table_continues_until_the_user_stops_it(sitting):
     assert len(sitting.handler.sessions) == 0
 
 
-def test_or_ends_where_somebody_ends_it(sitting):
+def test_or_ends_where_it_is_ended(sitting):
     session, _ = sitting.begun("queues", a_page("a", more=True))
     answer = parse(sitting.send("queues", session=session, action="complete").decode())
     assert (answer.get("status"), len(answer)) == ("completed", 0)

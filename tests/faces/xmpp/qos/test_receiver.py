@@ -300,7 +300,7 @@ async def test_other_bytes_under_an_id_in_use_are_a_conflict():
 
 
 @pytest.mark.covers("QS-012", "QS-016")
-async def test_nobody_reaches_the_message_of_another_resource():
+async def test_no_resource_reaches_the_message_of_another():
     async with playing() as play:
         await play.step("1", "assured", publishes("a"))
         for by in ("ann@localhost/other", BEE, EVE):

@@ -96,7 +96,7 @@ async def test_by_default_times_are_logged(caplog):
     assert [it.getMessage() for it in caplog.records] == [expected]
 
 
-async def test_errors_are_told_with_the_facts_and_go_on_their_way():
+async def test_errors_are_reported_with_their_facts_and_raised_again():
     reported, error = [], ValueError("text")
     with pytest.raises(ValueError, match="text"):
         await wrapped([ErrorReporting(lambda *it: reported.append(it))], raising(error))(ITEM)
