@@ -265,7 +265,7 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing_from_others(sit
         assert [one for one in sources.found if re.match("(https?:)?//", one)] == [], page
 
 
-def test_the_site_tells_every_command_and_what_can_be_imported(site):
+def test_the_site_documents_every_command_and_import(site):
     said = (site / "reference" / "command-line.html").read_text()
     for name in main.list_commands(click.Context(main)):
         assert f"pubqueue {name}" in said

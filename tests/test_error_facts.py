@@ -48,7 +48,7 @@ def from_file(tmp_path, text, variables=None, flags=None):
         (START + "[[user]]\nname = 'etl'\npassword = 'hidden'", "user", "etl"),
     ],
 )
-def test_what_is_wrong_with_the_configuration_is_told_by_its_key(tmp_path, text, key, value):
+def test_an_error_of_the_configuration_names_its_key(tmp_path, text, key, value):
     _, refused = from_file(tmp_path, text)
     assert (refused.key, refused.value) == (key, value)
     assert "hidden" not in str(vars(refused))
@@ -85,7 +85,7 @@ def test_of_a_variable_that_does_not_fit_the_error_has_variable_and_key(tmp_path
         (s.EndSubscriptions(JOBS, (ANN,)), "node", JOBS),
     ],
 )
-def test_what_is_stale_is_told_by_kind_and_key(change, kind, key):
+def test_a_stale_row_is_reported_by_kind_and_key(change, kind, key):
     changes = ChangeApplier(WorkingSet(), lambda _jid: True)
     with pytest.raises(StaleError) as stale:
         changes.make(None, [change])

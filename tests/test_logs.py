@@ -60,7 +60,7 @@ def test_as_keys_and_values(lines):
     assert "level=error event=request.failed" in fault
 
 
-def test_what_a_library_says_wrongly_costs_no_more_than_its_line(lines):
+def test_an_invalid_log_record_of_a_library_costs_its_line_only(lines):
     logs.configure("info")
     record = {"name": "slixmpp", "levelno": 30, "msg": "%d of %d", "args": ("one",)}
     LIBRARIES.handle(logging.makeLogRecord(record))

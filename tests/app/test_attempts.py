@@ -56,9 +56,7 @@ def test_attempts_are_allowed_after_a_wait_and_forgotten_after_a_quarter_of_an_h
     assert wrong(attempts, THERE, FREE) == 0
 
 
-def test_where_many_are_wrong_in_all_the_first_costs_the_longest_and_who_was_not_wrong_is_let_in(
-    attempts, clock
-):
+def test_under_many_wrong_logins_the_first_address_waits_longest_and_others_log_in(attempts, clock):
     for number in range(MANY):
         assert wrong(attempts, f"198.51.100.{number}") == 0
     assert wrong(attempts, THERE) == MAX_WAIT

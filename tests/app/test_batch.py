@@ -271,7 +271,7 @@ def one_second_after_another(shell, seconds):
 
 
 @pytest.mark.covers("N-005")
-def test_to_whom_deliveries_come_back_for_a_while_is_tried_ever_less_often(shell):
+def test_an_address_whose_deliveries_bounce_is_tried_ever_less_often(shell):
     many = [f"i{n}" for n in range(100)]
     shell.batch(a_queue(), joins(ANN, 2))
     open_ = shell.batch(publishes(*many)).deliveries

@@ -287,7 +287,7 @@ async def test_a_cancelled_requester_disturbs_no_other(stage):
     assert await stage.item("a")
 
 
-async def test_the_clock_hears_of_the_next_moment(stage):
+async def test_the_clock_gets_the_next_moment(stage):
     await stage.do(joins(ANN), publishes("a"))
     assert stage.moments[-1] == after(300)
 

@@ -329,7 +329,7 @@ async def test_a_node_with_many_unsent_notices_is_behind(stage, monkeypatch):
 # --- the end of a node ---------------------------------------------------------------------------
 
 
-async def test_the_end_of_a_node_is_told_to_those_who_subscribed_and_their_subscriptions_go(stage):
+async def test_subscribers_are_notified_of_the_end_of_a_node_and_their_subscriptions_go(stage):
     assert await stage.do(Delete(who(BOSS), JOBS)) == [Done()]
     assert stage.heard == [Deleted(jid, JOBS) for jid in CROWD]
     assert await stage.page(FormerSubscribers(JOBS)) == []
@@ -358,7 +358,7 @@ async def test_after_a_kill_between_any_two_pages_all_are_notified(tmp_path, sta
         assert await again.page(UnnotifiedNodes()) == []
 
 
-async def test_while_nobody_can_be_reached_nobody_is_parted_with(stage):
+async def test_while_no_client_can_be_reached_no_subscription_ends(stage):
     stage.face.down()
     await stage.do(Delete(who(BOSS), JOBS))
     assert await stage.page(FormerSubscribers(JOBS)) == CROWD
@@ -465,7 +465,7 @@ async def test_at_the_end_requests_that_wait_for_a_commit_are_answered(stage, mo
     assert replies == [committed(6)]
 
 
-async def test_while_much_is_still_to_be_told_of_a_node_nothing_more_is_committed_to_it(stage):
+async def test_while_many_notices_of_a_node_wait_nothing_more_is_committed_to_it(stage):
     await staged(stage, FEW)
     stage.broker.outbox.set_behind(stage.face, {OTHER})
     (refused,) = await stage.do(commits(WHOLE))

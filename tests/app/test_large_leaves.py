@@ -134,7 +134,7 @@ def test_a_kill_between_two_slices_loses_nothing_and_the_rest_times_out(shell, t
     again.close()
 
 
-def test_the_slices_are_told_as_what_they_are(shell):
+def test_slices_are_reported_as_slices(shell):
     lay(shell)
     lines = []
     request = Leave(ANN)

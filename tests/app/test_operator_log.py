@@ -115,7 +115,7 @@ def test_many_deaths_are_logged_as_a_sum(shell):
     ]
 
 
-def test_where_a_dead_item_goes_is_told(shell):
+def test_the_place_of_a_dead_item_is_reported(shell):
     shell.batch(
         a_queue(Jid("graves")), Configure(who(BOSS), JOBS, Settings({"dead_letter_node": "graves"}))
     )

@@ -120,7 +120,7 @@ def test_a_restart_looks_anew(shell, few):
     assert flat(said) == ["b"]
 
 
-def test_the_looking_comes_to_its_end_although_somebody_else_writes(shell, other, few):
+def test_a_look_around_ends_although_others_write(shell, other, few):
     lay(shell, 9, "a")
     done, said = shell.batch(joins(ANN, 1)), []
     for turn in range(9):

@@ -48,7 +48,7 @@ def test_a_batch_that_is_lost_is_looked_around_for_again(pending):
     assert pending.take_look()
 
 
-def test_while_nobody_can_be_reached_nothing_is_due(pending):
+def test_while_no_client_can_be_reached_nothing_is_due(pending):
     pending.look_around()
     pending.committed((JOBS,), 1)
     pending.stop()

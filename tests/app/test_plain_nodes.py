@@ -119,7 +119,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_whatever_is_asked_of_a_node_that_has_moved_the_answer_says_where(shell, name):
+def test_each_answer_for_a_node_that_has_moved_names_its_address(shell, name):
     """XEP-0060 6.1.3.11, 8.4.1."""
     shell.do(declares())
     assert shell.do(Delete(BY, JOBS, THERE)) == Done()

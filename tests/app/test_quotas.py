@@ -88,7 +88,7 @@ def test_the_operators_nodes_and_the_declared_ones_have_no_bound(shell):
 # --- items and bytes ------------------------------------------------------------------------------
 
 
-def test_the_creator_of_the_node_pays_whoever_publishes(shell):
+def test_the_creator_of_the_node_pays_for_all_publishers(shell):
     shell.batch(makes(), makes(MORE), a_queue())
     bound(shell, items=3)
     done = shell.batch(

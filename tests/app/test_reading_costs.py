@@ -345,7 +345,7 @@ async def test_making_a_node_costs_the_same_however_many_there_are(laid, make):
     assert costs[1] <= costs[0] + A_BIT, costs
 
 
-async def test_where_nobody_can_take_anything_looking_around_costs_the_same(laid):
+async def test_without_workers_a_look_around_costs_the_same(laid):
     costs = []
     for size in (SMALL, LARGE):
         service = await laid(lay_many_nodes, size)

@@ -76,7 +76,7 @@ async def test_one_that_loses_its_place_waits_for_it_again_while_the_other_serve
         task.cancel()
 
 
-async def test_the_only_one_tells_that_it_waits_and_that_it_has_lost_its_place(waiting):
+async def test_the_only_instance_logs_that_it_waits_and_that_it_lost_its_place(waiting):
     face = Place()
     running = RunningFaces([face], waiting)
     entering = asyncio.create_task(running.entered())

@@ -135,7 +135,7 @@ async def test_a_ping_that_cannot_be_sent_says_nothing_about_the_holder():
         assert await holder(store) == (ANN, 0)
 
 
-async def test_without_a_time_nobody_is_pinged(monkeypatch):
+async def test_without_a_time_no_worker_is_pinged(monkeypatch):
     monkeypatch.setattr("pubqueue.app.tasks.silent_workers.MAX_PAUSE", 0.01)
     async with served(ANN) as (broker, store):
         workers = SilentWorkers(0.03)

@@ -99,7 +99,7 @@ async def test_waiting_items_are_locked_to_the_asker_and_returned_in_the_answer(
     assert await instance.item("a") is None
 
 
-async def test_where_nothing_is_there_who_does_not_wait_is_told_at_once(instance):
+async def test_a_take_without_a_wait_is_answered_at_once(instance):
     assert await instance.takes() == []
     await instance.do(publishes("a"))
     assert (await instance.item("a")).state is State.QUEUED, "and the window is closed"
@@ -368,7 +368,7 @@ def test_a_take_writes_no_row_of_its_own_and_needs_no_second_commit(shell):
     assert isinstance(shell.do(retracts(ETL, "a")), Done)
 
 
-def test_windows_that_nobody_waits_for_any_more_do_not_gather(shell):
+def test_abandoned_windows_do_not_accumulate(shell):
     shell.batch(*(Take(who(ETL), JOBS, number=number) for number in range(1, 200)))
     shell.batch(publishes("a"))
     assert not shell.changes.takes

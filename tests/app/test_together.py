@@ -159,7 +159,7 @@ def test_a_lock_that_a_part_settles_is_remembered(shell):
     assert shell.do(once) == Done(again=True)
 
 
-def test_the_log_says_of_each_part_what_it_says_of_a_single_request(shell):
+def test_the_log_has_of_each_part_what_it_has_of_a_single_request(shell):
     shell.do(
         all_of(retracts(WORKER, "a"), retracts(ETL, "d"), unlocks(WORKER, "b", reason="later"))
     )
@@ -239,7 +239,7 @@ def test_a_fault_of_ours_in_a_part_refuses_all_parts_and_no_other_request(shell)
     assert [stored(shell, name) is None for name in "xyz"] == [True, False, False]
 
 
-def test_the_quota_of_who_pays_counts_every_part(shell):
+def test_the_quota_of_the_creator_counts_every_part(shell):
     shell.quotas = Quotas(Quota(0, 9, 0), {})
     publish = [publishes(f"x{n}", node=OTHER) for n in range(3)]
     assert refused(shell, *publish) == (Refusal.TOO_MUCH_KEPT, 2)

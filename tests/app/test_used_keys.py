@@ -123,7 +123,7 @@ def test_keys_are_forgotten_in_time_and_count_no_more(shell):
     assert remembered(shell, "n") == ([], [])
 
 
-def test_the_keys_of_an_account_are_bounded_and_nobody_elses_with_them(shell, monkeypatch):
+def test_the_keys_of_an_account_are_bounded_for_it_alone(shell, monkeypatch):
     monkeypatch.setattr(once, "MAX_KEPT", 2 * (ROW + 1))
     replies = [one.reply for one in shell.batch(*(under(name, name) for name in "abc")).decisions]
     assert [isinstance(reply, Published) for reply in replies] == [True, True, False]

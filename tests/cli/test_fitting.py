@@ -87,6 +87,6 @@ def test_a_name_wider_than_the_terminal_is_broken_and_not_lost():
     assert console.file.getvalue().count("a") >= 100
 
 
-def test_where_nobody_looks_every_line_is_whole():
+def test_without_a_terminal_every_line_is_whole():
     assert "Milliseconds" not in drawn(EVENTS, output.UNBOUNDED)
     assert len(drawn(ITEMS, output.UNBOUNDED).splitlines()) == 2

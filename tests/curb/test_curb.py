@@ -240,7 +240,7 @@ async def test_c27_the_count_comes_at_once_and_after_changes(curb, line):
         (CONNECT + b"SEND\ndestination:.\ncontent-length:262145\n\n", "body too large"),
     ],
 )
-async def test_what_is_wrong_is_said_and_ends_that_connection_alone(curb, line, data, words):
+async def test_an_error_is_sent_and_ends_its_connection_only(curb, line, data, words):
     wrong = await RawClient.to(curb.port, connect=False)
     wrong.say(data)
     if data.startswith(CONNECT):

@@ -95,5 +95,5 @@ def test_the_highest_number_is_kept_in_a_line_that_is_done():
         (b"text\n", 2, False),
     ],
 )
-def test_what_a_crash_leaves_of_a_line_is_told_from_another_file(rest, number, torn):
+def test_the_rest_of_a_line_after_a_crash_is_distinguished_from_another_file(rest, number, torn):
     assert is_torn(rest, number) is torn

@@ -508,7 +508,7 @@ async def test_a_worker_is_notified_that_its_item_was_retracted(program, address
             await item.retract()
 
 
-async def test_what_may_not_be_taken_back_says_why(program, address):
+async def test_a_refused_retract_has_a_reason(program, address):
     async with publisher() as etl, worker() as bot:
         await etl.publish("jobs", 1, id="i1")
         held = await anext(bot)

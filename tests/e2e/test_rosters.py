@@ -102,7 +102,7 @@ async def test_contacts_of_an_owner_subscribe_and_retrieve_and_strangers_do_not(
             await client.log_out()
 
 
-async def test_where_the_server_lets_nobody_ask_the_models_are_refused_by_name(tmp_path):
+async def test_where_the_server_refuses_rosters_the_models_are_refused_by_name(tmp_path):
     async with Ejabberd() as server:
         boss, client = await logged_in(server, "boss")
         async with component(server, tmp_path, ""):

@@ -115,9 +115,7 @@ class FaceContract:
         assert await etl.retract("jobs", "nothing") != ""
         assert await etl.publish("jobs", "a") == "", "and costs nothing else"
 
-    async def test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other(
-        self, sides, connected
-    ):
+    async def test_a_publish_at_one_instance_reaches_clients_of_the_other(self, sides, connected):
         one, other = sides
         etl, bee = await connected(one, "etl"), await connected(other, "bee")
         assert await bee.subscribe("jobs", 50) == ""

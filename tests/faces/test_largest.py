@@ -71,7 +71,7 @@ async def test_very_many_large_items_hold_up_no_small_one_behind_them(stage):
     assert given(stage) == []
 
 
-async def test_those_of_one_batch_are_told_apart_too(stage):
+async def test_those_of_one_batch_are_distinguished_too(stage):
     await stage.do(joins(ANN, 9), joins(BOB, 9))
     await stage.do(puts("a"), puts("b", payload=SMALL, priority=-1), puts("c", priority=3))
     assert [name for _, name in given(stage)] == ["b"]

@@ -201,7 +201,7 @@ async def test_a_worker_is_notified_across_faces_that_its_item_was_retracted(sta
 @pytest.mark.parametrize(
     "words", ["", "EAT jobs", "TAKE jobs", "PUT jobs a", "PUT jobs  text", "PUT jobs a \x01"]
 )
-async def test_what_other_faces_could_not_say_is_refused(stage, words):
+async def test_an_item_that_other_faces_cannot_send_is_refused(stage, words):
     line = stage.line_face.connect("etl")
     line.say(words)
     assert await line.hear() == "NO WORDS"
@@ -262,7 +262,7 @@ async def test_what_is_done_at_a_face_is_answered_while_another_is_down(stage):
 # --- addresses that nobody claims ----------------------------------------------------------------
 
 
-async def test_what_is_for_nobody_comes_back_from_the_outbox(stage):
+async def test_a_notice_without_a_face_comes_back_from_the_outbox(stage):
     notices = [Retracted(NOBODYS, JOBS, ()), Purged(ANN, JOBS)]
     assert stage.send(*notices) == notices[:1]
     assert stage.mail_face.rest() == notices[1:]
@@ -287,7 +287,7 @@ async def test_nothing_is_handed_to_a_line_that_is_not_connected_or_does_not_rea
     assert [await full.hear(), await full.hear()] == ["OK", "ITEM jobs a <job/>"]
 
 
-async def test_what_a_face_cannot_send_goes_back_without_blame_and_to_somebody_else(
+async def test_an_item_that_a_face_cannot_send_goes_to_another_without_a_failure(
     stage, monkeypatch
 ):
     monkeypatch.setattr(stage.line_face, "reaches", lambda _address: True)

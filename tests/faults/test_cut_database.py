@@ -228,7 +228,7 @@ async def test_a_commit_in_slices_goes_on_wherever_it_was_cut(service, monkeypat
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-async def test_what_nobody_asked_for_is_done_again_by_itself(service, number):
+async def test_an_unrequested_read_is_repeated_by_itself(service, number):
     """To hand out is nobody's request: a look around that met the cut is taken again."""
     service.face.down()
     await service.do(joins(ANN), ONE)

@@ -264,7 +264,7 @@ def test_within_what_time_it_has_to_say_that_it_lives(environment, seconds):
     assert watchdog(environment) == seconds
 
 
-async def test_without_a_service_manager_nothing_is_said():
+async def test_without_a_service_manager_nothing_is_reported():
     async with service_manager({}) as nobody:
         nobody.ready()
         with nobody.reloading():

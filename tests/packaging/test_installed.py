@@ -206,7 +206,7 @@ def test_the_page_about_installing_names_the_extras_that_there_are():
         assert library in page.partition("Everything else")[0]
 
 
-def test_the_page_about_installing_shows_what_is_said(python_of):
+def test_the_page_about_installing_shows_the_real_output(python_of):
     page = (ROOT / "docs/how-to/install.md").read_text()
     (shown,) = re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     serve, said, check, and_said = shown.splitlines()

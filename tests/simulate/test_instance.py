@@ -75,7 +75,7 @@ def on_stage(scene):
 
 
 @pytest.mark.parametrize("unnoticed", [RECENT - 2, RECENT + 4])
-def test_what_was_taken_comes_again_or_was_said_long_before_anybody_noticed(unnoticed):
+def test_a_taken_item_comes_again_or_was_sent_before_the_fault(unnoticed):
     async def scene(stage):
         stream = stage.instance.cut()
         (item,) = await stage.take()
@@ -89,7 +89,7 @@ def test_what_was_taken_comes_again_or_was_said_long_before_anybody_noticed(unno
     on_stage(scene)
 
 
-def test_what_was_taken_and_cannot_be_said_goes_back():
+def test_a_taken_item_that_cannot_be_sent_is_requeued():
     async def scene(stage):
         process = stage.instance.process
         stage.oracle.look.side_effect = process.down  # after the commit, before its answer

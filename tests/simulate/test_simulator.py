@@ -341,7 +341,7 @@ def test_a_plan_is_shrunk_until_nothing_can_be_left_out(monkeypatch):
     assert list(reported(shortest))[-len(plan) :] == [fault.reported() for fault in plan]
 
 
-def test_the_command_repeats_a_run_and_says_what_was_broken(monkeypatch):
+def test_the_command_repeats_a_run_and_reports_the_broken_promise(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(command_line, "Run", partial(run.Run, minutes=MINUTES))
         result = CliRunner().invoke(main, ["--hours", "0.1", "--store", "sqlite", "--only", "-"])

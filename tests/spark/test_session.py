@@ -62,7 +62,7 @@ def test_an_element_without_namespace_arrives_without_one(connection, script):
     ]
 
 
-def test_tasks_of_one_process_share_a_stream_that_says_who_it_is(connection, script):
+def test_tasks_of_one_process_share_a_stream_with_its_name(connection, script):
     for _ in range(3):
         write(connection, jobs(2))
     (publisher,) = script.publishers
@@ -174,7 +174,7 @@ def test_neither_password_nor_payload_is_logged_even_at_debug(connection, script
     assert "auth" not in caplog.text
 
 
-def test_the_check_lets_a_queue_pass_and_says_what_the_service_can(connection, script):
+def test_the_check_accepts_a_queue_and_reports_the_features_of_the_service(connection, script):
     assert "urn:xmpp:pubsub:queueing:0" in check(settings(connection | {"node": "jobs"}))
     check(settings(connection))
 
@@ -185,13 +185,15 @@ def test_the_check_lets_a_publisher_pass(connection, script, standing):
     check(settings(connection | {"node": "jobs"}))
 
 
-def test_the_check_lets_anybody_pass_where_everybody_may_publish(connection, script):
+def test_the_check_accepts_any_account_at_an_open_node(connection, script):
     script.standing, script.publish_model = "none", "open"
     check(settings(connection | {"node": "jobs"}))
 
 
 @pytest.mark.parametrize(("standing", "model"), [("none", "publishers"), ("outcast", "open")])
-def test_the_check_refuses_who_may_not_publish(connection, script, standing, model):
+def test_the_check_refuses_an_account_without_the_right_to_publish(
+    connection, script, standing, model
+):
     script.standing, script.publish_model = standing, model
     assert refusal(OptionError, connection, node="jobs") == (
         f"option node: etl@localhost may not publish to 'jobs' (it is: {standing});"

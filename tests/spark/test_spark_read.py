@@ -172,7 +172,7 @@ def test_transactions(read):
     assert read("transactions", jid="stranger@localhost").count() == 0
 
 
-def test_what_the_sink_has_told_of_its_work_stands_in_the_transactions(spark, read, connection):
+def test_the_transactions_have_what_the_sink_reported(spark, read, connection):
     rows = spark.createDataFrame([("<a/>",), (None,)], "payload string")
     rows.write.format("pubqueue").mode("append").options(
         **connection, node="lots", txnAppId="nightly", txnVersion="3", onError="skip"

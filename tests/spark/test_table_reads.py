@@ -85,7 +85,7 @@ def test_events_forgotten_between_two_pages_fail_the_task():
         next(rows)
 
 
-def test_without_them_the_read_goes_on_and_says_so(caplog):
+def test_without_them_the_read_goes_on_and_reports_it(caplog):
     log = Log(failOnDataLoss="false")
     log.oldest = 7
     assert numbers(log, ReadPartition(None, 0, 10)) == [7, 8, 9, 10]

@@ -233,7 +233,7 @@ def test_a_task_keeps_to_its_rate():
     assert slept == [0.1] * 4
 
 
-def test_without_a_rate_nobody_waits():
+def test_without_a_rate_no_item_waits():
     pace = Pace(None, sleep=lambda _: pytest.fail("no"))
     assert pace.chunk == CHUNK
     pace.wait(10**6)

@@ -275,7 +275,7 @@ class OfBatches:
         assert (first > 0, second - first >= 3, third > second) == (True, True, True)
         assert await store.batch(lambda tx: tx.number(sequence, 1)) > third
 
-    async def test_the_next_number_is_told_without_reserving_any(self, store):
+    async def test_the_next_number_is_returned_without_reserving_it(self, store):
         def ask(tx):
             return tx.number("told", 0), tx.number("told", 4), tx.number("told", 0)
 

@@ -375,7 +375,7 @@ class OfItems:
         rows = await store.batch(lambda tx: tx.ready({JOBS: 9}, NOW, 999).rows)
         assert [row.id for row, _ in rows] == ["i1", "i2"]
 
-    async def test_the_dead_that_nobody_holds_come_oldest_first_in_pages(self, store):
+    async def test_dead_items_without_a_holder_come_oldest_first_in_pages(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abcde"))
         a, b, _, d, e = await items(store, *"abcde")
         for item in (d, b, e, a):

@@ -316,7 +316,7 @@ class OfTime:
         await make(store, c.Extend(b, after(8)))
         assert await next_due(store) == after(7)
 
-    async def test_what_somebody_holds_is_found_in_all_nodes(self, store):
+    async def test_the_items_of_a_holder_are_found_in_all_nodes(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abc"))
         await make(store, add("d", node=DEAD))
         first, second = await lock(store, "a"), await lock(store, "b", BOB)
@@ -340,7 +340,7 @@ class OfTime:
         assert sorted(item.holder for item in found) == [ANN] * (HELD + 1) + [BOB]
         assert other in found
 
-    async def test_what_somebody_holds_comes_in_pages_the_oldest_first(self, store):
+    async def test_the_items_of_a_holder_come_in_pages_the_oldest_first(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), *map(add, "abcd"))
         await make(store, add("x", node=DEAD))
         for token, name in enumerate("cabd", 1):
@@ -400,7 +400,7 @@ class OfTime:
         asked = [(JOBS, "ann@x"), (DEAD, "ann@x"), (JOBS, long), (JOBS, "eve@x"), ("none", "ann@x")]
         assert await listed(store, HeldOf(tuple(asked)), None, 9) == [3, 1, 1, 0, 0]
 
-    async def test_what_is_nobody_s_any_more_is_held_by_nobody(self, store):
+    async def test_an_item_without_a_worker_has_no_holder(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=DEAD)), add("x", node=DEAD))
         names_ = [f"i{number}" for number in range(HELD + 9)]
         await make(store, *map(add, names_))

@@ -386,7 +386,7 @@ def test_a_store_is_not_copied_into_itself(files, postgres):
         ("postgresql://queue:secret@127.0.0.1:x/y", "no address that PostgreSQL's library reads"),
     ],
 )
-def test_what_is_no_address_is_refused_and_no_password_told(files, address, sentence):
+def test_an_invalid_address_is_refused_without_its_password(files, address, sentence):
     furnished.furnish(path_of(files[0]))
     for way in ((files[0], address), (address, files[0])):
         with pytest.raises(RefusedError, match=sentence) as refused:

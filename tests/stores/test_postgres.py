@@ -127,7 +127,7 @@ async def test_settings_that_lose_confirmed_work_are_reported(postgres):
         postgres.ask("ALTER ROLE queue RESET synchronous_commit")
 
 
-async def test_what_is_confirmed_is_on_disk_whatever_the_server_says(postgres):
+async def test_what_is_confirmed_is_on_disk_under_any_setting_of_the_server(postgres):
     store = PostgresStore(postgres.address)
     postgres.ask("ALTER ROLE queue SET synchronous_commit = off")
     try:

@@ -128,7 +128,7 @@ def test_check_says_when_clocks_differ(monkeypatch, ahead, words):
     assert [word in one for word, one in zip(words, said, strict=True)] == [True] * len(words)
 
 
-async def test_nothing_is_said_of_clocks_that_agree(postgres):
+async def test_nothing_is_logged_of_clocks_that_agree(postgres):
     store = PostgresStore(postgres.address)
     await store.open()
     await store.close()

@@ -51,7 +51,7 @@ def nothing(_tx):
     """Ask for nothing."""
 
 
-async def test_what_a_take_over_may_lose_is_told(primary, standby):
+async def test_the_possible_losses_of_a_take_over_are_reported(primary, standby):
     store = PostgresStore(primary.address)
     await store.open()
     await store.close()

@@ -214,7 +214,7 @@ def test_it_is_there_for_code_that_blocks(pubqueue_service):
     assert service.done("jobs") == ["a"]
 
 
-async def test_what_does_not_end_is_told_with_what_there_is(pubqueue_service):
+async def test_a_wait_that_fails_is_reported_with_the_state(pubqueue_service):
     service = pubqueue_service
     service.create("jobs")
     service.publish("jobs", 1, id="a")
@@ -366,7 +366,7 @@ async def test_what_no_handler_knows_is_dead_with_its_type(pubqueue_service):
     assert service.attempts("jobs", "a") == 3
 
 
-async def test_what_is_taken_back_says_whether_a_worker_had_it(pubqueue_service):
+async def test_a_retract_reports_whether_a_worker_had_the_item(pubqueue_service):
     service = pubqueue_service
     service.create("jobs")
     service.publish("jobs", 1, id="a", delay=60)

@@ -182,9 +182,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("wrong", "error", "sentence"), WRONG)
-async def test_what_cannot_be_published_is_refused_by_all_who_publish(
-    service, wrong, error, sentence
-):
+async def test_an_invalid_item_is_refused_by_all_publishers(service, wrong, error, sentence):
     async with Publisher(**service.account()) as publisher:
         with pytest.raises(error, match=sentence):
             await publisher.publish("jobs", 1, **wrong)

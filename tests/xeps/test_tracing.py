@@ -110,7 +110,7 @@ async def test_without_a_trace_before_it_one_begins(spans, headers):
         (Release(), StatusCode.UNSET, None, "release"),
     ],
 )
-async def test_what_failed_is_told_by_its_class_alone(spans, error, status, kind, outcome):
+async def test_a_failure_is_logged_by_its_class_only(spans, error, status, kind, outcome):
     async def handler(one):
         raise error
 

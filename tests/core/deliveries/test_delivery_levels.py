@@ -15,7 +15,7 @@ NONE = Level.UNACKNOWLEDGED
 @pytest.mark.parametrize(
     ("setting", "option", "able"), list(product(Level, (None, *Level), (None, False, True)))
 )
-def test_the_option_decides_and_else_the_queue_for_those_who_can(setting, option, able):
+def test_the_option_decides_or_else_the_queue_for_capable_clients(setting, option, able):
     config, one = queue(qos=setting).config, window(qos=option)
     expected = option if option is not None else setting if able else NONE
     assert level_of(config, one, lambda _jid: able) is expected

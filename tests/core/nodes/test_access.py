@@ -56,7 +56,7 @@ def test_an_open_node_is_open_to_all_but_outcasts_and_publish_only_accounts(affi
         (PublishModel.OPEN, False, True),
     ],
 )
-def test_the_publish_model_widens_who_may_publish(model, subscribed, allowed):
+def test_the_publish_model_adds_publishers(model, subscribed, allowed):
     node = plain(publish_model=model)
     assert may(Affiliation.NONE, Action.PUBLISH, node, subscribed=subscribed) is allowed
 
@@ -101,6 +101,6 @@ def test_only_outcasts_and_strangers_of_a_whitelist_are_barred(affiliation, node
         (CreationPolicy.ADMINS, False, False, True),
     ],
 )
-def test_the_settings_say_who_creates_nodes(policy, anybody, local, admin):
+def test_the_settings_name_the_creators_of_nodes(policy, anybody, local, admin):
     people = [who("a@y"), who("a@x", local=True), who("a@y", admin=True)]
     assert [may_create(principal, policy) for principal in people] == [anybody, local, admin]

@@ -95,7 +95,7 @@ def test_a_plain_node_in_use_that_is_declared_a_queue_is_refused_and_nothing_is_
     assert "it is a plain node that boss@x has made" in decision.reply.reason
 
 
-def test_where_the_file_names_owners_nobody_else_is_one():
+def test_where_the_file_names_owners_there_are_no_others():
     squatter = (Jid("boss@x"), Affiliation.OWNER)
     node = queue(access_model=CLOSED)
     decision = declared(
@@ -127,7 +127,7 @@ def test_a_former_owner_with_a_declared_affiliation_gets_it():
     assert EndSubscription(JOBS, EVE) in decision.changes
 
 
-def test_without_owners_in_the_file_those_who_are_there_stay():
+def test_without_owners_in_the_file_the_owners_stay():
     squatter = (Jid("eve@x"), Affiliation.OWNER)
     assert declared(queue(access_model=CLOSED), people=(squatter,)).changes == ()
 

@@ -66,7 +66,7 @@ def test_affiliates_need_not_wait_for_approval(is_a):
     assert join(affiliation=is_a).reply == Subscribed(window(), queueing=False)
 
 
-def test_to_ask_again_is_an_error_until_nobody_needs_to_approve_any_more():
+def test_a_second_request_is_an_error_while_approval_is_needed():
     again = Decision(Refused(Refusal.PENDING_SUBSCRIPTION))
     assert join(subscription=waits()) == again
     opened = join(plain(), subscription=waits())

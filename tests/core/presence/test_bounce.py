@@ -24,7 +24,7 @@ class TestReturn:
         facts = BounceFacts(NOW, case, subscription, heard_of)
         return bounce(Bounce(Jid(to), 1, 7, gone, **said), facts)
 
-    def test_the_item_is_free_and_nobody_is_to_blame(self):
+    def test_the_item_is_free_and_no_failure_counts(self):
         item = held(failed=2)
         changes = (Release(item, State.QUEUED, None, failed=2, released=1),)
         assert self.back(item) == Decision(Done(), changes)

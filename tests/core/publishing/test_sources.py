@@ -89,7 +89,7 @@ def test_an_account_that_may_not_subscribe_to_the_source_is_refused():
     assert forbidden(who(EVE), UNFED, FED, others(closed, affiliation=Affiliation.MEMBER)) is None
 
 
-def test_the_plain_nodes_keep_whom_they_feed_and_who_has_set_that():
+def test_plain_nodes_keep_the_queues_they_feed_and_the_accounts_that_set_it():
     other = Feed(NodeName("other"), Jid("eve@x"))
     old, new = topic(other, MINE), topic(other, name=NodeName("new"))
     assert attached(who(BOSS), JOBS, FED, FED, others()) == ()

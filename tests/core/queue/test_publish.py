@@ -133,7 +133,7 @@ def test_without_the_node_nothing_is_published():
         (PublishModel.OPEN, False, True),
     ],
 )
-def test_the_publish_model_says_who_else_may(model, subscribed, allowed):
+def test_the_publish_model_names_further_publishers(model, subscribed, allowed):
     node = queue(publish_model=model)
     decision = put(draft(), node=node, affiliation=Affiliation.NONE, subscribed=subscribed)
     assert (decision == refused(Refusal.FORBIDDEN)) is not allowed

@@ -29,7 +29,7 @@ def retract(by, *items, notify=False, verb=Verb.RETRACT, audience=(ANN, BOB), no
     return settle(request, SettleFacts(**(known | facts)))
 
 
-def test_the_publisher_retracts_and_subscribers_hear_of_it():
+def test_the_publisher_retracts_and_subscribers_are_notified():
     item = waiting()
     reported = (ToEach((ANN, BOB), Retracted(NOBODY, JOBS, (item.id,)), FLEETING),)
     assert retract(ETL, item) == Decision(Done(), (RemoveItem(item),), reported)

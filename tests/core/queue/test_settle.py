@@ -213,7 +213,7 @@ def test_another_resource_does_not_settle_what_a_full_jid_holds():
     assert decision == refused(Refusal.LOCKED_BY_ANOTHER)
 
 
-def test_the_owner_removes_locked_work_and_its_holder_hears_of_it():
+def test_an_owner_removes_locked_work_and_its_holder_is_notified():
     item = held(holder=ANN)
     reply = Withdrawn((item.id,))
     expected = Decision(reply, (RemoveItem(item),), (Retracted(ANN, JOBS, (item.id,)),))

@@ -111,7 +111,7 @@ def test_each_missed_time_has_its_own_turn():
         (Missed.SKIP, PENDING[2:], True, True),
     ],
 )
-def test_times_that_get_no_item_are_told_of(missed, pending, earlier, skipped):
+def test_times_that_get_no_item_are_logged(missed, pending, earlier, skipped):
     found = facts(missing(missed), pending, earlier=earlier)
     assert fire(TURN, found).reply.skipped is skipped
 
@@ -232,7 +232,7 @@ def days(draw):
 
 
 @given(days())
-def test_whatever_the_clock_does_and_whoever_dies_each_time_is_published_once_at_most(run):
+def test_under_any_clock_and_any_death_each_time_is_published_once_at_most(run):
     """A decision that is not kept is that of a process that was killed before its commit."""
     steps, missed = run
     now = 1_000 * MINUTE

@@ -77,7 +77,7 @@ def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(queues, monkeypat
     assert [BEHIND[1:], "a" in nodes] == [[None], False]
 
 
-def test_there_is_room_again_when_enough_is_told(queues, monkeypatch):
+def test_there_is_room_again_when_enough_notices_are_sent(queues, monkeypatch):
     monkeypatch.setattr(backlog, "MAX_BYTES", 100)
     for name in "ab":
         queues.add(name, ("x",), b"1" * 90, 0)

@@ -186,11 +186,11 @@ async def sides(make_store, face_of):
 
 
 class TestGrpc(FaceContract):  # G51
-    async def test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other(
+    async def test_a_publish_at_one_instance_reaches_clients_of_the_other(
         self, sides, connected, monkeypatch
     ):
         monkeypatch.setattr(contract, "MANY", 300)  # each is two calls here
-        test = FaceContract.test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other
+        test = FaceContract.test_a_publish_at_one_instance_reaches_clients_of_the_other
         await test(self, sides, connected)
 
     test_a_body_comes_out_as_it_went_in = BytesContract.test_a_body_comes_out_as_it_went_in

@@ -89,7 +89,7 @@ async def test_no_other_account_sees_them_or_ends_one(side, open_stream):
     assert len(side.face.streams) == 1
 
 
-async def test_the_streams_of_a_user_who_is_gone_end(side, channel, queue):  # G30, G40
+async def test_the_streams_of_a_removed_user_end(side, channel, queue):  # G30, G40
     mine = Stub(channel, SUBSCRIBER, basic("etl"))
     stream = mine.StreamingPull(forever())
     await until(lambda: len(side.face.streams))

@@ -181,7 +181,7 @@ async def test_a_body_that_does_not_come_in_time_is_refused():
         assert (await slow.line()).startswith("HTTP/1.1 408 ")
 
 
-async def test_what_takes_too_long_to_answer_is_said_to():
+async def test_a_slow_answer_is_reported():
     async with hosted(request=0.05) as it:
         status, said = await it.get("/slow")
         assert (status, said) == (503, "This takes too long.\n")

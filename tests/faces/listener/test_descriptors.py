@@ -42,7 +42,7 @@ async def listening(loop):
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-async def test_when_none_are_left_who_is_there_is_served_and_accepting_goes_on(loop):
+async def test_without_free_descriptors_open_connections_are_served_and_accepting_goes_on(loop):
     async with listening(loop) as (client, tell):
         there = await client()
         assert await there.ask("a") == "a"

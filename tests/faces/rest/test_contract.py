@@ -132,11 +132,11 @@ class TestRest(FaceContract):  # W22
         BytesContract.test_a_body_that_is_too_large_as_it_is_stored_is_refused_with_the_bound
     )
 
-    async def test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other(
+    async def test_a_publish_at_one_instance_reaches_clients_of_the_other(
         self, sides, connected, monkeypatch
     ):
         monkeypatch.setattr("faces.contract.MANY", 150)  # each is three requests here
-        test = FaceContract.test_what_is_published_at_one_instance_reaches_who_is_connected_to_the_other
+        test = FaceContract.test_a_publish_at_one_instance_reaches_clients_of_the_other
         await test(self, sides, connected)
 
     async def test_links_of_one_instance_hold_at_the_other(self, sides, connected):  # R10, W22

@@ -78,7 +78,7 @@ async def test_names_of_headers_that_are_none_are_not_allowed(shared, names):
     assert "Access-Control-Allow-Headers" not in answer.headers
 
 
-async def test_without_a_list_nothing_is_said_of_origins(rest):
+async def test_without_a_list_answers_have_no_origins(rest):
     etl = await rest.as_()
     answer = await etl.get("/queues/jobs", headers={"Origin": PAGE})
     assert "Vary" not in answer.headers

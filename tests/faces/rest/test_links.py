@@ -92,7 +92,7 @@ async def test_links_of_an_answer_follow_the_request():  # R35, W09
         (PROXY, "", PROXY),
     ],
 )
-def test_the_client_is_whom_the_proxy_names(peer, said, client):
+def test_the_client_is_the_one_that_the_proxy_names(peer, said, client):
     assert client_of(peer, CIMultiDict({"X-Forwarded-For": said}), PROXIES) == client
 
 

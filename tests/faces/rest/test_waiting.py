@@ -29,7 +29,7 @@ async def test_a_client_that_hangs_up_gets_nothing_and_the_next_one_does(rest): 
     assert (message.content, message.headers["Message-Attempt"]) == (b"a", "1")
 
 
-async def test_what_was_locked_for_who_has_gone_goes_back_without_blame(rest):  # R26, W15
+async def test_an_item_locked_to_a_worker_that_left_is_requeued_without_a_failure(rest):  # R26, W15
     etl, ann = await rest.as_(), await rest.as_("ann")
     for _ in range(20):  # whichever comes first, the message or the end of the connection
         (gone,), (task,) = await waiting_takes(rest, 1)

@@ -224,7 +224,7 @@ async def test_a_component_whose_place_is_taken_later_gets_an_error():
             await asyncio.wait_for(task, TIMEOUT)
 
 
-async def test_what_is_said_without_a_stream_is_not_kept():
+async def test_what_is_sent_without_a_stream_is_not_kept():
     async with StubServer() as server:
         talker = Talker(server)
         assert not talker.stream.write(ANSWER)

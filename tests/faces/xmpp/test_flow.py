@@ -225,7 +225,7 @@ def stage_items(number):
     return f"<publish node='news'>{item}</publish>"
 
 
-async def test_what_is_told_to_many_is_cut_where_a_message_would_be_too_large(stage):
+async def test_a_notice_to_many_is_cut_where_a_message_would_be_too_large(stage):
     await an_audience(stage, count=3)
     names = [f"{number:04}{'x' * 1015}" for number in range(500)]
     for part in (names[:200], names[200:400], names[400:]):

@@ -116,7 +116,7 @@ async def test_a_silent_step_is_repeated_to_the_byte_with_pauses_that_double(ser
 
 
 @pytest.mark.covers("QS-008", "QS-041")
-async def test_what_no_answer_comes_for_is_free_with_all_the_others_and_blames_nobody(service):
+async def test_an_unanswered_delivery_is_free_with_all_others_without_a_failure(service):
     await worker(service, "acknowledged", window=100)
     names = [f"i{n:03}" for n in range(100)]
     said = await service.say(*published(*names))

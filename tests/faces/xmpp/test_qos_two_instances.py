@@ -110,7 +110,7 @@ async def test_one_instance_alone_writes_nothing_for_an_answer(both):
 
 
 @pytest.mark.parametrize("level", ["acknowledged", "assured"])
-async def test_what_may_not_have_left_is_said_again_at_its_level(tmp_path, level):
+async def test_a_delivery_that_may_be_lost_is_repeated_at_its_level(tmp_path, level):
     async with leveled(tmp_path, HOW) as first:
         await first.say(queue())
         asked = await delivered(first, level)

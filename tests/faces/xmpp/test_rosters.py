@@ -81,7 +81,7 @@ async def test_so_many_domains_are_remembered_and_a_grant_can_be_taken_back(aski
     assert not asking.principals.of(Jid("boss@x0")).rosters
 
 
-async def test_what_the_rosters_say_is_told_when_all_have_answered(asking):
+async def test_rosters_are_evaluated_when_all_have_answered(asking):
     asking.rosters.hear_grant("x", grant("get"))
     asking.rosters.hear_grant("elsewhere", grant("both"))
     asking.ask(BOSS, CEO)
@@ -106,7 +106,7 @@ async def test_others_in_the_roster_and_errors_say_nothing(asking):
     assert asking.reported == [(), ()]
 
 
-async def test_with_the_stream_goes_what_was_granted_and_who_waits_is_answered(asking):
+async def test_with_the_stream_grants_end_and_waiting_requests_are_answered(asking):
     asking.rosters.hear_grant("x", grant("get"))
     asking.ask(BOSS)
     asking.rosters.forget()

@@ -145,7 +145,7 @@ def test_what_would_be_ignored_is_refused(var, text):
 
 
 @pytest.mark.parametrize(("var", "text"), [(var, value) for var, (value, _) in FIXED_TABLE.items()])
-def test_what_is_so_anyway_may_be_said(var, text):
+def test_a_setting_that_is_fixed_may_be_given(var, text):
     assert filled({var: [text]}) == DEFAULT
 
 

@@ -49,7 +49,7 @@ def test_what_is_no_element_is_json():
         ),
     ],
 )
-def test_what_is_no_payload_is_said(text, words):
+def test_an_invalid_payload_is_reported(text, words):
     with pytest.raises(UnfitPayloadError, match=words):
         from_text(text)
 

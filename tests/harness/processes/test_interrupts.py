@@ -22,7 +22,7 @@ with subprocess.Popen([sys.executable, "-Ic", waiting], stdout=-1, stderr=-3) as
 IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh")
 
 
-def test_what_is_started_in_the_background_hears_interrupts():
+def test_a_program_in_the_background_gets_interrupts():
     for number in (signal.SIGINT, signal.SIGQUIT):
         command = (sys.executable, "-Ic", PROGRAM, Path(__file__).parents[2], str(int(number)))
         ran = subprocess.run(

@@ -101,7 +101,7 @@ idle receives nothing
         (f"{ASKS}bee receives after 5 s or more: <iq type='result'/>", [RESULT], "too soon"),
     ],
 )
-async def test_what_is_not_told_is_not_passed_over(text, answers, reason):
+async def test_an_item_that_was_not_notified_is_not_skipped(text, answers, reason):
     with pytest.raises(AssertionError, match=reason):
         await play(text, *answers)
 
@@ -125,7 +125,7 @@ second receives: <message id='2'/>
     await play(text, RESULT, second, first)
 
 
-async def test_what_comes_for_one_who_has_left_is_sent_back():
+async def test_an_item_for_a_worker_that_has_left_is_returned():
     heard = []
 
     def script(stanza):

@@ -73,7 +73,7 @@ def visiting(service):
     return Visiting()
 
 
-async def test_without_a_token_there_is_no_page_and_a_sentence_says_how_to_get_one():
+async def test_without_a_token_there_is_no_page_but_an_explanation():
     async with shown(users=()) as service, visiting(service) as visitor:
         for path in ("/", "/ui/", "/ui/queue?node=jobs", "/ui/static/page.js"):
             status, _, text = await visitor.get(path)
@@ -332,7 +332,7 @@ async def test_a_form_from_elsewhere_does_nothing(service, visitor, change, head
     assert (await visitor.post("/ui/do", form, headers=own))[0] == 303
 
 
-async def test_what_is_done_is_in_the_audit_log_with_who_and_where(service, visitor):
+async def test_actions_are_in_the_audit_log_with_user_and_address(service, visitor):
     await service.do(a_queue(), publishes("a", "b"), joins(ANN))
     await visitor.log_in(CHANGE)
     form = {"node": "jobs", "form": await visitor.form()}
@@ -381,7 +381,7 @@ async def test_what_cannot_be_done_is_refused_in_words_and_not_logged(
     assert (found, "Something went wrong" in text, logs) == (status, True, [])
 
 
-async def test_words_that_nobody_has_signed_are_not_said(visitor):
+async def test_unsigned_text_is_not_shown(visitor):
     await visitor.log_in(LOOK)
     _, _, text = await visitor.get("/ui/?said=send+money&mark=00")
     assert "send money" not in text

@@ -86,7 +86,7 @@ KNOWN = "<known xmlns='urn:x-pubqueue:0' item='i1'/>"
     ],
     ids=["new", "a service that does not tell", "known", "dead", "dead, of an older service"],
 )
-async def test_what_the_service_tells_is_the_result(service, publisher, beside, reported):
+async def test_the_answer_of_the_service_is_the_result(service, publisher, beside, reported):
     service.script["publish"] = lambda iq: [result(iq)] if beside is None else usual(iq, beside)
     assert await publisher.publish("jobs", 1, id="i1") == reported
 
@@ -152,7 +152,7 @@ async def test_what_would_end_the_stream_is_not_sent(publisher, node, beside, sa
         await publisher.publish(node, 1, **beside)
 
 
-async def test_what_is_said_beside_an_item_is_sent(service, publisher):
+async def test_headers_beside_an_item_are_sent(service, publisher):
     service.seen.clear()
     job = Element("{urn:example}job")
     await publisher.publish("jobs", job, priority=5, delay=60, ttl=0.5, headers={"a": "b"})

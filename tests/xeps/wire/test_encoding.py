@@ -103,7 +103,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_whatever_json_can_say_comes_back(value):
+def test_every_json_value_comes_back(value):
     assert sent(value).data == value
 
 

@@ -260,7 +260,7 @@ class Rebook(msgspec.Struct):
     nr: int
 
 
-async def test_work_is_told_apart_by_header_json_element_and_name(etl, publish, working):
+async def test_work_is_distinguished_by_header_json_element_and_name(etl, publish, working):
     app, done, all_done = Handlers(), {}, asyncio.Event()
 
     def note(item, what):

@@ -27,7 +27,7 @@ def test_the_services_time_goes_on_with_the_monotonic_clock(monkeypatch):
     assert clock.left(reported + timedelta(seconds=60), now=110) == 50
 
 
-def test_until_it_is_told_the_time_is_this_machines(monkeypatch):
+def test_until_it_knows_the_time_it_uses_the_clock_of_this_machine(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: datetime(2030, 1, 1, tzinfo=UTC).timestamp())
     assert ServiceClock().left(datetime(2030, 1, 1, 0, 1, tzinfo=UTC), now=7) == 60
 

@@ -95,7 +95,7 @@ async def test_one_thread_watches_a_loop_however_many_workers_it_has():
     assert not WATCHES
 
 
-async def test_what_lasts_is_told_each_time_that_it_has_doubled(log):
+async def test_a_lasting_state_is_logged_each_time_its_age_doubles(log):
     watch = LoopWatch(asyncio.get_running_loop(), 2)
     watch.beaten = 0
     for now in (1, 3, 4, 5, 7, 10, 20):

@@ -79,7 +79,7 @@ def test_events_are_said_once_however_many_workers_there_are(unset, capsys):
     assert logging.getLogger("pubqueue_xeps").level == logging.NOTSET
 
 
-def test_of_other_events_only_warnings_are_said(unset, capsys):
+def test_of_other_events_only_warnings_are_logged(unset, capsys):
     with STANDARD_ERROR.reporting():
         log.info("item.given_back", id="i1")
         log.warning("item.released", id="i1")
@@ -99,7 +99,7 @@ def test_a_failure_is_logged_with_its_traceback(unset, capsys):
     assert last == "ZeroDivisionError: division by zero"
 
 
-def test_nothing_is_said_once_logging_is_set_up(unset, capsys):
+def test_nothing_is_printed_once_logging_is_set_up(unset, capsys):
     with STANDARD_ERROR.reporting():
         status.ROOT.handlers.append(logging.NullHandler())
         log.warning("worker.disconnected", why="x")

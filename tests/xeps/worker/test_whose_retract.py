@@ -72,7 +72,7 @@ async def test_an_acceptance_that_comes_late_counts(service, worker_of):
     assert await retract(service, worker_of, first, late, deadline=stamp(-1)) == "retracted"
 
 
-async def test_the_first_question_did_nothing_where_its_own_late_answer_says_so(service, worker_of):
+async def test_the_first_request_did_nothing_if_its_late_answer_shows_it(service, worker_of):
     """It met no item; and neither did those behind it."""
     kept = []
 

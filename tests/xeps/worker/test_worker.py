@@ -178,7 +178,7 @@ async def test_a_delivery_that_comes_twice_is_worked_once(service, worker_of):
         assert item.state == "in hand"
 
 
-async def test_what_comes_again_after_its_work_was_done_is_only_said_to_be_done(service, worker_of):
+async def test_an_item_that_returns_after_its_work_was_done_is_only_retracted(service, worker_of):
     service.script["retract"] = lambda iq: []
     async with worker_of(timings={"patience": 0.2}) as worker:
         service.deliver(worker.jid, "i1", token=17)

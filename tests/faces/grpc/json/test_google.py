@@ -201,7 +201,7 @@ async def test_json_publishes_v1_pulls_and_json_acknowledges(google, v1, queue):
     assert not await pull_batch(google), "it is done"
 
 
-async def test_what_is_wrong_is_said_in_googles_form(google, queue):  # G8, G45, G49
+async def test_an_error_has_googles_form(google, queue):  # G8, G45, G49
     invalid = 400, "INVALID_ARGUMENT"
     assert await refused(google.topics("create", body={"name": "nonsense"})) == invalid
     assert await refused(google.topics("get", topic="nonsense")) == invalid

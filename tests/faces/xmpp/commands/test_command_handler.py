@@ -83,7 +83,7 @@ def test_a_command_asks_the_core_and_then_makes_the_request(sitting):
     assert request.settings.values == {"paused": "1"}
 
 
-def test_what_somebody_does_is_logged_once_it_is_done(sitting):
+def test_an_action_of_a_user_is_logged_once_it_is_done(sitting):
     session, _ = sitting.begun("pause", MINE)
     asked = sitting.send("pause", session=session, node="jobs")
     with capture_logs() as logs:

@@ -64,7 +64,7 @@ def test_a_form_that_is_filled_in_is_a_schedule():
         ("payload", "a", "payload: the payload is neither an XML element nor JSON"),
     ],
 )
-def test_what_cannot_be_meant_is_said(field, value, words):
+def test_invalid_options_are_reported(field, value, words):
     for node in ("schedule-add", "schedule-change"):
         found = asked(node, WHOLE | {field: (value,), "schedule": ("weekly",)})
         assert isinstance(found, StanzaError)

@@ -79,7 +79,7 @@ def test_in_all_there_are_no_more_than_so_many(kept, monkeypatch):
 @pytest.mark.parametrize(
     "name", ["mine", "", "-", f"{'0' * 31}-1", f"{'0' * 32}-x", f"{'0' * 32}-٣"]
 )
-def test_what_was_never_a_session_is_told_apart(kept, name):
+def test_an_unknown_session_is_distinguished(kept, name):
     assert not kept.has_ended(name)
 
 

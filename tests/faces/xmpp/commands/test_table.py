@@ -75,7 +75,7 @@ def test_many_nodes_leave_room_for_the_name_of_another():
     assert node_of(Given(node=("a",), other_node=("z",))) == "z"
 
 
-def test_where_none_fits_that_is_said():
+def test_a_lack_of_fitting_entries_is_reported():
     assert choose_node("Title", "Words", none="None.")(Powers(()), Given()) == Result("None.")
 
 

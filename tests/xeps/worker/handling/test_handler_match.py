@@ -58,7 +58,7 @@ def test_the_more_deliberate_mark_wins(payload, headers, chosen):
     assert choose(EVERY, work_of(payload, headers)) == chosen
 
 
-def test_what_has_none_of_the_marks_is_nobodys():
+def test_a_row_without_marks_belongs_to_none():
     assert choose([HEADER, FIELD, TAGGED, NAMED], work_of(fromstring("<work/>"), {})) is None
 
 

@@ -80,7 +80,7 @@ async def test_a_plain_coroutine_function_is_a_middleware():
         (asyncio.CancelledError(), "release"),
     ],
 )
-async def test_times_are_told_with_what_became_of_the_item(error, outcome):
+async def test_times_are_reported_with_the_outcome_of_the_item(error, outcome):
     reported = []
     clock = iter([10.0, 12.5])
     with pytest.raises(type(error)):
