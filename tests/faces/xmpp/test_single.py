@@ -358,3 +358,10 @@ def test_what_is_proven_is_one_well_formed_element(inner):
 def test_a_payload_that_leaves_an_element_open_is_no_request():
     with pytest.raises(ParseError):
         read([publish("<a xmlns='urn:work'><a></a>").encode()])
+
+
+@pytest.mark.parametrize("size", [100, 200_000])
+def test_a_refused_request_counts_by_its_bytes(size):
+    (one,) = read([publish(f"<job xmlns='urn:work'>{'x' * size}</job>").encode()])
+    assert isinstance(one, Single)
+    assert one.cost == pytest.approx(20e-6 + size * 15e-9, rel=0.3)
