@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 
 class Process(Struct, frozen=True):
-    """The parts that stay when the service starts again, with its settings and what its starter wants to hear."""
+    """The parts that stay when the service starts again, with its settings and the callbacks of its starter."""
 
     settings: Settings
     accounts: Accounts
