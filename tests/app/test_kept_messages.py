@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts import qos as qos_facts
 from pubqueue.app.store.rows import KEPT_MESSAGES, MESSAGE_TOTALS
+from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import Affiliation, Jid, Millis, NodeName, digest
 from pubqueue.core.nodes.manage import Configure, Delete, SetAffiliations
@@ -113,6 +114,17 @@ def test_a_message_is_delivered_once_however_often_this_is_requested(shell):
     assert shell.do(DeliverMessage(who(ETL), "m")) == MessageDelivered()
     assert (ids(shell), totals(shell)) == (["a"], ((0, 0, 1), (0, 0, 1)))
     assert shell.do(ReadMessage(who(ETL), "m")) == MessageRead(b"", b"")
+
+
+def test_what_messages_ask_is_loaded_together_with_them(shell, monkeypatch):
+    shell.messages = MessageLimits(assured_from=AssuredFrom.ANYONE)
+    names = [f"i{number}" for number in range(20)]
+    shell.batch(*[keeps(name) for name in names])
+    loads, load = [], WorkingSet.load
+    monkeypatch.setattr(WorkingSet, "load", lambda rows: (loads.append(rows), load(rows)))
+    done = shell.batch(*[delivers(name, name) for name in names])
+    assert [one.reply for one in done.decisions] == [MessageDelivered()] * len(names)
+    assert len(loads) == 1
 
 
 @pytest.mark.covers("QS-012", "QS-016")
