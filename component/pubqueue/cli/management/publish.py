@@ -148,16 +148,11 @@ def publish(
     """Publish to a node.
 
     The payload is an argument, the contents of a @FILE, or standard input (-). It is JSON or an XML element, or with
-    --type any text or bytes. The command
-    ends once the service has it on disk. With --lines and --id-prefix you can publish a file again after any
-    error: existing items stay as they are. With --level unacknowledged it ends once the item is sent.
+    --type any text or bytes. The command ends once the service has it on disk. With --lines and --id-prefix you can
+    publish a file again after any error: existing items stay as they are. With --level unacknowledged it ends once
+    the item is sent.
     """
-    if lines and name is not None:
-        stop(ASKED_WRONGLY, "--id names one item; with --lines, use --id-prefix")
-    if name == "":
-        stop(ASKED_WRONGLY, "--id is empty; without --id, an id is generated")
-    if id_prefix is not None and not lines:
-        stop(ASKED_WRONGLY, "--id-prefix needs --lines; for one item, use --id")
+    _check_ids(name, id_prefix, lines=lines)
     try:
         wanted = None if level is None else level_of(level)
         beside = headers_of(headers)
@@ -192,6 +187,16 @@ def publish(
             except BadPayloadError as problem:
                 stop(ASKED_WRONGLY, f"the payload is {problem}")
             _publish_one(url, node, new, wanted, as_json=as_json)
+
+
+def _check_ids(name: str | None, id_prefix: str | None, *, lines: bool) -> None:
+    """Stop if the options for ids do not fit."""
+    if lines and name is not None:
+        stop(ASKED_WRONGLY, "--id names one item; with --lines, use --id-prefix")
+    if name == "":
+        stop(ASKED_WRONGLY, "--id is empty; without --id, an id is generated")
+    if id_prefix is not None and not lines:
+        stop(ASKED_WRONGLY, "--id-prefix needs --lines; for one item, use --id")
 
 
 @contextmanager
