@@ -39,8 +39,8 @@ ON CONFLICT (account) DO UPDATE SET messages = messages + excluded.messages, byt
 WHOLE: Final = "{:.0f}".format
 RATIO: Final = "{:.2f}".format
 NOTE: Final = """\
-The component behind Prosody with SQLite, items of 200 bytes, 100 on their way at once. The ratios are of one round each: to the store
-without messages in the same round. The aim is 1.3."""
+The component behind Prosody with SQLite, items of 200 bytes, 100 on their way at once. The ratios are of one
+round each: to the store without messages in the same round. The aim is 1.3."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,9 @@ publishers = ["etl@localhost"]
 """
 SHOWN: Final = ("by IQ", "acknowledged", "assured")
 NOTE: Final = """\
-The component behind Prosody with SQLite, items of 200 bytes, 100 on their way at once. The processor time is the component's. The ratios are of
-one round each: to the publish by IQ in the same round. The aims are 1.15 for acknowledged and 2.5 for assured."""
+The component behind Prosody with SQLite, items of 200 bytes, 100 on their way at once. The processor time is
+the component's. The ratios are of one round each: to the publish by IQ in the same round. The aims are 1.15
+for acknowledged and 2.5 for assured."""
 
 
 async def publish(server: Prosody, program: Program, name: str, items: int, number: int) -> Cost:
