@@ -202,7 +202,7 @@ class Batch:
             try:
                 if too_many(request) is None:
                     AHEAD_OF[type(request)](self._context, request)
-            except Exception:  # noqa: S112  # it fails again when its turn comes, and is told
+            except Exception:  # noqa: S112  # it fails again when its turn comes, and is logged then
                 continue
         rows.gathering = False
 

@@ -113,7 +113,7 @@ def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[LogEntry, .
 
 
 def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[LogEntry, ...]:
-    if change.item.state is State.DONE:  # it was told when it was done
+    if change.item.state is State.DONE:  # this was logged when it was done
         return ()
     done = isinstance(asked, Settle) and finishes(asked, change.item)
     if not done:

@@ -1,4 +1,4 @@
-"""What an IQ of Quality of Service carries (urn:xmpp:qos). Nothing looks at the contents of a message before it is to be delivered."""
+"""What an IQ of Quality of Service carries (urn:xmpp:qos). The contents of a message are not judged before it is to be delivered."""
 
 from __future__ import annotations
 
