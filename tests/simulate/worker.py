@@ -145,7 +145,7 @@ class Worker(Client):
             *(who(self.jid), self._node, (item,), verb),
             outcome=outcome,
             token=token if self._careful else None,
-            remember=self._remember,
+            remember=None if token is None else self._remember,  # what is remembered is a lock
         )
         await self._settle(said)
 
