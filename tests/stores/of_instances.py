@@ -55,6 +55,18 @@ class OfInstances:
             await one.close()
         await store.open()
 
+    async def test_an_instance_does_not_take_over_its_own_lost_number(
+        self, two_stores, monkeypatch
+    ):
+        one, _ = two_stores
+        await one.instances.enter()
+        await silence(one, monkeypatch)
+        try:
+            found = await one.instances.abandoned()
+        except FencedError:
+            found = []
+        assert found == []
+
     async def test_each_process_has_a_number_of_its_own(self, two_stores):
         one, other = two_stores
         assert (await one.instances.enter(), await other.instances.enter()) == (

@@ -47,9 +47,15 @@ class Instances:
             self._owners[self._number] = None
 
     async def abandoned(self) -> list[int]:
-        """Take the numbers of stores that were closed without leaving; a closed store takes none."""
+        """Take the numbers of stores that were closed without leaving; a closed store takes none.
+
+        Raises:
+            FencedError: the number of this store is not its own any more. It does not take it back.
+
+        """
         if self._number is None:
             return []
+        self.see_that_it_serves()
         numbers = sorted(number for number, owner in self._owners.items() if owner is None)
         self._owners |= dict.fromkeys(numbers, self)
         return numbers
