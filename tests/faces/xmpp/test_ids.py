@@ -1,0 +1,28 @@
+"""Ids of outgoing stanzas: no two are the same, whatever process makes them."""
+
+import subprocess
+import sys
+
+from pubqueue.faces.xmpp.xml.ids import new_id
+
+FORKED = """
+import os, sys
+from pubqueue.faces.xmpp.xml.ids import new_id
+new_id()
+forked = os.fork() == 0
+print(*(new_id() for _ in range(3)), flush=True)
+if not forked:
+    os.wait()
+"""
+
+
+def test_no_two_are_the_same():
+    assert len({new_id() for _ in range(1000)}) == 1000
+
+
+def test_a_forked_process_has_ids_of_its_own():
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True
+    )
+
+    assert len(set(ended.stdout.split())) == 6
