@@ -2,7 +2,7 @@
 
 import pytest
 from harness.documents import proofs
-from harness.documents.proofs import ROOT, Proof, holds, modules, named, names, reached, table
+from harness.documents.proofs import ROOT, Proof, holds, modules, named, reached, read, table
 
 ROWS = {row.module: row for row in table()}
 BATCH = "core/test_model.py"
@@ -52,9 +52,9 @@ def test_what_is_imported_for_types_alone_is_no_import(tmp_path):
         "if TYPE_CHECKING:\n    import pubqueue.wiring\nelse:\n    import pubqueue.app\n"
         "def it():\n    import pubqueue.cli\n"
     )
-    assert {"pubqueue.core.model", "pubqueue.app", "pubqueue.cli"} < names(file)
-    assert "pubqueue.wiring" not in names(file)
-    assert "pubqueue.wiring" in names(file, types=True)
+    assert {"pubqueue.core.model", "pubqueue.app", "pubqueue.cli"} < read(file).names
+    assert "pubqueue.wiring" not in read(file).names
+    assert "pubqueue.wiring" in read(file).names_for_types
 
 
 def test_what_is_imported_by_its_name_in_a_string_is_an_import():

@@ -7,11 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from harness.patience import LOOK, until
 from harness.processes.program import PUBQUEUE, Program, write_config
 from harness.processes.ticking import ticks
 from harness.servers.stub_server import StubServer
 
+from pubqueue import cli
 from pubqueue.app.store.listings import Schedules
 from pubqueue.config.loading import load
 from pubqueue.config.schedules import Preview, read, read_all
@@ -133,20 +135,15 @@ def test_what_cannot_be_meant_is_one_sentence(changes, sentence):
         (NIGHTLY.replace("0 3", "61 3"), "cron '61 3 * * *': bad minute"),
     ],
 )
-async def test_serve_and_check_refuse_it_with_one_sentence_and_exit_with_2(
+def test_serve_and_check_refuse_it_with_one_sentence_and_exit_with_2(
     tmp_path, command, text, sentence
 ):
     config = tmp_path / "pubqueue.toml"
     store = f"sqlite:///{tmp_path}/queue.db"
     config.write_text(f'jid = "queue.example.org"\nsecret = "s"\nstore = "{store}"\n{text}')
-    process = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, command, "--config", config),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, err = await process.communicate()
-    assert process.returncode == 2
-    (line,) = err.decode().splitlines()
+    result = CliRunner().invoke(cli.main, [command, "--config", str(config)])
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
     assert line.startswith("pubqueue: ")
     assert sentence in line
 

@@ -15,15 +15,24 @@ from harness.stanzas.schema import validate
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
+@pytest.fixture
+def stores(request):
+    """The stores on which a scenario is played: None is SQLite's own place, a file beside the configuration."""
+    found = {"sqlite": None}
+    if not request.config.getoption("--sqlite"):
+        found["postgresql"] = request.getfixturevalue("postgres").address
+    return found
+
+
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-async def test_scenario(path, tmp_path, postgres):
+async def test_scenario(path, tmp_path, stores):
     scenario = read(path.read_text())
     async with asyncio.TaskGroup() as together:  # most of the time is waiting
-        together.create_task(play(scenario, tmp_path / "sqlite"))
-        together.create_task(play(scenario, tmp_path / "postgresql", store=postgres.address))
+        for name, store in stores.items():
+            together.create_task(play(scenario, tmp_path / name, store))
 
 
-async def play(scenario, folder, store=None):
+async def play(scenario, folder, store):
     folder.mkdir()
     async with StubServer(scenario.service, "a secret") as server:
         config = write_config(folder, server, scenario.config, store=store)

@@ -39,16 +39,18 @@ LEFT: Final = """
 
 WIPE: Final = """
     DO $$ DECLARE names text; BEGIN
-        SELECT string_agg(format('pubqueue.%I', tablename), ', ') INTO names FROM pg_tables
-        WHERE schemaname = 'pubqueue' AND tablename != 'pubqueue';
+        SELECT string_agg(oid::regclass::text, ', ') INTO names FROM pg_class
+        WHERE relnamespace = to_regnamespace('pubqueue') AND relkind = 'r' AND relname != 'pubqueue'
+            AND pg_relation_size(oid) > 0;
         IF names IS NOT NULL THEN
-            EXECUTE 'TRUNCATE ' || names || ' RESTART IDENTITY';
+            EXECUTE 'TRUNCATE ' || names || ' RESTART IDENTITY CASCADE';
             INSERT INTO pubqueue.writing VALUES (0, 0);
             INSERT INTO pubqueue.sequence VALUES ('item', 1), ('token', 1), ('told', 1);
         END IF;
     END $$
 """
-"""Returns a store to its initial state, without creating its tables again."""
+"""Returns a store to its initial state, without creating its tables again. A table of no pages is empty: to truncate it
+would make new files for it and its indexes."""
 
 
 class PostgresError(RuntimeError):

@@ -28,6 +28,9 @@ PACKAGES: Final = {
 HELPERS: Final = (ROOT / "tests", ROOT)
 """The folders with modules of the tests."""
 
+DOTTED: Final = re.compile(r"([\w.]+)(?::|$)")
+"""The name of a module in a string, perhaps with a name of the module."""
+
 ROW: Final = re.compile(r"^\| `([\w.]+)` \| `([\w/.]+)` \| (?:`([\w.]+)`)? ?\|$", re.MULTILINE)
 
 
@@ -62,12 +65,7 @@ def modules() -> dict[str, Path]:
 
 def has_code(path: Path) -> bool:
     """Whether there is anything but a docstring and `from __future__`."""
-    body = parsed(path).body
-    return any(
-        not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
-        and not (isinstance(line, ast.ImportFrom) and line.module == "__future__")
-        for line in body
-    )
+    return read(path).has_code
 
 
 def dotted(path: Path, folder: Path) -> str:
@@ -83,17 +81,42 @@ def tests() -> list[str]:
     )
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    """Return a file as a tree."""
-    return ast.parse(path.read_text())
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What counts of a file. Its tree is not kept: of all files together it is millions of objects."""
+
+    names: frozenset[str]
+    """What it imports: each module, and each name of a module, which may be a module too."""
+    names_for_types: frozenset[str]
+    """The same with what it imports for types only."""
+    texts: frozenset[str]
+    """Its strings that may name a module, without a name of the module after it."""
+    has_code: bool
 
 
 @cache
-def names(path: Path, *, types: bool = False) -> set[str]:
-    """Return what a file imports: each module, and each name of a module, which may be a module too."""
+def read(path: Path) -> Source:
+    """Read a file."""
+    tree = ast.parse(path.read_text())
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    named = (DOTTED.match(text) for text in texts if isinstance(text, str))
+    return Source(
+        names=_imports(tree),
+        names_for_types=_imports(tree, types=True),
+        texts=frozenset(found[1] for found in named if found is not None),
+        has_code=any(not _is_heading(line) for line in tree.body),
+    )
+
+
+def _is_heading(line: ast.stmt) -> bool:
+    if isinstance(line, ast.ImportFrom):
+        return line.module == "__future__"
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+
+
+def _imports(tree: ast.Module, *, types: bool = False) -> frozenset[str]:
     found: set[str] = set()
-    waiting: list[ast.AST] = [parsed(path)]
+    waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
@@ -105,7 +128,7 @@ def names(path: Path, *, types: bool = False) -> set[str]:
             waiting += _statements(getattr(node, "body", ()))
         for branch in ("orelse", "finalbody", "handlers", "cases"):
             waiting += _statements(getattr(node, branch, ()))
-    return found
+    return frozenset(found)
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -119,7 +142,7 @@ def _statements(nodes: object) -> list[ast.AST]:
 @cache
 def imported(path: Path) -> frozenset[str]:
     """Return the product's modules that a file imports, including deferred imports, by their names."""
-    return frozenset((names(path) | named(path)) & modules().keys())
+    return frozenset((read(path).names | named(path)) & modules().keys())
 
 
 def named(path: Path) -> set[str]:
@@ -127,10 +150,9 @@ def named(path: Path) -> set[str]:
     folder = next((at for at in PACKAGES.values() if at in path.parents), None)
     if folder is None:
         return set()
-    texts = {node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)}
-    words = {text.partition(":")[0] for text in texts if isinstance(text, str)}
     own = dotted(path, folder)
     package = own if path.name == "__init__.py" else own.rpartition(".")[0]
+    words = read(path).texts
     starts = {word.rstrip(".") for word in words if word.startswith("pubqueue")} | {package}
     return starts | {f"{start}.{word.lstrip('.')}" for start in starts for word in words}
 
@@ -138,7 +160,7 @@ def named(path: Path) -> set[str]:
 @cache
 def used(path: Path) -> frozenset[str]:
     """Return what a file of the product imports; modules that are never imported at run time count also if they are imported for types."""
-    types = names(path, types=True) & modules().keys()
+    types = read(path).names_for_types & modules().keys()
     return imported(path) | (types - run_time_imports())
 
 
@@ -166,10 +188,14 @@ def reached(test: str) -> frozenset[str]:
 
 def helpers(path: Path) -> list[Path]:
     """Return the modules of the tests that a file imports."""
-    files = (
-        folder / (name.replace(".", "/") + ".py") for name in names(path) for folder in HELPERS
-    )
-    return [file for file in files if file.exists()]
+    return [file for name in read(path).names if (file := helper(name)) is not None]
+
+
+@cache
+def helper(name: str) -> Path | None:
+    """Return the file of a module of the tests; None if there is no such module."""
+    files = (folder / (name.replace(".", "/") + ".py") for folder in HELPERS)
+    return next((file for file in files if file.exists()), None)
 
 
 def holds(proof: Proof, rows: dict[str, Proof]) -> bool:

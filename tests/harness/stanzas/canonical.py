@@ -40,13 +40,18 @@ ERROR_TEXT: Final = "{urn:ietf:params:xml:ns:xmpp-stanzas}text"
 def difference(expected: _Element, actual: _Element, names: Names) -> str:
     """Return "" if `actual` is as `expected`, else a diff to read; learn new names into `names`."""
     trial = dict(names)
-    wanted, got = deepcopy(expected), deepcopy(actual)
-    _fill(wanted, got, trial)
-    left, right = lines(wanted), lines(got)
+    left, right = _both(expected, actual, trial)
     if left == right:
         names.update(trial)
         return ""
     return "\n".join(line for line in difflib.ndiff(left, right) if line[0] != "?")
+
+
+def _both(expected: _Element, actual: _Element, names: Names) -> tuple[list[str], list[str]]:
+    """Return the lines of both; the open parts of `expected` are filled where `actual` fits."""
+    wanted, got = deepcopy(expected), deepcopy(actual)
+    _fill(wanted, got, names)
+    return lines(wanted), lines(got)
 
 
 def substitute(text: str, names: Names) -> str:
@@ -166,13 +171,21 @@ def _arrange(wanted: _Element, got: _Element, names: Names, *, drop: bool) -> No
     rest = list(got)
     ordered = []
     for mine in wanted:
-        partner = next((it for it in rest if not difference(mine, it, dict(names))), None)
+        partner = next((it for it in rest if _fits(mine, it, dict(names))), None)
         if partner is None:
             partner = next((it for it in rest if _akin(mine, it)), None)
         if partner is not None:
             rest.remove(partner)
             ordered.append(partner)
     got[:] = ordered + ([] if drop else rest)
+
+
+def _fits(mine: _Element, theirs: _Element, names: Names) -> bool:
+    """Return whether there is no difference, without writing one: of many children in any order most do not fit."""
+    if mine.tag != theirs.tag:
+        return False
+    left, right = _both(mine, theirs, names)
+    return left == right
 
 
 def _akin(mine: _Element, theirs: _Element) -> bool:
