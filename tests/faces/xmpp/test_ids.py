@@ -9,10 +9,9 @@ FORKED = """
 import os, sys
 from pubqueue.faces.xmpp.xml.ids import new_id
 new_id()
-forked = os.fork() == 0
-print(*(new_id() for _ in range(3)), flush=True)
-if not forked:
+if os.fork():
     os.wait()
+print(*(new_id() for _ in range(3)), flush=True)
 """
 
 
