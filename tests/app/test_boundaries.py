@@ -29,6 +29,7 @@ from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.notices import Deliver
 from pubqueue.core.queue.expire import Expire
 from pubqueue.core.queue.resend import Resend
+from pubqueue.core.validity import NO_ITEM_ID
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import MemoryStore
@@ -185,19 +186,27 @@ class Name(str):
     __slots__ = ()
 
 
+async def test_a_name_that_cannot_be_encoded_is_refused_before_the_store_is_asked(on_sqlite):
+    asked = [*map(publishes, NAMES)]
+    asked.insert(7, publishes("\ud800"))
+    with capture_logs() as said:
+        replies = await on_sqlite.do(*asked)
+    assert replies.pop(7) == NO_ITEM_ID
+    assert await on_sqlite.items() == NAMES
+    assert not said
+
+
 @pytest.mark.parametrize(
     "facts",
     [
         {"headers": ((Name("type"), "x"),)},
         {"headers": (("type", "\ud800"),)},
-        {"names": ("\ud800",)},
     ],
     ids=str,
 )
 async def test_a_value_that_the_store_cannot_encode_is_the_senders_fault(on_sqlite, facts):
-    names = facts.pop("names", ("odd",))
     asked = [*map(publishes, NAMES)]
-    asked.insert(7, publishes(*names, **facts))
+    asked.insert(7, publishes("odd", **facts))
     with capture_logs() as said:
         replies = await on_sqlite.do(*asked)
     assert replies.pop(7) == FAULT

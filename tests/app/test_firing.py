@@ -119,14 +119,14 @@ async def test_expiries_and_due_schedules_are_one_request(process, clock):
 async def test_a_row_that_cannot_be_ended_keeps_no_schedule_from_its_turn(
     process, clock, monkeypatch
 ):
-    facts, rule = rules.RULES[Expire]
+    row = rules.RULES[Expire]
 
     def facts_fail_for_rows(context, request):
         if request.only is None:
             raise ZeroDivisionError
-        return facts(context, request)
+        return row.facts(context, request)
 
-    monkeypatch.setitem(rules.RULES, Expire, (facts_fail_for_rows, rule))
+    monkeypatch.setitem(rules.RULES, Expire, row._replace(facts=facts_fail_for_rows))
     monkeypatch.setattr(reaper, "RETRY", 0.001)
     await bring(process, EACH_MINUTE)
     clock[0] = Millis(BEGIN + 10_000)

@@ -244,7 +244,7 @@ async def test_a_recovery_that_meets_a_fault_of_ours_holds_up_no_expiry(stage, m
         raise ZeroDivisionError
 
     monkeypatch.setattr(reaper_module, "RETRY", 0.001)
-    monkeypatch.setitem(rules.RULES, Recover, (broken, broken))
+    monkeypatch.setitem(rules.RULES, Recover, rules.Rule(broken, broken, None))
     await stage.do(publishes("a"))
     stage.clock.now = LATE
     stage.reaper.start(stage.broker)

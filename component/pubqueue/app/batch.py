@@ -17,14 +17,14 @@ from msgspec import Struct
 
 from pubqueue.app.dispatch.dispatcher import LOOKED_AT, hand_out, look_around
 from pubqueue.app.dispatch.group_turns import give_turns
-from pubqueue.app.rules import AHEAD_OF, RULES
+from pubqueue.app.rules import AHEAD_OF, RULES, fault_of
 from pubqueue.app.store.listings import MovedTo
 from pubqueue.app.store.ports import StoreError
+from pubqueue.app.working_set.of_one_request import OfOneRequest
 from pubqueue.app.working_set.row_cache import ABSENT
 from pubqueue.app.working_set.tentative.changes import TentativeChanges
 from pubqueue.app.working_set.tentative.final_numbers import FinalNumbers
 from pubqueue.core.decision import Decision, Refusal, Refused, refuse
-from pubqueue.core.limits.request_sizes import too_many
 from pubqueue.core.nodes.subscriptions.changes import SetAvailable
 from pubqueue.core.parts import DecidedInParts, steps
 from pubqueue.core.together import Together, Volume, names_by_node, together, unfit
@@ -109,9 +109,10 @@ class Batch:
 
         """
         decisions: list[Decision] = []
+        faults = list(map(fault_of, requests))
         work = 0
         for at, request in enumerate(requests):
-            decision = FAILED if at in self._spoilt else self.decide(requests, at)
+            decision = FAILED if at in self._spoilt else self.decide(requests, faults, at)
             if self._rows.cache.silent:
                 for one in request.parts if type(request) is Together else (request,):
                     self._hear(one)
@@ -147,12 +148,16 @@ class Batch:
         if heard:
             self._changes.make(request, [SetAvailable(node, jid, available=True) for jid in heard])
 
-    def decide(self, requests: Sequence[Request], at: int) -> Decision:
-        """Decide one request, after loading all that it needs."""
+    def decide(
+        self, requests: Sequence[Request], faults: Sequence[Refused | None], at: int
+    ) -> Decision:
+        """Decide one request, after loading all that it needs; nothing is loaded for one with a fault."""
+        if (no := faults[at]) is not None:
+            return Decision(no)
         rows, request = self._rows, requests[at]
         if type(request) is Together:
             return self._decide_parts(request)
-        rows.begin_request()
+        rows.of_one = OfOneRequest()
         for _ in range(ROUNDS):
             try:
                 decision = decided(self._context, request)
@@ -163,22 +168,24 @@ class Batch:
                 return FAILED
             if decision is not None:
                 return decision
-            self._gather(requests[at + 1 : at + AHEAD])
+            ahead = slice(at + 1, at + AHEAD)
+            self._gather(requests[ahead], faults[ahead])
             rows.load()
         log.error("request.failed", request=type(request).__name__, why="it needs ever more")
         return FAILED
 
     def _decide_parts(self, request: Together) -> Decision:
         """Decide each part on the rows as the parts before it would leave them; nothing is changed yet."""
-        if (no := too_many(request) or unfit(request)) is not None:
+        if (no := unfit(request)) is not None:
             return Decision(no)
         tentative = TentativeChanges(self._rows, self._changes, names_by_node(request))
         decisions: list[Decision] = []
+        faults = list(map(fault_of, request.parts))
         volume = Volume()
         try:
             with tentative.shown():
                 for at, part in enumerate(request.parts):
-                    decision = self.decide(request.parts, at)
+                    decision = self.decide(request.parts, faults, at)
                     if (no := volume.exceeded_by(decision)) is not None:
                         decision = Decision(no)
                     if decision.changes:
@@ -194,13 +201,13 @@ class Batch:
         final = FinalNumbers(self._rows.tx, *self._changes.sequences)
         return together(request, [final.of(decision) for decision in decisions])
 
-    def _gather(self, requests: Iterable[Request]) -> None:
+    def _gather(self, requests: Iterable[Request], faults: Iterable[Refused | None]) -> None:
         """Collect the needs of the next requests, so that they are loaded together with those of this one."""
         rows = self._rows
         rows.gathering = True
-        for request in requests:
+        for request, fault in zip(requests, faults, strict=True):
             try:
-                if too_many(request) is None:
+                if fault is None:
                     AHEAD_OF[type(request)](self._context, request)
             except Exception:  # noqa: S112  # it fails again when its turn comes, and is logged then
                 continue
@@ -209,9 +216,7 @@ class Batch:
 
 def decided(context: Context, request: Request) -> Decision | None:
     """Decide a request on the rows that are loaded; return None if it needs more."""
-    if (no := too_many(request)) is not None:
-        return Decision(no)
-    facts_of, rule = RULES[type(request)]
+    facts_of, rule, _ = RULES[type(request)]
     facts = facts_of(context, request)
     if context.rows.lacking:
         return None
@@ -317,6 +322,8 @@ def _deliver(
 
 def read(context: Context, request: Request) -> Decision:
     """Decide a request that changes nothing, on rows loaded for it alone."""
+    if (no := fault_of(request)) is not None:
+        return Decision(no)
     for _ in range(ROUNDS):
         decision = decided(context, request)
         if decision is not None:

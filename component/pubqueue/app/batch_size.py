@@ -191,20 +191,20 @@ class WaitingRequests:
         once for that, however long it waits.
         """
         taken: list[Taken] = []
-        items = seen = 0
+        items, room, seen = 0, MAX_BATCH_REQUESTS, 0
         for one in self._new:
-            if len(taken) >= MAX_BATCH_REQUESTS:
-                break
             seen += 1
             size = self._weight(one[0]) if self._copies else weight(one[0])
-            if not self._passed and (size <= SMALL or items + size <= MAX_UNPASSED_ITEMS):
-                items += size
-                taken.append(one)
-            elif size <= SMALL and _account(one[0]) not in self._accounts:
-                taken.append(one)
-            else:
+            fits = size <= SMALL and (not self._passed or _account(one[0]) not in self._accounts)
+            if not fits and (self._passed or items + size > MAX_UNPASSED_ITEMS):
                 self._passed.append(one)
                 self._accounts[_account(one[0])] += 1
+                continue
+            taken.append(one)
+            items += size
+            room -= 1
+            if not room:
+                break
         self._new = self._new[seen:]
         return taken
 

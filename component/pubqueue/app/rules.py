@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args
 
 from pubqueue.app.facts import deliveries, secrets
 from pubqueue.app.facts import forwarding as forward_facts
@@ -19,9 +19,9 @@ from pubqueue.app.facts.schedules import scheduling
 from pubqueue.app.facts.transactions import committing, moving
 from pubqueue.app.facts.transactions import staging as staged_facts
 from pubqueue.core import validity
-from pubqueue.core.decision import Decision
 from pubqueue.core.deliveries import again, features, give_up, hearing
 from pubqueue.core.forwarding import forward
+from pubqueue.core.limits.request_sizes import too_many
 from pubqueue.core.nodes import account, declare, discovery, manage
 from pubqueue.core.nodes import large_audience as crowds
 from pubqueue.core.nodes import trimming as trims
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.decision import Refused
+    from pubqueue.core.decision import Decision, Refused
 
 Request = (
     publication.Publish
@@ -196,7 +196,12 @@ R = TypeVar("R")
 F = TypeVar("F")
 
 
-Rule = tuple["Callable[[Context, Any], Any]", "Callable[[Any, Any], Decision]"]
+class Rule(NamedTuple):
+    """The row of a request: its companion, its rule, and the check that needs no facts and comes before both."""
+
+    facts: Callable[[Context, Any], Any]
+    decide: Callable[[Any, Any], Decision]
+    fault: Callable[[Any], Refused | None] | None
 
 
 def _rule(
@@ -204,15 +209,8 @@ def _rule(
     decide: Callable[[R, F], Decision],
     fault: Callable[[R], Refused | None] | None = None,
 ) -> Rule:
-    """Return the row of a request: its companion, its rule, and the check that needs no stored facts. The types must agree."""
-    if fault is None:
-        return facts, decide
-
-    def decide_valid(request: R, found: F) -> Decision:
-        no = fault(request)
-        return decide(request, found) if no is None else Decision(no)
-
-    return facts, decide_valid
+    """Return the row of a request. The types must agree."""
+    return Rule(facts, decide, fault)
 
 
 # fmt: off
@@ -334,17 +332,27 @@ RULES: Final[dict[type, Rule]] = {
 # fmt: on
 """All requests but `Together`, whose parts each have a row."""
 
+
+def fault_of(request: Request) -> Refused | None:
+    """Refuse what no stored row can make right: too many names in one request, or a value out of its bounds."""
+    if (no := too_many(request)) is not None or type(request) is Together:
+        return no
+    fault = RULES[type(request)].fault
+    return None if fault is None else fault(request)
+
+
 PARTS_AHEAD: Final = 8
 """Parts of a request whose needs are collected before its turn; those of the others are collected in its turn."""
 
 
 def _ahead_of_parts(context: Context, request: Together) -> None:
     for part in request.parts[:PARTS_AHEAD]:
-        AHEAD_OF[type(part)](context, part)
+        if fault_of(part) is None:
+            AHEAD_OF[type(part)](context, part)
 
 
 AHEAD_OF: Final[dict[type, Callable[[Context, Any], object]]] = {
-    request: facts for request, (facts, _) in RULES.items()
+    request: rule.facts for request, rule in RULES.items()
 } | {publication.Publish: publishing.ahead, Together: _ahead_of_parts}
 """By request, the function that collects its needs before its turn: its companion, or a quicker function."""
 

@@ -57,8 +57,7 @@ def commit(inner="", said=MARK):
 def says(answer):
     """Return how a request is refused: by its reader, or whatever is stored by the core."""
     if not isinstance(answer, StanzaError):
-        _, rule = RULES[type(answer)]
-        answer = words(rule(answer, None).reply)
+        answer = words(RULES[type(answer)].fault(answer))
     assert answer.condition == "bad-request"
     return answer.text
 

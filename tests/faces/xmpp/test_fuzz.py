@@ -58,15 +58,15 @@ async def test_the_face_bears_everything(tmp_path):
 
 
 async def test_a_refusal_that_writes_is_noticed(tmp_path, monkeypatch):
-    facts_of, purge = rules.RULES[Purge]
+    row = rules.RULES[Purge]
 
     def half_hearted(request, facts):
-        decided = purge(request, facts)
+        decided = row.decide(request, facts)
         return replace(decided, reply=refuse(Refusal.FORBIDDEN).reply)
 
     async with Rig(tmp_path, Random(1)) as rig:
         await rig.renew()
-        monkeypatch.setitem(rules.RULES, Purge, (facts_of, half_hearted))
+        monkeypatch.setitem(rules.RULES, Purge, row._replace(decide=half_hearted))
         publish = asking(
             "etl@localhost/spark",
             PUBSUB,
@@ -112,6 +112,6 @@ async def test_an_exception_is_noticed(tmp_path, monkeypatch):
     def broken(context, request):
         raise ZeroDivisionError
 
-    monkeypatch.setitem(rules.RULES, Publish, broken)
+    monkeypatch.setitem(rules.RULES, Publish, rules.RULES[Publish]._replace(facts=broken))
     with pytest.raises(FaceFaultError, match=r"request\.failed"):
         await fuzz(tmp_path, STANZAS)

@@ -33,8 +33,7 @@ def publish(item=f"<item id='i'>{JOB}</item>", beside="", node="node='jobs'"):
 def says(answer):
     """Return how a request is refused: by its reader, or whatever is stored by the core."""
     if not isinstance(answer, StanzaError):
-        _, rule = RULES[type(answer)]
-        answer = words(rule(answer, None).reply)
+        answer = words(RULES[type(answer)].fault(answer))
     return (answer.condition, answer.detail or answer.text)
 
 

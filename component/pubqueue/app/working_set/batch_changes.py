@@ -137,12 +137,13 @@ class BatchChanges:
 
     def _count(self, node: NodeName, by: int, size: int) -> None:
         """Count items of a node, and their bytes: at once if the node has a bound, otherwise together with the rest of the batch."""
-        row = self._cache.nodes.get(node)
+        # without calls for the row and for `is_bounded`, because each item comes here twice
+        nodes = self._cache.nodes
+        row = nodes[node] if node in nodes else None  # noqa: SIM401
         if row is None:
             self._counters.unpaid(node, by, size)
         else:
             self._hold(row.creator, 0, by, size)
-        # `is_bounded` is written out, because each item comes here twice
         if row is not None and (row.config.max_items or row.config.max_bytes):
             now = replace(row, items=row.items + by, bytes=row.bytes + size)
             self._put_node(node, now)

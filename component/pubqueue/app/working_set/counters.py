@@ -81,7 +81,7 @@ class Counters:
             self._locks[key] = Locks()
         sums = self._locks[key]
         sums.more += by
-        sums.token = max(sums.token, token)
+        sums.token = token or sums.token  # tokens rise
         sums.reached |= reached
 
     def forget_locks(self, node: NodeName, jid: Jid) -> None:

@@ -47,6 +47,6 @@ class Numbers:
 
     def take(self, tx: Transaction) -> int:
         """Return an unused number."""
-        number = self.first(tx, 1)
+        number = self._next if self._next < self._end else self.first(tx, 1)
         self._next = number + 1
         return number

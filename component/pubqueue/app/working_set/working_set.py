@@ -59,7 +59,8 @@ class WorkingSet:
         """Whether a row was missing."""
         self.gathering = False
         """Whether needs are being collected. Meanwhile pages are empty; they are read in the turn of their request."""
-        self._tx: Transaction | None = None
+        self.tx: Transaction
+        """The transaction that the batch is in, from `begin` on."""
         self.flush: Callable[[], None] = _nothing
         """Writes the changes of the batch so far."""
         self.is_unwritten: Callable[[], bool] = _never
@@ -67,23 +68,14 @@ class WorkingSet:
         self.next_token: Callable[[], int] = _none_known
         """Returns a token higher than that of every lock so far, 0 if the store has to be asked."""
         self._to_write = False
-        self._of_one = OfOneRequest()
-
-    @property
-    def tx(self) -> Transaction:
-        """The transaction that this batch is in."""
-        assert self._tx is not None, "no batch is under way"
-        return self._tx
+        self.of_one = OfOneRequest()
+        """What the request alone sees whose facts are asked for; another request begins with a new one."""
 
     def begin(self, tx: Transaction) -> None:
         """Begin a batch; forget all rows if another process has written."""
-        self._tx = tx
+        self.tx = tx
         if tx.foreign:
             self.cache.forget_foreign()
-
-    def begin_request(self) -> None:
-        """Begin to ask for the facts of another request."""
-        self._of_one = OfOneRequest()
 
     def load(self) -> None:
         """Load all missing rows: a step of the batch, for every request whose needs are noted."""
@@ -93,7 +85,7 @@ class WorkingSet:
             self._to_write = False
             self.flush()  # so that groups and sums are current
         self.cache.fill(asked, self.tx.load(asked))
-        self._of_one.load(self.tx)
+        self.of_one.load(self.tx)
 
     def _waits_for_writes(self) -> bool:
         """Return whether the batch's changes have to be written before the read."""
@@ -338,31 +330,31 @@ class WorkingSet:
 
     def next_number(self, sequence: str) -> int:
         """Return the next number of a sequence, without taking it."""
-        found = self._of_one.numbers.get(sequence)
+        found = self.of_one.numbers.get(sequence)
         if found is None:
-            self._of_one.numbers_wanted.add(sequence)
+            self.of_one.numbers_wanted.add(sequence)
             self.lacking = True
             return 0
         return found
 
     def winners(self, which: Winners) -> list[NodeWinners]:
         """Return the winners of a version by node. They are chosen once, so that comparisons stay valid."""
-        if self._of_one.winners is None:
+        if self.of_one.winners is None:
             found = self.page(which, None, ALL)
             if self.gathering or self.lacking:
                 return []
-            self._of_one.winners = found
-        return self._of_one.winners
+            self.of_one.winners = found
+        return self.of_one.winners
 
     def compare(self, which: Conflicts, judge: Callable[[list[Conflict]], Writes]) -> None:
         """Have the conflicts of a node's winners compared before they are read; do nothing while needs are collected.
 
         An exception of `judge` is raised at the next call, within the request that asked.
         """
-        if self._of_one.fault is not None:
-            raise self._of_one.fault
-        if which not in self._of_one.compared:
-            self._of_one.to_compare[which] = judge
+        if self.of_one.fault is not None:
+            raise self.of_one.fault
+        if which not in self.of_one.compared:
+            self.of_one.to_compare[which] = judge
             self.lacking = True
 
 

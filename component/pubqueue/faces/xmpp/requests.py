@@ -116,7 +116,7 @@ class Requests:
         if outbox.behind and outbox.is_behind(asked.node):
             self._refuse(asked, behind())
             return
-        load = self._intake.take(by, len(asked.raw))
+        load = self._intake.take(by, asked.length)
         self._broker.submit(request, partial(self._reply, load, asked, write, None))
 
     def take(self, stanza: Stanza) -> None:

@@ -59,7 +59,7 @@ def for_publish(context: Context, request: Publish) -> PublishFacts:
         node,
         *rows.rights(node.name, request.by.account),
         tuple([existing(context, node, draft) for draft in request.drafts]),
-        audience(context, node) if plain else (),
+        subscribers(context, node) if plain else (),
         _oldest(rows, node, request) if plain else (),
         fed=fed(context, node, request.drafts) if node.config.feeds else (),
         allowance=context.allowance(node.creator),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pubqueue.app.facts.queue.dying import places
-from pubqueue.app.facts.queue.publishing import audience
+from pubqueue.app.facts.queue.publishing import subscribers
 from pubqueue.app.store.item_listings import DeadItems
 from pubqueue.app.store.rows import SETTLED
 from pubqueue.core.lifecycle import exhausted
@@ -43,7 +43,7 @@ def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFact
         items,
         _receipts(rows, principal, items),
         subscribed,
-        audience(context, node),
+        () if node.config.queueing else subscribers(context, node),
     )
 
 
@@ -98,17 +98,14 @@ def _receipts(
     asked = [
         item
         for item in items
-        if item is not None and _was_held(item) and not holds(principal, item)
+        if item is not None
+        and item.acquired > (item.state is State.LOCKED)  # a lock of it has ended
+        and not holds(principal, item)
     ]
     if not asked:
         return frozenset()
     jids = (principal.jid, principal.account)
     return frozenset((item.seq, jid) for item in asked for jid in rows.lost_by(item, jids))
-
-
-def _was_held(item: Item) -> bool:
-    """Return whether any lock of the item has ended, so that there can be receipts."""
-    return item.acquired > (1 if item.state is State.LOCKED else 0)
 
 
 def for_end(context: Context, request: Settle) -> SettleFacts:

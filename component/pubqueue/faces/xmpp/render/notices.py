@@ -65,14 +65,14 @@ def rest(
 ) -> bytes:
     """Return the part of the message after its id; a fleeting notice is a headline."""
     kind, end = ('" type="headline', _BARE_END) if fleeting else ("", _END)
-    if isinstance(what, Announce | Retracted) and what.subids:
-        end = _with_subids(end, what)
     match what:
         case Retracted():
             inner = _gone(what, "retract")
+            end = _with_subids(end, what) if what.subids else end
         case Unlocked():
             inner = _gone(what, _UNLOCK)
         case Announce():
+            end = _with_subids(end, what) if what.subids else end
             return _announced(what, service, kind, end)
         case Purged():
             inner = f'{_EVENT}<purge node="{attribute(what.node)}"/>'

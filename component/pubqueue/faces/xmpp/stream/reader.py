@@ -151,7 +151,7 @@ class StreamParser:
         if self._singles is not None and self._between:
             while (single := self._singles.read(data, at)) is not None:
                 self._done.append(single)
-                at += len(single.raw)
+                at += single.length
         return at
 
     def _take_any(self, data: bytes, at: int) -> int:

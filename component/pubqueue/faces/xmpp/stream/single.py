@@ -35,6 +35,8 @@ class Single(Struct, frozen=True, gc=False):
     """A publish or a retract of one item, with what its answer needs. A retract has no payload."""
 
     raw: bytes
+    length: int
+    """The bytes of `raw`."""
     sender: Sender
     address: bytes
     """The attributes of a reply: the request's id, from and to swapped (RFC 6120 8.2.3)."""
@@ -55,7 +57,7 @@ class Single(Struct, frozen=True, gc=False):
     @property
     def cost(self) -> float:
         """Seconds that it counts if it is refused."""
-        return COST + COST_OF_A_BYTE * len(self.raw)
+        return COST + COST_OF_A_BYTE * self.length
 
     def echo(self) -> bytes:
         """Return the child of the IQ, for an error to repeat."""
@@ -93,7 +95,7 @@ class SingleMessage(Single, frozen=True, gc=False):
     @property
     def byte_count(self) -> int:
         """The bytes of memory that it takes."""
-        return len(self.raw) + len(self.payload or b"")
+        return self.length + len(self.payload or b"")
 
     def echo(self) -> bytes:
         """Return the child of the IQ, for an error to repeat."""

@@ -123,6 +123,7 @@ class SingleReader:
             return None
         return Single(
             raw,
+            end - at,
             sender,
             b' id="' + (id_ or quoted_id) + sender.address,
             verb.node,
@@ -150,7 +151,7 @@ class SingleReader:
         iq_id, msg_id = id_ or quoted_id, next(filter(None, ids), b"")
         address = b' id="' + iq_id + sender.address
         names = step, iq_id.decode(), msg_id.decode()
-        return SingleMessage(data[at:end], sender, address, *published, *names, *message)
+        return SingleMessage(data[at:end], end - at, sender, address, *published, *names, *message)
 
     def _published(self, data: bytes, at: int, start: int, step: Step) -> _Published | None:
         """Read the message that begins at `start`, in an IQ that begins at `at`."""
