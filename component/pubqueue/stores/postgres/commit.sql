@@ -10,7 +10,7 @@ SELECT a.node, sum(a.rows)::bigint, count(*) FROM (
     WHERE s.txn_id = $1 GROUP BY s.node, s.id
 ) a GROUP BY a.node ORDER BY a.node LIMIT $2;
 
--- meet_each_other: winners with the same id, except the last
+-- add_conflicts_with_each_other: winners with the same id, except the last
 INSERT INTO met (attempt_id, place, node, id)
 SELECT s.attempt_id, s.place, s.node, s.id FROM (
     SELECT s.node AS node, s.id AS id, max(w.part) AS last FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
@@ -19,7 +19,7 @@ SELECT s.attempt_id, s.place, s.node, s.id FROM (
 JOIN staged s ON s.txn_id = $1 AND s.node = twice.node AND s.id = twice.id
 JOIN winner w ON w.attempt_id = s.attempt_id WHERE w.part < twice.last;
 
--- meet_items: winners whose id exists; equal bytes mean the same payload
+-- add_conflicts_with_items: winners whose id exists; equal bytes mean the same payload
 INSERT INTO met (attempt_id, place, node, id, item_seq, state, same)
 SELECT s.attempt_id, s.place, s.node, s.id, i.seq, i.state, CASE WHEN i.payload = s.payload THEN true END
 FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
@@ -28,7 +28,7 @@ JOIN item i ON i.node_id = c.id AND i.id = s.id
 WHERE s.txn_id = $1
 ON CONFLICT DO NOTHING;
 
--- meet_finished: winners whose id is that of finished work that still counts
+-- add_conflicts_with_finished: winners whose id is that of finished work that still counts
 INSERT INTO met (attempt_id, place, node, id, state)
 SELECT s.attempt_id, s.place, s.node, s.id, 'finished'
 FROM winner w JOIN staged s ON s.attempt_id = w.attempt_id
@@ -36,7 +36,7 @@ JOIN finished f ON f.node_id = $1 AND f.id = s.id AND f.until > $2
 WHERE s.node = $3
 ON CONFLICT DO NOTHING;
 
--- contested: winners of a node whose payloads still have to be compared with those of the existing items
+-- conflicts_to_compare: winners of a node whose payloads still have to be compared with those of the existing items
 SELECT m.attempt_id, m.place, m.item_seq IS NULL,
     coalesce((SELECT payload FROM item WHERE seq = m.item_seq),
              (SELECT digest FROM finished f JOIN node n ON n.id = f.node_id WHERE n.name = m.node AND f.id = m.id)),
@@ -44,25 +44,25 @@ SELECT m.attempt_id, m.place, m.item_seq IS NULL,
 FROM met m JOIN staged s ON s.attempt_id = m.attempt_id AND s.place = m.place
 WHERE m.node = $1 AND m.state IS NOT NULL AND m.same IS NULL LIMIT $2;
 
--- judge: the result of these comparisons
+-- note_compared: the result of these comparisons
 UPDATE met SET same = v.same FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::boolean[], $2::bigint[], $3::bigint[]) v(same, attempt_id, place)
     CROSS JOIN LATERAL (SELECT ctid FROM met WHERE attempt_id = v.attempt_id AND place = v.place OFFSET 0) x
 ) v WHERE met.ctid = v.at_row;
 
--- unmeet: winners that do not conflict after all
+-- drop_conflicts: winners that do not conflict after all
 DELETE FROM met USING (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::bigint[]) v(attempt_id, place)
     CROSS JOIN LATERAL (SELECT ctid FROM met WHERE attempt_id = v.attempt_id AND place = v.place OFFSET 0) x
 ) v WHERE met.ctid = v.at_row;
 
--- taken: winners of a node whose ids belong to locked or dead items with other payloads
+-- conflicts_in_the_way: winners of a node whose ids belong to locked or dead items with other payloads
 SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', 'dead') ORDER BY id LIMIT $2;
 
--- leave_out: drop these winners, as if later ones superseded them
+-- drop_winners: drop these winners, as if later ones superseded them
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE NOT same AND state IN ('locked', 'dead');
 
--- win_elsewhere: move these winners to another node, under unused ids (core/transactions/moved_winners.py)
+-- move_winners_elsewhere: move these winners to another node, under unused ids (core/transactions/moved_winners.py)
 UPDATE staged SET node = $1::text, id = CASE WHEN octet_length(node || '/' || id || '.' || $2::bigint) <= 1023
     THEN node || '/' || id || '.' || $2::bigint
     ELSE left(node || '/' || id, 100) || '.' || $2::bigint || '.' || attempt_id || '.' || place END
@@ -70,7 +70,7 @@ WHERE (attempt_id, place) IN (
     SELECT attempt_id, place FROM met WHERE NOT same AND state IN ('locked', 'dead')
 );
 
--- meet_nothing: remove their conflicts, because they have none in that node
+-- drop_conflicts_of_node: remove their conflicts, because they have none in that node
 DELETE FROM met WHERE NOT same AND state IN ('locked', 'dead');
 
 -- winning_drafts: the winners of a node, without superseded ones
@@ -89,12 +89,12 @@ FROM winner w CROSS JOIN LATERAL (SELECT * FROM staged WHERE attempt_id = w.atte
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.place = s.place LEFT JOIN item i ON i.seq = m.item_seq
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 
--- give_payload: replace the payloads of unlocked items of a queue
+-- replace_payload: replace the payloads of unlocked items of a queue
 UPDATE item SET payload = s.payload, size = s.size, headers = s.headers, publisher = $2, txn_app = $3, txn_version = $4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.place = m.place
 WHERE item.seq = m.item_seq AND m.node = $1 AND NOT m.same AND item.state IN ('queued', 'delayed');
 
--- appear: the winners take their places, by part and then in their order; the numbers continue from the first that is
+-- add_items_of_winners: the winners take their places, by part and then in their order; the numbers continue from the first that is
 -- reserved for them
 INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, size,
     payload)
@@ -124,7 +124,7 @@ UPDATE txn SET items = items - $3,
     dead_lettered = CASE WHEN $4 = 0 THEN dead_lettered ELSE coalesce(dead_lettered, 0) + $4 END
 WHERE app_id = (SELECT id FROM txn_app WHERE name = $1) AND version = $2 AND committed IS NOT NULL;
 
--- used: set the time of an app's last use
+-- note_use: set the time of an app's last use
 UPDATE txn_app SET used = greatest(used, $1) WHERE id = $2;
 
 -- staged_by: the rows that some attempts at a version have staged: a list of parts with numbers

@@ -369,7 +369,7 @@ SELECT t.id, p.name, t.owner, t.version, t.began, t.committed, t.items, t.bytes,
 FROM txn t JOIN txn_app p ON p.id = t.app_id
 WHERE t.committed IS NOT NULL AND $2::text IS NULL AND t.owner = $3::text AND t.id > $1 ORDER BY t.id LIMIT $4;
 
--- litter: whether a sweep has anything to delete
+-- anything_to_sweep: whether a sweep has anything to delete
 SELECT EXISTS (SELECT 1 FROM attempt WHERE txn_id IS NULL)
     OR EXISTS (SELECT 1 FROM contents WHERE node_id IS NULL)
     OR EXISTS (SELECT 1 FROM former_node WHERE NOT telling)

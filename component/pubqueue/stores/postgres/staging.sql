@@ -26,7 +26,7 @@ FROM unnest(
     $10::bigint[], $11::text[], $12::text[], $13::bigint[], $14::bigint[]
 ) v(state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, place);
 
--- restage: replace staged items, which keep their places
+-- replace_staged: replace staged items, which keep their places
 UPDATE staged s SET state = v.state, priority = v.priority, pause = v.pause, life = v.life, known = v.known <> 0,
     size = v.size, headers = v.headers, group_name = v.group_name, payload = v.payload
 FROM (

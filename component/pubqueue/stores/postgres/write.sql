@@ -82,7 +82,7 @@ SELECT (SELECT coalesce(max(id), 0) FROM resource) + row_number() OVER (ORDER BY
     WHERE NOT EXISTS (SELECT 1 FROM resource r WHERE left(r.jid, 500) = left(v.jid, 500) AND r.jid = v.jid) ORDER BY v.jid, v.place
 ) n;
 
--- hear_of: full JIDs have shown activity
+-- note_activity: full JIDs have shown activity
 UPDATE resource r SET since = greatest(r.since, v.since) FROM (
     SELECT v.*, x.ctid AS at_row FROM unnest($1::bigint[], $2::text[]) v(since, jid)
     CROSS JOIN LATERAL (SELECT ctid FROM resource WHERE left(jid, 500) = left(v.jid, 500) AND jid = v.jid OFFSET 0) x
@@ -119,7 +119,7 @@ UPDATE item i SET id = v.id FROM (
     CROSS JOIN LATERAL (SELECT ctid FROM item WHERE seq = v.seq OFFSET 0) x
 ) v WHERE i.ctid = v.at_row;
 
--- hand_item: lock or unlock items, which keep their places
+-- change_lock: lock or unlock items, which keep their places
 UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
     holder = v.holder, deadline = v.deadline, token = greatest(i.token, v.token), avoid = v.avoid, aside = v.aside <> 0,
     taken = v.taken
@@ -132,7 +132,7 @@ FROM (
     WHERE x.node_id = v.was_in AND x.state = v.was AND x.token = v.had
 ) v WHERE i.ctid = v.at_row;
 
--- turn_item: the same for items that got a turn, usually without other changes
+-- change_lock_and_turn: the same for items that got a turn, usually without other changes
 UPDATE item i SET state = v.state, due = v.due, acquired = v.acquired, failed = v.failed, released = v.released,
     holder = v.holder, deadline = v.deadline, token = greatest(i.token, v.token), avoid = v.avoid, aside = v.aside <> 0,
     taken = v.taken, turn = v.turn

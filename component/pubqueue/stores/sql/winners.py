@@ -27,15 +27,15 @@ def begin(session: SqlSession, which: ve.Winners, _after: object, limit: int) ->
     (transaction,) = session.row("open_version", which.app, which.version) or (0,)
     found = session.rows("node_winners", transaction, ALL)
     if any(rows > ids for _, rows, ids in found):
-        session.run("meet_each_other", transaction)
-    session.run("meet_items", transaction)
+        session.run("add_conflicts_with_each_other", transaction)
+    session.run("add_conflicts_with_items", transaction)
     return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in found[:limit]]
 
 
 def _choose(session: SqlSession, which: ve.Winners) -> None:
     session.met.clear()
     session.run("forget_winners")
-    session.run("forget_met")
+    session.run("empty_conflicts")
     attempts = session.rows("attempts_of", which.app, which.version, ALL)
     known = {(part, number): row_id for _, _, part, number, *_, row_id in attempts}
     chosen = [(part[0], known[part]) for part in which.parts if part in known]
@@ -51,10 +51,14 @@ def conflicts(
     """
     if which.absorbing is not None and which.node not in session.met:
         session.met.add(which.node)
-        session.run("meet_finished", session.id(which.node), which.absorbing, which.node)
+        session.run(
+            "add_conflicts_with_finished", session.id(which.node), which.absorbing, which.node
+        )
     return [
         Conflict((attempt, row), finished != 0, there, offered)
-        for attempt, row, finished, there, offered in session.rows("contested", which.node, limit)
+        for attempt, row, finished, there, offered in session.rows(
+            "conflicts_to_compare", which.node, limit
+        )
     ]
 
 
@@ -66,8 +70,8 @@ def judge(session: SqlSession, change: Judged) -> None:
             kept.append((same, *conflict.key))
         else:
             gone.append(conflict.key)
-    session.each("judge", kept)
-    session.each("unmeet", gone)
+    session.each("note_compared", kept)
+    session.each("drop_conflicts", gone)
 
 
 def classes(
@@ -76,7 +80,7 @@ def classes(
     """Return the classes of conflicts of a node's winners."""
     return [
         WinnerClass(state, same != 0, count, first)
-        for state, same, count, first in session.rows("found", which.node, limit)
+        for state, same, count, first in session.rows("conflict_classes", which.node, limit)
     ]
 
 
@@ -89,17 +93,17 @@ def byte_counts(
 
 def taken(session: SqlSession, which: ve.TakenWinners, _after: object, limit: int) -> list[TakenId]:
     """Return the winners of a node that cannot have their ids."""
-    rows = session.rows("taken", which.node, limit)
+    rows = session.rows("conflicts_in_the_way", which.node, limit)
     return [TakenId(which.node, name, State(state)) for name, state in rows]
 
 
 def set_aside(session: SqlSession, change: SetAside) -> None:
     """Drop winners that cannot have their ids, or move them to another node."""
     if change.to is None:
-        session.run("leave_out")
+        session.run("drop_winners")
     else:
-        session.run("win_elsewhere", change.to, change.at)
-        session.run("meet_nothing")
+        session.run("move_winners_elsewhere", change.to, change.at)
+        session.run("drop_conflicts_of_node")
 
 
 def drafts(session: SqlSession, which: ve.WinningDrafts, _after: object, limit: int) -> list[Draft]:

@@ -4,7 +4,7 @@
 -- make_winner: the attempt that counts for each part
 CREATE TEMP TABLE IF NOT EXISTS winner (part INTEGER PRIMARY KEY, attempt_id INTEGER NOT NULL UNIQUE);
 
--- make_met: winners with a conflict; state NULL marks one that a later winner supersedes
+-- make_conflicts: winners with a conflict; state NULL marks one that a later winner supersedes
 CREATE TEMP TABLE IF NOT EXISTS met (
     attempt_id INTEGER NOT NULL, row INTEGER NOT NULL, node TEXT NOT NULL, id TEXT NOT NULL,
     item_seq INTEGER, state TEXT, same INTEGER, PRIMARY KEY (attempt_id, row)
@@ -19,7 +19,7 @@ SELECT node, sum(rows), count(*) FROM (
     WHERE s.txn_id = ? GROUP BY s.node, s.id
 ) GROUP BY node ORDER BY node LIMIT ?;
 
--- meet_each_other: winners with the same id, except the last
+-- add_conflicts_with_each_other: winners with the same id, except the last
 INSERT INTO met (attempt_id, row, node, id)
 SELECT s.attempt_id, s.row, s.node, s.id FROM (
     SELECT s.node AS node, s.id AS id, max(w.part) AS last FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
@@ -28,7 +28,7 @@ SELECT s.attempt_id, s.row, s.node, s.id FROM (
 JOIN staged s ON s.txn_id = ?1 AND s.node = twice.node AND s.id = twice.id
 JOIN winner w ON w.attempt_id = s.attempt_id WHERE w.part < twice.last;
 
--- meet_items: winners whose id exists; equal bytes mean the same payload
+-- add_conflicts_with_items: winners whose id exists; equal bytes mean the same payload
 INSERT OR IGNORE INTO met (attempt_id, row, node, id, item_seq, state, same)
 SELECT s.attempt_id, s.row, s.node, s.id, i.seq, i.state, CASE WHEN i.payload = s.payload THEN 1 END
 FROM staged s CROSS JOIN winner w ON w.attempt_id = s.attempt_id
@@ -36,14 +36,14 @@ CROSS JOIN node n ON n.name = s.node CROSS JOIN contents c ON c.node_id = n.id
 CROSS JOIN item i ON i.node_id = c.id AND i.id = s.id
 WHERE s.txn_id = ?;
 
--- meet_finished: winners whose id is that of finished work that still counts
+-- add_conflicts_with_finished: winners whose id is that of finished work that still counts
 INSERT OR IGNORE INTO met (attempt_id, row, node, id, state)
 SELECT s.attempt_id, s.row, s.node, s.id, 'finished'
 FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 CROSS JOIN finished f ON f.node_id = ?1 AND f.id = s.id AND f.until > ?2
 WHERE s.node = ?3;
 
--- contested: winners of a node whose payloads still have to be compared with those of the existing items
+-- conflicts_to_compare: winners of a node whose payloads still have to be compared with those of the existing items
 SELECT m.attempt_id, m.row, m.item_seq IS NULL,
     coalesce((SELECT payload FROM item WHERE seq = m.item_seq),
              (SELECT digest FROM finished f JOIN node n ON n.id = f.node_id WHERE n.name = m.node AND f.id = m.id)),
@@ -51,26 +51,26 @@ SELECT m.attempt_id, m.row, m.item_seq IS NULL,
 FROM met m JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE m.node = ? AND m.state IS NOT NULL AND m.same IS NULL LIMIT ?;
 
--- judge: the result of these comparisons
+-- note_compared: the result of these comparisons
 UPDATE met SET same = ? WHERE attempt_id = ? AND row = ?;
 
--- unmeet: winners that do not conflict after all
+-- drop_conflicts: winners that do not conflict after all
 DELETE FROM met WHERE attempt_id = ? AND row = ?;
 
--- taken: winners of a node whose ids belong to locked or dead items with other payloads
+-- conflicts_in_the_way: winners of a node whose ids belong to locked or dead items with other payloads
 SELECT id, state FROM met WHERE node = ? AND same = 0 AND state IN ('locked', 'dead') ORDER BY id LIMIT ?;
 
--- leave_out: drop these winners, as if later ones superseded them
+-- drop_winners: drop these winners, as if later ones superseded them
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE same = 0 AND state IN ('locked', 'dead');
 
--- win_elsewhere: move these winners to another node, under unused ids (core/transactions/moved_winners.py)
+-- move_winners_elsewhere: move these winners to another node, under unused ids (core/transactions/moved_winners.py)
 UPDATE staged SET node = ?1, id = CASE WHEN length(CAST(node || '/' || id || '.' || ?2 AS BLOB)) <= 1023
     THEN node || '/' || id || '.' || ?2 ELSE substr(node || '/' || id, 1, 100) || '.' || ?2 || '.' || attempt_id || '.' || row END
 WHERE (attempt_id, row) IN (
     SELECT attempt_id, row FROM met WHERE same = 0 AND state IN ('locked', 'dead')
 );
 
--- meet_nothing: remove their conflicts, because they have none in that node
+-- drop_conflicts_of_node: remove their conflicts, because they have none in that node
 DELETE FROM met WHERE same = 0 AND state IN ('locked', 'dead');
 
 -- winning_drafts: the winners of a node, without superseded ones
@@ -89,12 +89,12 @@ FROM winner w CROSS JOIN staged s ON s.attempt_id = w.attempt_id
 LEFT JOIN met m ON m.attempt_id = s.attempt_id AND m.row = s.row LEFT JOIN item i ON i.seq = m.item_seq
 WHERE m.attempt_id IS NULL OR i.seq IS NOT NULL GROUP BY s.node;
 
--- give_payload: replace the payloads of unlocked items of a queue
+-- replace_payload: replace the payloads of unlocked items of a queue
 UPDATE item SET payload = s.payload, size = s.size, headers = s.headers, publisher = ?2, txn_app = ?3, txn_version = ?4 FROM met m
 JOIN staged s ON s.attempt_id = m.attempt_id AND s.row = m.row
 WHERE item.seq = m.item_seq AND m.node = ?1 AND m.same = 0 AND item.state IN ('queued', 'delayed');
 
--- appear: the winners take their places, by part and then in their order; each node's id is looked up once, and
+-- add_items_of_winners: the winners take their places, by part and then in their order; each node's id is looked up once, and
 -- the numbers continue from the first that is reserved for them
 INSERT INTO item (seq, node_id, id, state, publisher, published, priority, due, expires, txn_app, txn_version, headers, size,
     payload)
@@ -121,7 +121,7 @@ UPDATE txn SET items = items - ?3, skipped = iif(?3, coalesce(skipped, 0) + ?3, 
     dead_lettered = iif(?4, coalesce(dead_lettered, 0) + ?4, dead_lettered)
 WHERE app_id = (SELECT id FROM txn_app WHERE name = ?1) AND version = ?2 AND committed IS NOT NULL;
 
--- used: set the time of an app's last use
+-- note_use: set the time of an app's last use
 UPDATE txn_app SET used = max(used, ?) WHERE id = ?;
 
 -- staged_by: the rows that some attempts at a version have staged: a list of parts with numbers

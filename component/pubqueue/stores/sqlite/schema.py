@@ -71,7 +71,7 @@ def guard(connection: sqlite3.Connection) -> None:
 def make_tables_of_its_own(connection: sqlite3.Connection) -> None:
     """Make the temporary tables of a connection in which a commit is sorted out."""
     connection.execute("PRAGMA temp_store = MEMORY")
-    for query in ("make_winner", "make_met"):
+    for query in ("make_winner", "make_conflicts"):
         connection.execute(SQL[query])
 
 

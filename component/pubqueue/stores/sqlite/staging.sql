@@ -19,6 +19,6 @@ WHERE p.name = ? AND t.version = ? AND t.committed IS NULL AND a.part = ? AND a.
 INSERT INTO staged (state, priority, pause, life, known, size, headers, group_name, payload, txn_id, node, id, attempt_id, row)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- restage: replace staged items, which keep their places
+-- replace_staged: replace staged items, which keep their places
 UPDATE staged SET state = ?, priority = ?, pause = ?, life = ?, known = ?, size = ?, headers = ?, group_name = ?, payload = ?
 WHERE txn_id = ? AND node = ? AND id = ? AND attempt_id = ?;

@@ -47,7 +47,7 @@ DELETE FROM subscription WHERE subid = ?;
 -- add_resource: full JIDs become available
 INSERT OR IGNORE INTO resource (jid, account) VALUES (?, ?);
 
--- hear_of: full JIDs have shown activity
+-- note_activity: full JIDs have shown activity
 UPDATE resource SET since = max(since, ?) WHERE jid = ?;
 
 -- note_able: capabilities of the clients of full JIDs
@@ -65,12 +65,12 @@ UPDATE item SET id = char(0) || seq WHERE seq = ?;
 -- name_item: give such items their own ids
 UPDATE item SET id = ? WHERE seq = ?;
 
--- hand_item: lock or unlock items, which keep their places; only the columns that this changes, because each costs time
+-- change_lock: lock or unlock items, which keep their places; only the columns that this changes, because each costs time
 UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
     token = max(token, ?), avoid = ?, aside = ?, taken = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;
 
--- turn_item: the same for items that got a turn, usually without other changes
+-- change_lock_and_turn: the same for items that got a turn, usually without other changes
 UPDATE item SET state = ?, due = ?, acquired = ?, failed = ?, released = ?, holder = ?, deadline = ?,
     token = max(token, ?), avoid = ?, aside = ?, taken = ?, turn = ?
 WHERE seq = ? AND node_id = ? AND state = ? AND token = ?;

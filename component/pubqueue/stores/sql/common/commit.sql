@@ -3,16 +3,16 @@
 -- forget_winners: an empty table for another commit
 DELETE FROM winner;
 
--- forget_met: an empty table for another commit
+-- empty_conflicts: an empty table for another commit
 DELETE FROM met;
 
--- found: the conflicts of a node's winners, in classes
+-- conflict_classes: the conflicts of a node's winners, in classes
 SELECT state, same, count(*), min(id) FROM met WHERE node = $1 AND state IS NOT NULL GROUP BY state, same LIMIT $2;
 
 -- overwrite: items of a plain node that are overwritten
 DELETE FROM item WHERE seq IN (SELECT item_seq FROM met WHERE node = $1);
 
--- come_anew: drop the conflicts of overwritten items, which then count as new
+-- drop_overwritten_conflicts: drop the conflicts of overwritten items, which then count as new
 DELETE FROM met WHERE node = $1 AND state IS NOT NULL;
 
 -- find_app: an app, if it exists; its owner never changes
@@ -23,22 +23,22 @@ ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE txn_app.owner = excl
 SELECT coalesce(sum(items), 0)::bigint, coalesce(sum(bytes), 0)::bigint, max(began) FILTER (WHERE version = $2) FROM txn
 WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
 
--- free: lower the totals of an account
+-- lower_account_totals: lower the totals of an account
 UPDATE staged_usage SET items = items - $1, bytes = bytes - $2 WHERE account IN ($3, '');
 
 -- drop_until: drop the other attempts at these versions
 UPDATE attempt SET txn_id = NULL
 WHERE txn_id IN (SELECT id FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL) AND NOT committed;
 
--- close_until: close these versions
+-- close_versions: close these versions
 DELETE FROM txn WHERE app_id = $1 AND version <= $2 AND committed IS NULL;
 
--- close: the record of a committed version; a new row, so that ids rise in the order of commits
+-- add_record: the record of a committed version; a new row, so that ids rise in the order of commits
 INSERT INTO txn (app_id, owner, version, immediate, began, until, committed, items, bytes, skipped, dead_lettered, seconds,
     on_taken, dead_letter_node)
 VALUES ($1, $2, $3, false, $4, $5::bigint, $5::bigint, $6, $7, $8, $9, $10, $11, $12);
 
--- hand_over: attach the winners to the record
+-- attach_winners: attach the winners to the record
 UPDATE attempt SET txn_id = (SELECT id FROM txn WHERE app_id = $1 AND version = $2) WHERE txn_id = $3 AND committed;
 
 -- end_moved: drop attempts without rows to move
@@ -47,7 +47,7 @@ WHERE committed AND txn_id = (
     SELECT t.id FROM txn_app p %(join)s txn t ON t.app_id = p.id AND t.version = $2 WHERE p.name = $1
 ) AND NOT EXISTS (SELECT 1 FROM staged WHERE attempt_id = attempt.id);
 
--- advance: the last committed version of the app
+-- change_last_version: the last committed version of the app
 UPDATE txn_app SET version = $1, committed = $2, used = $3 WHERE id = $4 AND (version IS NULL OR version < $5);
 
 -- waiting_version: the staged totals of one version
@@ -57,7 +57,7 @@ WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL;
 -- drop_attempts: drop the attempts at this version
 UPDATE attempt SET txn_id = NULL WHERE txn_id = $1;
 
--- lessen: lower the totals of a version
+-- lower_version_totals: lower the totals of a version
 UPDATE txn SET items = items - $1, bytes = bytes - $2 WHERE id = $3;
 
 -- drop_open: close a version without staged items

@@ -39,7 +39,7 @@ SELECT n.name FROM trim t %(join)s node n ON n.id = t.node_id WHERE n.name > $1 
 -- seeks_under_way: queues with a seek under way
 SELECT n.name FROM seek s %(join)s node n ON n.id = s.node_id WHERE n.name > $1 ORDER BY n.name LIMIT $2;
 
--- keeping: queues that keep done items
+-- queues_that_keep: queues that keep done items
 SELECT name FROM node WHERE done > 0 AND name > $1 ORDER BY name LIMIT $2;
 
 -- moved_to: the new address of a deleted node
@@ -98,7 +98,7 @@ SELECT i.seq, i.seq FROM item i WHERE i.node_id = $1 AND i.seq < $2 ORDER BY i.s
 -- place_of: the place of an item among the created ones
 SELECT coalesce((SELECT place FROM overwritten WHERE seq = $1), $1::bigint);
 
--- stride: the number of the item this many places after another
+-- number_further_on: the number of the item this many places after another
 SELECT i.seq FROM item i WHERE i.node_id = $1 AND i.seq > $2 ORDER BY i.seq LIMIT 1 OFFSET $3::bigint - 1;
 
 -- newest_item: the highest number of an item in a node

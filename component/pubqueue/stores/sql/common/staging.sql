@@ -7,7 +7,7 @@ INSERT INTO txn_app (owner, version, committed, used, name) VALUES ($1, $2, $3, 
 UPDATE txn SET items = items + $1, bytes = bytes + $2, until = $3
 WHERE app_id = (SELECT id FROM txn_app WHERE name = $4) AND version = $5 AND committed IS NULL;
 
--- leave_version: drop the attempts at an open version
+-- drop_attempts_at_version: drop the attempts at an open version
 UPDATE attempt SET txn_id = NULL WHERE txn_id = (
     SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL
 );
@@ -25,16 +25,16 @@ UPDATE attempt SET items = items + $1, bytes = bytes + $2, known = known + $3, g
     SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $5 AND t.version = $6 AND t.committed IS NULL
 ) AND part = $7 AND number = $8;
 
--- leave_attempt: drop an attempt
+-- drop_attempt: drop an attempt
 UPDATE attempt SET txn_id = NULL WHERE txn_id = (
     SELECT t.id FROM txn_app p JOIN txn t ON t.app_id = p.id WHERE p.name = $1 AND t.version = $2 AND t.committed IS NULL
 ) AND part = $3 AND number = $4;
 
--- wait: the first staged items of an account
+-- add_staged_totals: the first staged items of an account
 INSERT INTO staged_usage (account, items, bytes) VALUES ($1, $2, $3);
 
--- wait_more: the new totals of an account
+-- change_staged_totals: the new totals of an account
 UPDATE staged_usage SET items = items + $1, bytes = bytes + $2 WHERE account = $3;
 
--- wait_no_more: delete the totals of an account without staged items
+-- drop_staged_totals: delete the totals of an account without staged items
 DELETE FROM staged_usage WHERE account = $1;

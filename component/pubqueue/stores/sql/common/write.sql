@@ -57,13 +57,13 @@ DELETE FROM affiliation WHERE node_id = $1 AND jid = $2 AND affiliation = $3;
 -- add_contents: the first contents of a node, which have the node's number
 INSERT INTO contents (id, node_id) SELECT id, id FROM node WHERE name = $1;
 
--- leave_contents: detach the contents from a node
+-- detach_contents: detach the contents from a node
 UPDATE contents SET node_id = NULL WHERE node_id = $1;
 
--- no_items: set the counts of a purged node to zero
+-- reset_item_counts: set the counts of a purged node to zero
 UPDATE node SET items = 0, bytes = 0, done = 0, done_bytes = 0 WHERE id = $1;
 
--- no_locks: set the counts of locks of its subscriptions to zero
+-- reset_lock_counts: set the counts of locks of its subscriptions to zero
 UPDATE subscription SET in_flight = 0 WHERE node_id = $1 AND in_flight > 0;
 
 -- outdated: outdated ids of finished work, the longest overdue first

@@ -133,7 +133,7 @@ def _shown(
 
 
 def _stride(session: SqlSession, which: it.Stride, after: int | None, limit: int) -> list[int]:
-    rows = session.rows("stride", session.contents_of(which.node), after or 0, limit)
+    rows = session.rows("number_further_on", session.contents_of(which.node), after or 0, limit)
     return [row[0] for row in rows]
 
 

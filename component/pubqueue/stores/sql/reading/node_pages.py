@@ -155,7 +155,7 @@ def _seeks(
 def _keeping(
     session: SqlSession, _which: li.Keeping, after: NodeName | None, limit: int
 ) -> list[NodeName]:
-    return [row[0] for row in session.rows("keeping", after or "", limit)]
+    return [row[0] for row in session.rows("queues_that_keep", after or "", limit)]
 
 
 def _moved_to(session: SqlSession, which: li.MovedTo, _after: object, limit: int) -> list[str]:

@@ -128,7 +128,7 @@ def _record(session: SqlSession, which: ve.RecordOf, _after: object, limit: int)
 
 
 def _litter(session: SqlSession, which: ve.Sweepable, _after: object, limit: int) -> list[bool]:
-    return [session.row("litter", which.before)[0] != 0][:limit]
+    return [session.row("anything_to_sweep", which.before)[0] != 0][:limit]
 
 
 def _forgettable(

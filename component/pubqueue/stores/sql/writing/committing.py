@@ -32,7 +32,7 @@ def commit(session: SqlSession, change: Commit) -> None:
     kept = _keep(session, change, app) if change.moving else None
     _close(session, change, app)
     if kept is not None:
-        session.run("hand_over", app, change.version, kept)
+        session.run("attach_winners", app, change.version, kept)
 
 
 def _keep(session: SqlSession, change: Commit, app: int) -> int:
@@ -68,10 +68,10 @@ def _make_room(session: SqlSession, change: Commit, committed: CommittedNode) ->
         return
     if committed.queueing:
         whose = change.owner, change.app, change.version
-        session.must("give_payload", committed.replaced, committed.node, *whose)
+        session.must("replace_payload", committed.replaced, committed.node, *whose)
     else:
         session.must("overwrite", committed.replaced, committed.node)
-        session.must("come_anew", committed.replaced, committed.node)
+        session.must("drop_overwritten_conflicts", committed.replaced, committed.node)
 
 
 def _appear(session: SqlSession, change: Commit, more: Mapping[str, tuple[int, int]]) -> None:
@@ -80,7 +80,7 @@ def _appear(session: SqlSession, change: Commit, more: Mapping[str, tuple[int, i
     anew = sum(committed.replaced for committed in change.nodes if not committed.queueing)
     first = session.number("item", added + anew)
     mark = change.app, change.version
-    session.must("appear", added + anew, change.owner, change.at, *mark, first)
+    session.must("add_items_of_winners", added + anew, change.owner, change.at, *mark, first)
     counts = [(one.added, _of(more, one), 0, 0, 0, session.id(one.node)) for one in change.nodes]
     session.each("count_node", counts)
 
@@ -93,16 +93,16 @@ def _of(more: Mapping[str, tuple[int, int]], committed: CommittedNode) -> int:
 def _close(session: SqlSession, change: Commit, app: int) -> None:
     """Drop what waited for the app's versions up to this one, and keep a record of it."""
     items, size, began = session.row("waiting_until", app, change.version)
-    session.run("free", items, size, change.owner)
+    session.run("lower_account_totals", items, size, change.owner)
     session.run("drop_until", app, change.version)
-    session.run("close_until", app, change.version)
+    session.run("close_versions", app, change.version)
     times = change.at if began is None else began, change.at
     counts = change.totals.skipped, change.totals.dead_lettered, change.totals.seconds
     record = change.owner, change.version, *times, change.items, change.bytes, *counts
     choice = change.on_taken.value, change.dead_letter_node
-    session.must("close", 1, app, *record, *choice)
+    session.must("add_record", 1, app, *record, *choice)
     moment = change.version, change.at, change.at
-    session.must("advance", 1, *moment, app, change.version)
+    session.must("change_last_version", 1, *moment, app, change.version)
 
 
 def abort(session: SqlSession, change: Abort) -> None:
@@ -117,9 +117,9 @@ def abort(session: SqlSession, change: Abort) -> None:
         named = transaction, json.dumps(sorted(set(change.attempts)))  # one may be named twice
         items, size = session.row("staged_by", *named)
         session.run("drop_named", *named)
-        session.must("lessen", 1, items, size, transaction)
-    session.must("free", 2, items, size, owner)
-    session.must("used", 1, until, app)
+        session.must("lower_version_totals", 1, items, size, transaction)
+    session.must("lower_account_totals", 2, items, size, owner)
+    session.must("note_use", 1, until, app)
     session.run("drop_open", transaction)
 
 

@@ -29,8 +29,8 @@ ORDER: Final = (
         "add_done_item",
         "remove_item",
         "park_item",
-        "hand_item",
-        "turn_item",
+        "change_lock",
+        "change_lock_and_turn",
         "change_item",
         "name_item",
     ),
@@ -111,7 +111,7 @@ class ItemWrites:
         if now.seq in self._payloads:  # it has another one
             self._add(now)
         else:
-            values = *_handing(now), self._ids[now.node], *_rest(now), now.seq, now.id
+            values = *_lock_values(now), self._ids[now.node], *_rest(now), now.seq, now.id
             self._rows["revive_item"].append(values)
 
     def _guard(self, before: Item) -> Values:
@@ -128,20 +128,22 @@ class ItemWrites:
         guard = self._guard(before)
         if _stays(before, now):
             if before.turn == now.turn:
-                self._rows["hand_item"].append((*_handing(now), *guard))
+                self._rows["change_lock"].append((*_lock_values(now), *guard))
             else:
-                self._rows["turn_item"].append((*_handing(now), now.turn or None, *guard))
+                self._rows["change_lock_and_turn"].append(
+                    (*_lock_values(now), now.turn or None, *guard)
+                )
             return
         if before.node != now.node:
             self._moved.append((before, now))
-        values = *_handing(now), self._ids[now.node], *_rest(now), *guard
+        values = *_lock_values(now), self._ids[now.node], *_rest(now), *guard
         self._rows["change_item"].append(values)
 
     def _add(self, item: Item) -> None:
         node, payload = self._ids[item.node], self._payloads[item.seq]
         self._added.add(item.seq)
         if not _is_plain(item):
-            values = *_handing(item), node, *_rest(item), item.seq, item.id, payload
+            values = *_lock_values(item), node, *_rest(item), item.seq, item.id, payload
             self._rows["add_any_item"].append(values)
             return
         facts = item.publisher, item.published, item.priority
@@ -153,7 +155,7 @@ class ItemWrites:
             self._rows["add_waiting_item"].append((*who, item.size, payload))
 
 
-def _handing(item: Item) -> Values:
+def _lock_values(item: Item) -> Values:
     """Return the columns that a lock or its end changes."""
     return (
         *(item.state._value_, item.due, item.acquired, item.failed, item.released),

@@ -133,7 +133,7 @@ def write_resources(session: SqlSession, writes: Sequence[Write[Jid]]) -> None:
 
 def write_heard(session: SqlSession, heard: Sequence[tuple[Jid, int]]) -> None:
     """Write when available addresses were last active."""
-    session.many("hear_of", [(since, jid) for jid, since in heard])
+    session.many("note_activity", [(since, jid) for jid, since in heard])
 
 
 def write_able(session: SqlSession, able: Sequence[tuple[Jid, bool]]) -> None:

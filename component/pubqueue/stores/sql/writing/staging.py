@@ -26,7 +26,7 @@ def write_versions(session: SqlSession, _kind: object, writes: Sequence[Write[Ve
         elif before is not None:
             key = before.app, before.number
             if now is None:
-                session.run("leave_version", *key)
+                session.run("drop_attempts_at_version", *key)
                 session.must("drop_version", 1, *key)
             else:
                 more = now.items - before.items, now.bytes - before.bytes
@@ -43,7 +43,7 @@ def write_attempts(session: SqlSession, _kind: object, writes: Sequence[Write[At
         elif before is not None:
             key = before.app, before.version, before.part, before.number
             if now is None:
-                session.must("leave_attempt", 1, *key)
+                session.must("drop_attempt", 1, *key)
             else:
                 more = now.items - before.items, now.bytes - before.bytes
                 counts = now.known - before.known, now.grouped - before.grouped
@@ -57,13 +57,13 @@ def write_waiting(
     for write in writes:
         before, now = write.before, write.after
         if before is None and now is not None:
-            session.must("wait", 1, now.account, now.items, now.bytes)
+            session.must("add_staged_totals", 1, now.account, now.items, now.bytes)
         elif before is not None:
             if now is None:
-                session.must("wait_no_more", 1, before.account)
+                session.must("drop_staged_totals", 1, before.account)
             else:
                 more = now.items - before.items, now.bytes - before.bytes
-                session.must("wait_more", 1, *more, now.account)
+                session.must("change_staged_totals", 1, *more, now.account)
 
 
 def write_staged(session: SqlSession, rows: Sequence[StagedRow]) -> None:
@@ -72,7 +72,9 @@ def write_staged(session: SqlSession, rows: Sequence[StagedRow]) -> None:
     for again, some in groupby(rows, key=lambda staged: staged.row.over is not None):
         if again:
             last = {staged.key: staged for staged in some}  # an item may be staged more than once
-            session.each("restage", [_again(session, places, each) for each in last.values()])
+            session.each(
+                "replace_staged", [_again(session, places, each) for each in last.values()]
+            )
         else:
             session.each("add_staged", [_at_the_end(session, places, staged) for staged in some])
 

@@ -98,7 +98,7 @@ def _purge(session: SqlSession, change: PurgeNode) -> None:
     """Give the node new contents; a sweep removes the old ones, slice by slice."""
     node = session.id(change.node)
     session.forget_nodes()
-    for query in ("leave_contents", "new_contents", "no_items", "no_locks"):
+    for query in ("detach_contents", "new_contents", "reset_item_counts", "reset_lock_counts"):
         session.run(query, node)
     session.nodes.forget(change.node)
 
