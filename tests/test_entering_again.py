@@ -121,7 +121,7 @@ async def test_half_a_copy_is_not_served_by_a_process_that_waited(tmp_path, monk
 
 
 @pytest.mark.parametrize("is_serving", [False, True])
-async def test_a_file_that_was_replaced_is_opened_anew(tmp_path, monkeypatch, is_serving):
+async def test_a_file_that_was_replaced_is_opened_again(tmp_path, monkeypatch, is_serving):
     path, newer = await made(tmp_path / "queue.db"), await made(tmp_path / "newer.db")
     async with serving(monkeypatch, path) as (door, _):
         if is_serving:

@@ -93,7 +93,7 @@ def test_a_stale_row_is_reported_by_kind_and_key(change, kind, key):
     assert isinstance(stale.value, StoreError)
 
 
-def test_errors_of_the_command_line_say_what_they_are_about():
+def test_errors_of_the_command_line_carry_their_facts():
     refused = RefusedError("no.", "dead", node="jobs", condition="not-acceptable")
     assert (refused.operation, refused.node, refused.condition) == (
         "dead",

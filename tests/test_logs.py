@@ -69,7 +69,7 @@ def test_an_invalid_log_record_of_a_library_costs_its_line_only(lines):
 
 
 @pytest.mark.parametrize(("now", "formerly"), logs.FORMERLY.items())
-def test_an_event_that_was_renamed_says_its_name_of_before(lines, now, formerly):
+def test_an_event_that_was_renamed_carries_its_old_name(lines, now, formerly):
     logs.configure("info")
     structlog.get_logger("pubqueue.test").error(now)
     (line,) = lines()

@@ -22,7 +22,7 @@ def rooms():
 
 
 @pytest.mark.parametrize("room", sorted(rooms()), ids=lambda room: str(room.relative_to(ROOT)))
-def test_a_room_is_small_and_says_what_it_is_for(room):
+def test_a_room_is_small_and_its_docstring_explains_it(room):
     files = [path.name for path in room.glob("*.py") if path.name != "__init__.py"]
     assert len(files) <= MAX_FILES
     about = ast.get_docstring(ast.parse((room / "__init__.py").read_text()))

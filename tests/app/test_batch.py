@@ -393,7 +393,7 @@ def test_a_worker_whose_locks_all_time_out_gets_nothing_until_it_shows_itself(sh
 
 
 @pytest.mark.parametrize("sign", [retracts(ANN, "i1"), unlocks(ANN, "i1"), touches(ANN, "i1")])
-def test_a_sign_of_life_begins_the_count_anew(shell, sign):
+def test_a_sign_of_life_begins_the_count_again(shell, sign):
     shell.batch(a_queue(lock_timeout=60, backoff_min=0, max_failures=99), joins(ANN))
     shell.batch(publishes("i1", "i2"))
     for _ in range(1 + MAX_TIMEOUTS):
@@ -420,7 +420,7 @@ def test_a_leave_under_a_bare_jid_counts_once(shell):
     assert shell.look(lambda tx: tx.subscribers(JOBS)) == []
 
 
-def test_work_is_finished_anew_in_the_batch_in_which_its_earlier_end_is_forgotten(shell):
+def test_work_is_finished_again_in_the_batch_in_which_its_earlier_end_is_forgotten(shell):
     shell.batch(a_queue(dedup_window=10), joins(ANN), publishes("a"))
     shell.batch(retracts(ANN, "a"))
     shell.wait(11)

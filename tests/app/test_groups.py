@@ -69,7 +69,7 @@ def test_a_batch_that_publishes_and_hands_out_keeps_to_it(shell):
     assert handed(shell, retracts(ANN, "a"), publishes("d", group="g")) == "b"
 
 
-def test_as_many_as_the_node_says_are_in_work_in_the_order_of_publish(shell):
+def test_as_many_as_the_node_allows_are_in_flight_in_the_order_of_publish(shell):
     shell.batch(limits(2), joins(ANN, 9))
     assert group(shell, "g", *"abcd") == "ab"
     assert handed(shell, retracts(ANN, "b")) == "c"
@@ -86,7 +86,7 @@ def test_groups_take_turns_and_a_long_one_delays_no_other(shell):
     assert order == ["l0", "s0", "x", "y", "l1", "s1", "l2"]
 
 
-def test_a_priority_says_how_far_ahead_of_others_a_turn_is_and_nothing_within_the_group(shell):
+def test_a_priority_moves_a_turn_ahead_of_other_groups_and_changes_nothing_within_the_group(shell):
     group(shell, "g", "a")
     group(shell, "g", "b", priority=9)
     group(shell, "g", "c", priority=-1)
@@ -175,7 +175,7 @@ def test_withdrawn_items_of_a_group_let_the_next_come(shell):
     assert handed(shell, retracts(ANN, "b")) == "d"
 
 
-def test_after_a_purge_the_group_begins_anew(shell):
+def test_after_a_purge_the_group_begins_again(shell):
     group(shell, "g", *"ab")
     assert handed(shell, Purge(who(BOSS), JOBS), publishes("c", group="g")) == ""
     assert handed(shell, joins(ANN, 9)) == "c"

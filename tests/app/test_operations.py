@@ -289,7 +289,7 @@ def test_changes_are_logged_with_their_account_and_reads_are_not():
         (FIRE, {"schedule": ("a",)}, {"schedule": "a"}),
     ],
 )
-def test_the_line_says_what_it_was_done_to(operation, given, said):
+def test_the_log_line_names_the_target(operation, given, said):
     with capture_logs() as logs:
         audit.performed(operation, BOSS, Given(given))
     known = {"event", "log_level", "operation", "by"}

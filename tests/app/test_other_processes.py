@@ -132,7 +132,7 @@ async def test_an_account_that_one_saw_come_is_gone_when_the_other_sees_it_leave
         assert (await heard_too.next()).to == BOB
 
 
-async def test_a_store_that_cannot_say_is_looked_at(process, monkeypatch):
+async def test_a_store_that_cannot_report_changes_is_polled(process, monkeypatch):
     async def cannot(_store):
         raise StoreError("the disk is gone")
 

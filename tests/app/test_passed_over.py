@@ -112,7 +112,7 @@ def test_a_clock_that_is_set_back_finds_what_lives_again(shell, few):
     assert flat(said) == ["old0"]
 
 
-def test_a_restart_looks_anew(shell, few):
+def test_a_restart_looks_again(shell, few):
     lay(shell, 9, "a", "b")
     handed(shell, joins(ANN, 1))
     shell.rows.cache.forget()

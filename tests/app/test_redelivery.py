@@ -176,7 +176,7 @@ async def test_deliveries_on_a_broken_stream_are_repeated(lives):
 
 
 @pytest.mark.parametrize(("later", "times"), [(LAG - 1, 2), (LAG, 1)])
-async def test_a_broken_stream_takes_along_what_was_said_for_one_that_died(lives, later, times):
+async def test_a_broken_stream_loses_what_was_sent_for_an_instance_that_died(lives, later, times):
     await lives.do(publishes("a"))
     said = await lives.begin(beside=True)
     await lives.broker.undelivered.speak_for(0)
@@ -188,7 +188,7 @@ async def test_a_broken_stream_takes_along_what_was_said_for_one_that_died(lives
     assert [item for _, item, *_ in sent(said)] == ["a"] * times
 
 
-async def test_a_note_just_after_a_delivery_does_not_say_that_it_has_left(lives):
+async def test_a_note_just_after_a_delivery_does_not_prove_that_it_was_sent(lives):
     said = await lives.begin()
     await lives.let_pass()
     lives.now = Millis(lives.now + LAG - 1)

@@ -170,7 +170,7 @@ def test_a_missing_dead_letter_node_does_not_belong_to_its_first_creator(shell):
     assert "eve@x recreated it, so it is not the node that was meant" in dead.error
 
 
-def test_nor_is_one_that_was_deleted_and_made_anew_by_another(shell):
+def test_nor_is_one_that_was_deleted_and_made_again_by_another(shell):
     shell.batch(a_queue(DEAD), a_queue(dead_letter_node=DEAD))
     shell.wait(1)
     shell.batch(Delete(who(BOSS), DEAD), makes(EVE, DEAD, publish_model="open"))

@@ -128,7 +128,7 @@ async def test_an_answer_that_another_instance_got_counts():
         assert await holder(store) == (ANN, 0)
 
 
-async def test_a_ping_that_cannot_be_sent_says_nothing_about_the_holder():
+async def test_a_ping_that_cannot_be_sent_proves_nothing_about_the_holder():
     async with served(ANN) as (broker, store):
         async with watching(broker, store, SilentWorkers(0.06), lambda _jid: False) as pinger:
             await until(lambda: len(pinger.pings) >= 4)

@@ -103,7 +103,7 @@ async def test_bounces_of_strangers_leave_nothing_behind(service):
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("first", ["presence", "subscription"])
 @pytest.mark.parametrize("jid", [ANN, ACCOUNT])
-async def test_a_worker_may_say_that_it_is_here_before_or_after_it_subscribes(
+async def test_a_worker_may_become_available_before_or_after_it_subscribes(
     service, jid, first, together
 ):
     asks = joins(ANN) if jid == ANN else by_resource(joins(ACCOUNT))

@@ -62,7 +62,7 @@ async def test_a_stopped_task_can_be_started_again():
     assert (work.times, work.ended) == (2, 2)
 
 
-async def test_a_task_that_was_not_started_says_which():
+async def test_a_task_that_was_not_started_is_named():
     with pytest.raises(AssertionError, match="work has not been started"):
         Task("work", Work().run).running  # noqa: B018  # it raises
 

@@ -113,7 +113,7 @@ def test_a_publish_that_feeds_trims_each_queue(shell):  # grpc G24
     assert SAYS_SO[0] in names(shell, A)
 
 
-def test_an_item_that_is_too_old_goes_and_the_queue_says_so(shell):  # grpc G24
+def test_an_item_that_is_too_old_goes_and_the_queue_reports_it(shell):  # grpc G24
     shell.do(a_queue(item_expire=10, expired="truncate"))
     shell.batch(publishes("i1", "i2"))
     shell.now = after(11)

@@ -100,7 +100,7 @@ async def test_offline_touches_neither_store_nor_port(tmp_path):
     assert "/none/there/store.db" in err
 
 
-async def test_it_says_whose_certificate_http_has_and_whether_it_has_expired(tmp_path):
+async def test_it_names_the_certificate_of_http_and_whether_it_has_expired(tmp_path):
     key, certificate = await certify(tmp_path, "queue", days=30)
     server = StubServer()
     server.port = 1

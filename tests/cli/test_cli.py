@@ -76,7 +76,7 @@ def test_help_is_complete_and_fits_a_terminal(arguments):
         assert name in result.output
 
 
-def test_every_option_says_what_it_is():
+def test_every_option_is_described():
     for command in COMMANDS:
         params = main.get_command(click.Context(main), command).params
         options = [one for one in params if one.name != "help" and isinstance(one, click.Option)]
@@ -97,7 +97,7 @@ async def test_the_secret_is_no_flag_for_all_to_see(arguments):
 # --- check ---------------------------------------------------------------------------------------
 
 
-async def test_check_says_what_is_good(tmp_path):
+async def test_check_lists_what_is_good(tmp_path):
     async with StubServer(secret=SECRET) as server:
         code, out, err = await said("check", *flags(server, tmp_path))
         assert (code, err) == (0, "")
@@ -402,7 +402,7 @@ async def test_a_server_that_refuses_is_reported_in_one_sentence(tmp_path, kind)
                 assert (code, "(conflict): another component is connected" in err) == (1, True)
 
 
-async def test_a_command_without_its_libraries_says_what_to_install(monkeypatch):
+async def test_a_command_without_its_libraries_names_what_to_install(monkeypatch):
     monkeypatch.setitem(cli.COMMANDS, "migrate", ("no_such_library", "server"))
     result = CliRunner().invoke(main, ["migrate", "sqlite:///a", "--whatever"])
     assert result.exit_code == 2

@@ -151,14 +151,14 @@ async def test_a_missing_password_is_reported(folder):
     assert "there is no password for bot@localhost" in running.said[-1]
 
 
-def test_without_the_library_reload_says_what_to_install(monkeypatch):
+def test_without_the_library_reload_names_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     result = CliRunner().invoke(main, ["worker", "app:app", "--reload"])
     assert result.exit_code == 2
     assert result.output == "pubqueue: --reload needs pip install 'pubqueue[reload]'\n"
 
 
-def test_what_belongs_to_the_base_install_is_to_be_installed_anew(monkeypatch):
+def test_what_belongs_to_the_base_install_is_to_be_installed_again(monkeypatch):
     monkeypatch.setitem(cli.COMMANDS, "worker", ("no_such_library", ""))
     result = CliRunner().invoke(main, ["worker", "app:app"])
     wanted = "worker needs pip install --force-reinstall pubqueue (no module no_such_library)"
@@ -292,7 +292,7 @@ async def test_a_worker_without_an_answer_ends_at_once(folder):
 
 
 @pytest.mark.e2e
-async def test_a_change_of_the_program_begins_it_anew(server, program, folder):
+async def test_a_change_of_the_program_begins_it_again(server, program, folder):
     arguments = ("app:handle", "--url", url(server), "--reload")
     async with worker(folder, *arguments) as running, publishing(server) as publish:
         await running.line("connected")

@@ -39,7 +39,7 @@ def test_man_shows_each_without_a_warning(written):
                 assert f"\n{part}\n" in text, name
 
 
-def test_a_page_says_what_help_says():
+def test_a_page_has_the_text_of_help():
     page = manpages.pages()["pubqueue-redrive.1"]
     assert "Requeue dead items." in page
     assert "\\-\\-to NODE" in page

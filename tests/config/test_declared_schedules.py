@@ -75,13 +75,13 @@ async def lines(text, declared=()):
     return await store.read(Preview(settings(text), declared, SUNDAY).lines)
 
 
-async def test_check_says_the_next_three_times_as_the_page_does():
+async def test_check_prints_the_next_three_times_as_the_page_does():
     said = PAGE.read_text().split("```\n")[2].partition("```")[0]
     assert said.startswith("schedule 'nightly'")
     assert (await lines(documented(), {"jobs"}))[:1] == said.splitlines()
 
 
-async def test_check_says_that_a_node_is_not_there_and_what_is_not_enabled():
+async def test_check_reports_that_a_node_is_not_there_and_what_is_not_enabled():
     assert await lines(NIGHTLY + "enabled = false") == [
         "schedule 'nightly': not enabled",
         "schedule 'nightly': its node 'jobs' does not exist; the schedule waits until it does",

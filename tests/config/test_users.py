@@ -170,7 +170,7 @@ def test_a_proxy_is_an_address_or_a_network(tmp_path, proxies):
         from_file(tmp_path, f"http_proxies = {proxies}")
 
 
-async def test_tokens_of_an_earlier_version_are_users_and_the_log_says_so_once(tmp_path):
+async def test_tokens_of_an_earlier_version_are_users_and_are_logged_once(tmp_path):
     for name, token in (("look", "l" * 20), ("change", "c" * 20)):
         (tmp_path / name).write_text(token)
     settings = from_file(

@@ -25,7 +25,7 @@ def test_a_bare_jid_ends_at_the_first_slash(jid, expected):
         ("ann@x", "bob@x/1", False),
     ],
 )
-def test_a_bare_subscription_is_spoken_for_by_every_resource_and_a_full_one_by_itself(
+def test_a_bare_subscription_is_managed_by_every_resource_and_a_full_one_by_itself(
     subscribed, principal, expected
 ):
     assert covers(Jid(subscribed), Jid(principal)) is expected

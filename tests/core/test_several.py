@@ -91,7 +91,7 @@ def test_only_subscriptions_with_deliver_are_named():
     assert subids_of([other]) == {}
 
 
-def test_the_name_of_an_entry_says_where_it_stands_in_a_list():
+def test_the_name_of_an_entry_has_its_place_in_a_list():
     entries = listed(several(SHORT, DEAF, LONG))
     assert [one.subid for one in entries] == ["deaf", "long", "short"]
     assert [one.subid for one in listed(several(SHORT, DEAF), backward=True)] == ["short", "deaf"]

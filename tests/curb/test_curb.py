@@ -38,7 +38,7 @@ async def refused(line, message):
 
 @pytest.mark.parametrize("command", [b"CONNECT", b"STOMP"])
 @pytest.mark.parametrize("host", [b"host:whatever\n", b"host:a:b\n", b""])
-async def test_c09_the_server_says_what_the_seed_says(curb, command, host):
+async def test_c09_the_server_header_is_that_of_the_seed(curb, command, host):
     line = await RawClient.to(curb.port, connect=False)
     line.say(command + b"\naccept-version:1.1,1.2\nlogin:a\npasscode:b\n" + host + b"\n\0")
     assert (await line.hear()).headers == {

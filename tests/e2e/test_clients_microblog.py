@@ -15,7 +15,7 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 
 @pytest.mark.parametrize("kind", [Prosody, Ejabberd])
-async def test_a_post_is_written_read_heard_of_and_deleted(kind, tmp_path):
+async def test_a_post_is_written_read_notified_and_deleted(kind, tmp_path):
     async with kind() as server, component(server, tmp_path, ""):
         ann = await server.account("ann", "secret")
         await server.account("bob", "secret")

@@ -7,7 +7,7 @@ from bench.peers.run import asked
 pytestmark = pytest.mark.e2e
 
 
-async def test_the_page_says_what_each_service_does(tmp_path):
+async def test_the_page_reports_what_each_service_does(tmp_path):
     found, said = table(await asked(tmp_path)), written(PAGE.read_text())
     assert own_column(said) == own_column(found), "`make peers` writes it anew"
     if heads(said) == heads(

@@ -62,7 +62,7 @@ async def action(page, name):
 
 
 @pytest.mark.parametrize("kind", [Prosody, Ejabberd])
-async def test_a_queue_that_grows_is_found_steered_and_mended(kind, store, tmp_path):
+async def test_a_queue_that_grows_is_found_steered_and_repaired(kind, store, tmp_path):
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(kind())
         for name in ("etl", "bee"):
@@ -144,7 +144,7 @@ async def test_each_of_two_instances_shows_and_steers_the_same_queues(tmp_path):
             assert await page.inner_text("#of-queued") == "0"
 
 
-async def test_one_that_waits_for_its_place_says_so(tmp_path):
+async def test_one_that_waits_for_its_place_reports_it(tmp_path):
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(Prosody())
         ports, programs = free_ports(2), []

@@ -70,7 +70,7 @@ SHELLS = {
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-async def test_the_shell_has_our_python_first_and_says_that_it_is_a_trial(tmp_path, shell):
+async def test_the_shell_has_our_python_first_and_a_prompt_of_a_trial(tmp_path, shell):
     """Also behind the user's own file, which puts another one in front, as pyenv and conda do."""
     shims = tmp_path / "shims"
     shims.mkdir()
@@ -134,7 +134,7 @@ async def test_a_program_that_is_not_there_is_one_sentence(tmp_path):
     assert (code, out, err) == (2, "", "pubqueue: there is no program no-such-program\n")
 
 
-async def test_without_prosody_it_says_what_to_install(tmp_path, monkeypatch):
+async def test_without_prosody_it_names_what_to_install(tmp_path, monkeypatch):
     absent = (
         "import pubqueue_demo.prosody as p, shutil; shutil.which = lambda *a, **k: None;"
         "from pubqueue.cli import main; main(['trial', 'true'])"

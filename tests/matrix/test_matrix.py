@@ -17,7 +17,7 @@ TOGETHER = 100
 TABLES = sorted(path.stem for path in table.FOLDER.glob("*.txt") if path.stem != "outcomes")
 
 
-def test_tables_speak_of_what_there_is():
+def test_tables_name_only_what_exists():
     cells = [case for name in TABLES for case in table.cases(name)]
     assert {case.action for case in cells} == ASKS.keys()
     assert {case.expected for case in cells} <= {*table.outcomes(), table.NOBODY}

@@ -65,11 +65,11 @@ def test_what_is_asked_for_is_there(expression):
 
 
 @pytest.mark.parametrize("expression", list(expressions()))
-def test_what_every_instance_says_of_the_store_is_not_added_up(expression):
+def test_what_every_instance_reports_of_the_store_is_not_added_up(expression):
     assert not re.search(r"sum\b[^(]*(\([a-z, ]+\) )?\(pubqueue_(queue|node)_", expression)
 
 
-def test_each_alert_says_what_is_wrong_and_for_whom():
+def test_each_alert_reports_what_is_wrong_and_for_whom():
     for rule in rules():
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
         assert rule["labels"]["severity"] in {"page", "ticket"}

@@ -125,7 +125,7 @@ async def test_the_service_manager_learns_when_a_reload_is_done(systemd, tmp_pat
         assert "config.refused" in program.log
 
 
-async def test_a_process_that_stands_still_does_not_say_that_it_lives(
+async def test_a_process_that_stands_still_does_not_report_that_it_lives(
     systemd, beats_beside, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("WATCHDOG_USEC", "400000")
@@ -173,7 +173,7 @@ async def test_of_two_instances_behind_prosody_one_is_ready_and_the_other_waits(
 # --- the watchdog ----------------------------------------------------------------------------------
 
 
-async def test_a_loop_that_stands_still_does_not_say_that_it_lives(systemd, beats_beside):
+async def test_a_loop_that_stands_still_does_not_report_that_it_lives(systemd, beats_beside):
     environment = {"NOTIFY_SOCKET": str(systemd.path), "WATCHDOG_USEC": "100000"}
     async with service_manager(environment):
         assert await systemd.hears() == LIVES
@@ -260,7 +260,7 @@ async def test_a_broker_whose_work_has_ended_does_not_live():
         ({"WATCHDOG_USEC": "1000000", "WATCHDOG_PID": str(os.getpid())}, 1.0),
     ],
 )
-def test_within_what_time_it_has_to_say_that_it_lives(environment, seconds):
+def test_the_time_within_which_it_has_to_report_that_it_lives(environment, seconds):
     assert watchdog(environment) == seconds
 
 

@@ -89,14 +89,14 @@ def test_the_client_has_the_program_which_names_all_commands(python_of):
 
 
 @pytest.mark.parametrize("command", ["serve", "check", "migrate"])
-def test_a_command_of_the_service_says_what_it_needs(python_of, command):
+def test_a_command_of_the_service_names_what_it_needs(python_of, command):
     code, said, sentence = pubqueue(python_of(), command, "--config", "x")
     assert (code, said) == (2, "")
     needs = f"pubqueue: {command} needs pip install 'pubqueue\\[server\\]' \\(no module \\w+\\)\n"
     assert re.fullmatch(needs, sentence)
 
 
-def test_the_demo_says_what_it_needs(python_of):
+def test_the_demo_names_what_it_needs(python_of):
     for extra in ("", "server"):
         code, _, sentence = pubqueue(python_of(extra), "demo")
         assert (code, sentence.count("\n")) == (2, 1)
@@ -115,7 +115,7 @@ asyncio.run(main())
 """
 
 
-def test_items_for_handlers_need_the_client_alone_and_the_service_says_what_it_needs(python_of):
+def test_items_for_handlers_need_the_client_alone_and_the_service_names_what_it_needs(python_of):
     assert run(python_of(), "-Ic", NOTED) == (0, "retracted\n", "")
     code, _, reported = run(python_of(), "-Ic", "from pubqueue.testing import Service")
     assert code == 1
@@ -125,7 +125,7 @@ def test_items_for_handlers_need_the_client_alone_and_the_service_says_what_it_n
     )
 
 
-def test_the_spark_format_says_what_it_needs(python_of):
+def test_the_spark_format_names_what_it_needs(python_of):
     code, _, reported = run(python_of(), "-Ic", "import pyspark_pubqueue")
     sentence = (
         "ImportError: the Spark format needs pip install 'pubqueue[spark]' (no module pyspark)"
@@ -161,7 +161,7 @@ def test_the_service_runs_in_a_test(python_of):
     assert run(python_of("server"), "-Ic", TESTED) == (0, "['a']\n", "")
 
 
-def test_the_store_in_postgresql_says_what_it_needs(python_of):
+def test_the_store_in_postgresql_names_what_it_needs(python_of):
     options = ["--jid", "queue.localhost", "--store", "postgresql://nobody@127.0.0.1/none"]
     code, said, sentence = pubqueue(python_of("server"), "check", *options)
     assert (code, said) == (2, "")

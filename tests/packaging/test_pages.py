@@ -79,7 +79,7 @@ def typed_by(name):
     return {block for block, by in BLOCKS.items() if isinstance(by, set) and name in by}
 
 
-def test_every_block_is_typed_or_says_why_not():
+def test_every_block_is_typed_or_gives_the_reason_why_not():
     pages = {page for page, _, _ in BLOCKS}
     there = {(it.page, it.language, it.number) for it in every_block() if it.page in pages}
     assert there == set(BLOCKS)

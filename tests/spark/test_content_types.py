@@ -121,7 +121,7 @@ def test_the_headers_of_the_row_stay_but_for_one_that_names_another_type():
         (b"x" * 200_000, "a/b", BINARY, "bytes (its payload has 200000), and XMPP servers refuse"),
     ],
 )
-def test_a_row_that_cannot_be_sent_says_why(payload, type_, kind, reason):
+def test_a_row_that_cannot_be_sent_gives_the_reason(payload, type_, kind, reason):
     with pytest.raises(Unfit) as caught:
         sent(payload, type_, kind=kind)
     assert reason in str(caught.value)

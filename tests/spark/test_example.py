@@ -57,7 +57,9 @@ for node in ("jo*", "jobs"):
 """
 
 
-def test_a_read_of_the_log_of_a_node_that_keeps_none_says_so(connection, component, java):
+def test_a_read_of_the_log_of_a_node_that_keeps_none_is_refused_with_the_reason(
+    connection, component, java
+):
     """Java passes on what the planner says, to the standard error that it was started with."""
     ran = subprocess.run(
         [sys.executable, "-c", READS, *(f"{name}={value}" for name, value in connection.items())],

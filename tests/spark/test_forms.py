@@ -92,7 +92,7 @@ def test_auto_does_not_guess():
         (Row(a=float("nan")), StructType().add("a", DoubleType()), "auto", "not JSON compliant"),
     ],
 )
-def test_what_cannot_be_written_says_why(value, kind, wanted, words):
+def test_what_cannot_be_written_gives_the_reason(value, kind, wanted, words):
     assert words in reason(value, kind, wanted)
 
 
@@ -151,7 +151,7 @@ def test_a_struct_is_json_as_spark_writes_it():
     }
 
 
-def test_json_can_say_what_xml_cannot():
+def test_json_can_express_what_xml_cannot():
     assert as_json(["\x00\ufffe\ud800"], ArrayType(TEXT)) == '["\\u0000\\ufffe\\ud800"]'
 
 

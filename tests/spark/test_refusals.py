@@ -25,12 +25,12 @@ def test_an_error_is_read_with_its_condition_detail_and_text():
 
 
 @pytest.mark.parametrize("inner", ["", "<error/>"])
-def test_an_error_that_says_nothing_is_no_success(inner):
+def test_an_empty_error_is_not_a_success(inner):
     assert read(answer(inner)) == Refusal("cancel", "undefined-condition")
     assert judge(read(answer(inner))) is Verdict.FATAL
 
 
-def test_the_table_says_what_is_done():
+def test_the_table_defines_what_is_done():
     assert {kind: judge(Refusal(kind, "anything")) for kind in (*BY_TYPE, "new")} == {
         "wait": Verdict.RETRY,
         "modify": Verdict.ROW,

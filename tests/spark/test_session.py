@@ -108,7 +108,7 @@ def test_an_empty_partition_is_fine(connection, script):
     assert write(connection, []).done == 0
 
 
-def test_a_stream_lost_in_mid_window_is_made_anew_and_nothing_is_missing(connection, script):
+def test_a_stream_lost_in_mid_window_is_made_again_and_nothing_is_missing(connection, script):
     def cut_after_150(_item):
         if script.publishes == 150:
             loop = session.pool().loop

@@ -184,7 +184,9 @@ def recorded(component):
         return record
 
 
-def test_bad_rows_are_left_out_if_that_is_wanted_and_the_record_says_so(sink, component, settled):
+def test_bad_rows_are_left_out_if_that_is_wanted_and_the_record_counts_them(
+    sink, component, settled
+):
     data = sink.spark.createDataFrame([*GOOD, (None,), ("<bad",)], "payload string").coalesce(1)
     assert "more than maxErrors=1 bad rows" in sink.failure(data, onError="skip", maxErrors="1")
     settled(0, records=0)

@@ -48,7 +48,7 @@ def test_another_batch_with_the_same_ids_and_payloads_adds_nothing(sink, settled
     assert stored("seq") == before
 
 
-def test_generated_ids_say_batch_partition_and_row(sink, stored):
+def test_generated_ids_name_batch_partition_and_row(sink, stored):
     for _ in range(2):
         sink.save(sink.frame(4), txnAppId="nightly", txnVersion="3")
     batch, *rest = zip(*(item.split("-", 1) for item in stored("id")), strict=True)

@@ -216,7 +216,7 @@ async def test_a_publish_that_is_asked_to_wait_is_sent_again_until_it_is_taken()
     assert sorted(line.sent) == sorted([f"pq0-{n}" for n in range(6)] + ["pq0-1", "pq0-1", "pq0-3"])
 
 
-async def test_a_service_that_only_says_wait_fails_after_the_retries():
+async def test_a_service_that_only_answers_wait_fails_after_the_retries():
     line = FakeLine()
     line.script = lambda _: error("wait", "resource-constraint")
     with pytest.raises(ServiceError, match="after 3 retries: resource-constraint, type wait"):
@@ -267,7 +267,7 @@ async def test_an_answer_that_comes_twice_counts_once():
     assert (await window.drain()).done == 2
 
 
-async def test_a_stream_that_cannot_be_made_anew_fails_after_the_retries_with_the_reason():
+async def test_a_stream_that_cannot_be_made_again_fails_after_the_retries_with_the_reason():
     line = FakeLine()
     window = make(line, retries=3)
     await window.put(publishes(3))
@@ -345,7 +345,7 @@ async def test_a_slow_full_window_is_explained_once_in_the_log(caplog):
     assert "unlimited_jids" in record.getMessage()
 
 
-async def test_a_fast_window_is_not_spoken_of(caplog):
+async def test_a_fast_window_is_not_logged(caplog):
     line, clock = FakeLine(), Clock()
 
     def answer_quickly(_request):

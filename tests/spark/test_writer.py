@@ -174,7 +174,7 @@ def test_the_name_of_an_application_belongs_to_its_account(
     settled(Counter([0, 5]), records=2)
 
 
-def test_a_commit_without_an_answer_says_that_its_outcome_is_not_known(
+def test_a_commit_without_an_answer_reports_that_its_outcome_is_not_known(
     options, in_task, background, component, caplog
 ):
     writer = batch(options, **MARK, retries="1", progressTimeout="1")
@@ -189,7 +189,7 @@ def test_a_commit_without_an_answer_says_that_its_outcome_is_not_known(
     assert "its staged items stay until they expire" in caplog.text
 
 
-def test_a_stream_s_task_says_which_batch_it_is(options, in_task, settled):
+def test_the_task_of_a_stream_names_its_batch(options, in_task, settled):
     writer = open_write.stream(options | {"checkpointLocation": "x"}, ROWS, overwrite=False)
     batch = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "4"}
     done = in_task(0, 1, lambda: writer.write(iter(jobs(0))), **batch)

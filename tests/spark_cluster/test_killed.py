@@ -74,7 +74,7 @@ def test_a_driver_killed_and_its_job_run_again_with_another_partitioning(driver_
 
 
 @pytest.mark.usefixtures("component")
-def test_a_stream_whose_commit_took_effect_and_was_not_heard_of(driver, trial):
+def test_a_stream_whose_commit_took_effect_without_an_answer(driver, trial):
     place = trial.stream
     with pytest.raises(JobFailedError):
         driver.run(jobs.stream, trial.fault("planner after commit"), **place)

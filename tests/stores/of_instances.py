@@ -144,7 +144,7 @@ class OfInstances:
             await one.instances.renew()
             await one.batch(counts)
 
-    async def test_what_speaks_for_another_is_fenced_itself_when_it_falls_silent(
+    async def test_an_instance_that_acts_for_another_is_fenced_itself_when_it_falls_silent(
         self, two_stores, monkeypatch
     ):
         one, other = two_stores

@@ -508,7 +508,7 @@ class OfItems:
         left = rows_of(used_keys=[again], key_totals=[KeyTotal(ETL, 50)])
         assert await load(store, used_keys=keys, key_totals=accounts) == left
 
-    async def test_work_that_finishes_again_is_remembered_anew(self, store):
+    async def test_work_that_finishes_again_is_remembered_again(self, store):
         for payload in (b"<a/>", b"<b/>"):
             await make(store, add("i1", payload=payload))
             (item,) = await items(store, "i1")

@@ -122,7 +122,7 @@ class OfKinds:
                 await Process(badges).batch(lambda process, row=row: process.believe_and_put(row))
         assert await Process(badges).batch(Process.row) == replace(GREEN, revision=5)
 
-    async def test_it_is_remembered_between_batches_if_its_entry_says_so(self, badges):
+    async def test_it_is_remembered_between_batches_if_its_entry_requires_it(self, badges):
         process = Process(badges)
         await process.batch(lambda process: process.put(GREEN))
         await process.batch(lambda process: process.row(PASSING))

@@ -239,7 +239,7 @@ class OfNodes:
         assert await listed(store, Nodes(), None, 1) == [other]
         assert await listed(store, Nodes(), JOBS) == []
 
-    async def test_a_page_has_one_row_if_nothing_else_is_said(self, store):
+    async def test_a_page_has_one_row_by_default(self, store):
         await make(store, c.CreateNode(replace(EMPTY, name=NodeName("a"))))
         assert [node.name for node in await store.batch(lambda tx: tx.page(Nodes()))] == ["a"]
 
@@ -314,7 +314,7 @@ class OfNodes:
         expected = [replace(other, items=1, bytes=6), moved, b"<job/>"]
         assert await store.batch(everything) == expected
 
-    async def test_a_node_can_be_made_anew_at_once(self, store):
+    async def test_a_node_can_be_made_again_at_once(self, store):
         await make(store, add("i1"), c.DeleteNode(JOBS), c.CreateNode(EMPTY), add("i2"))
         assert await ids(store) == ["i2"]
 

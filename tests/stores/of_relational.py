@@ -113,7 +113,7 @@ class OfRelational:
         (node,) = await store.batch(lambda tx: tx.page(Nodes()))
         assert node.config == config
 
-    async def test_a_node_that_others_have_made_anew_is_not_taken_for_the_old_one(
+    async def test_a_node_that_others_have_made_again_is_not_taken_for_the_old_one(
         self, store, make_store
     ):
         await make(store, add("old"))

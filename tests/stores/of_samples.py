@@ -79,7 +79,7 @@ class OfSamples:
         await note(store, at(1, other), at(1))
         assert await there(store, JOBS, other) == [at(1)]
 
-    async def test_a_node_that_is_made_anew_has_none_of_those_before(self, store):
+    async def test_a_node_that_is_made_again_has_none_of_those_before(self, store):
         await note(store, FULL)
         await write(store, nodes=[Write(EMPTY, None)])
         await write(store, nodes=[Write(None, EMPTY)])

@@ -195,7 +195,7 @@ class OfStaging:
         assert await load(store, versions={("app", 1)}) == Rows()
         assert await listed(store, Sweepable(NOW)) == [False]
 
-    async def test_a_dropped_version_may_begin_anew_at_once(self, store):
+    async def test_a_dropped_version_may_begin_again_at_once(self, store):
         await make(store, stage(row("a", b"<old/>"), row("b")), Abort("app", 1), stage(row("a")))
         key = StagedKey("app", 1, 0, 0, JOBS, ItemId("b"))
         noted = NotedKey("app", 1, JOBS, ItemId("b"))

@@ -91,7 +91,7 @@ def test_it_is_one_file_for_its_owner_alone(store, file, tmp_path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_it_says_what_is_in_it(store, file, tmp_path):
+def test_it_reports_what_is_in_it(store, file, tmp_path):
     code, out, err = run("backup", "--store", store, file)
     assert (code, err) == (0, "")
     *tables, last = out.splitlines()

@@ -31,7 +31,7 @@ def alike(one, other):
     )
 
 
-def test_what_both_dialects_say_alike_stands_among_the_common_statements():
+def test_a_statement_that_is_the_same_in_both_dialects_is_a_common_one():
     assert alike(own(sqlite.__package__), own(postgres.__package__)) == []
 
 

@@ -122,7 +122,7 @@ class Asked:
 @pytest.mark.parametrize(
     ("ahead", "words"), [(0.4, []), (90, ["90 s ahead of"]), (-7, ["7 s behind"])]
 )
-def test_check_says_when_clocks_differ(monkeypatch, ahead, words):
+def test_check_reports_when_clocks_differ(monkeypatch, ahead, words):
     monkeypatch.setattr(durability_warnings.time, "time", lambda: 1000 + ahead)
     said = durability_warnings.about_clocks(Asked(1000.0))
     assert [word in one for word, one in zip(words, said, strict=True)] == [True] * len(words)

@@ -93,7 +93,9 @@ async def test_a_batch_waits_a_handful_of_times_whatever_its_size(start, count):
 
 
 @pytest.mark.parametrize("count", [1, 10, 100])
-async def test_after_another_process_has_written_rows_are_asked_for_anew_in_few_trips(start, count):
+async def test_after_another_process_has_written_rows_are_asked_for_again_in_few_trips(
+    start, count
+):
     service, other = await start(), await start()
     await service.trips(a_queue(), *(joins(jid, 50) for jid in WORKERS))
     await service.live(named("first", count), (4, 2))

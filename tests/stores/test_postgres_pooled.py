@@ -36,7 +36,7 @@ async def test_one_that_keeps_sessions_will_do(postgres):
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])
-def test_start_and_check_say_it_in_one_sentence(postgres, command):
+def test_start_and_check_report_it_in_one_sentence(postgres, command):
     with pooled(postgres.address, "transaction") as address:
         done = subprocess.run(
             (PUBQUEUE, command, "--jid", "q.x", "--store", address),

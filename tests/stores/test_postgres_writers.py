@@ -49,7 +49,7 @@ async def test_the_batch_of_another_is_not_waited_for(store, postgres):
             assert set(postgres.ask(IDS)) == {("gone",), (store.writer_id,)}
 
 
-async def test_a_batch_whose_note_is_gone_is_not_said_to_be_undone(store, postgres):
+async def test_a_batch_whose_note_is_gone_is_not_reported_as_undone(store, postgres):
     postgres.ask("DELETE FROM pubqueue.writer")
     line = store.line
     with pytest.raises(StoreError, match="nobody knows any more"):

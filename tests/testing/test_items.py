@@ -53,7 +53,7 @@ def test_no_event_loop_is_needed_to_make_one():
     assert (item.payload.tag, item.publisher) == ("{urn:x}job", "etl@localhost")
 
 
-def test_its_lock_ends_when_it_was_said_to():
+def test_its_lock_ends_at_its_deadline():
     before = datetime.now(UTC)
     item = make_item(lock_timeout=30)
     assert before <= item.deadline - timedelta(seconds=30) <= datetime.now(UTC)
@@ -65,5 +65,5 @@ def test_a_lock_may_be_lost():
     assert item.lock_lost.is_set()
 
 
-def test_it_says_how_often_it_has_failed():
+def test_it_has_the_number_of_its_failures():
     assert (make_item(attempt=4, failures=2).failures, make_item().failures) == (2, 0)

@@ -85,7 +85,7 @@ async def test_what_is_dead_goes_to_its_dead_letter_node(pubqueue_service):
     assert [(item.id, item.reason) for item in service.items("dead")] == [("a", "no good")]
 
 
-async def test_a_delay_is_over_when_the_test_says_so(pubqueue_service):
+async def test_a_delay_ends_when_the_test_ends_it(pubqueue_service):
     service = pubqueue_service
     service.create("jobs")
     service.publish("jobs", 1, id="a", delay=60)
@@ -236,7 +236,7 @@ async def test_a_missing_node_is_reported(pubqueue_service):
         await service.work(nothing, node="jobs")
 
 
-def test_options_that_do_not_fit_are_said(pubqueue_service):
+def test_options_that_do_not_fit_are_named(pubqueue_service):
     service = pubqueue_service
     with pytest.raises(ValueError, match="max_failures"):
         service.create("jobs", max_failures=0)

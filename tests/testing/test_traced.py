@@ -101,7 +101,7 @@ async def test_follow_ups_carry_the_span_in_which_they_are_published(service, bl
     }
 
 
-async def test_any_function_may_say_what_is_carried(service):
+async def test_any_function_may_set_what_is_carried(service):
     def tenant(headers):
         return {"tenant": "north", **(headers or {})}
 

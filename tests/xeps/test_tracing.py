@@ -130,7 +130,7 @@ def test_a_failed_publish_is_logged_by_its_class_only(spans):
     assert (span.attributes["error.type"], span.events) == ("ValueError", ())
 
 
-def test_without_the_extra_it_says_what_to_install():
+def test_without_the_extra_it_names_what_to_install():
     program = (
         "import sys; sys.modules['opentelemetry'] = None\n"
         "try:\n    import pubqueue_xeps.tracing\n"

@@ -77,14 +77,14 @@ def test_a_commit_that_names_another_number_is_refused_and_nothing_is_seen(shell
     assert shell.do(commits((0, 4, 1))) == committed(1)
 
 
-def test_a_part_without_items_need_not_have_been_heard_of(shell):
+def test_a_part_without_items_need_not_be_known(shell):
     shell.do(stages("a", attempt=4))
     assert shell.do(commits((0, 4, 1), (1, 5, 0))) == committed(1)
     assert shell.do(commits((0, 9, 0), version=2)) == committed(0, version=2)
     assert shell.do(AskLastVersion(who(ETL), APP)) == LastVersion(APP, 2, shell.now)
 
 
-def test_a_commit_said_again_says_what_it_did(shell):
+def test_a_repeated_commit_gets_the_same_answer(shell):
     shell.do(stages("a", "b"))
     shell.do(commits((0, 0, 2)))
     assert shell.do(commits((0, 0, 2))) == committed(2, already=True)
@@ -176,7 +176,7 @@ TAKEN = (
 PARTS = (0, 0, 1), (1, 0, 2)
 
 
-def test_a_refused_commit_names_the_ids_that_are_taken_and_may_be_said_again(shell):
+def test_a_refused_commit_names_the_ids_that_are_taken_and_may_be_repeated(shell):
     node = story_of_taken_ids(shell)
     reply = shell.do(commits(*PARTS))
     assert reply.reason == (

@@ -118,7 +118,7 @@ def test_an_app_is_the_account_s_that_first_spoke_for_it(shell):
 # --- abort, and time ---------------------------------------------------------------------------------
 
 
-def test_an_abort_drops_what_is_staged_and_the_version_may_begin_anew(shell):
+def test_an_abort_drops_what_is_staged_and_the_version_may_begin_again(shell):
     shell.do(stages("a", "b", part=1))
     assert shell.do(aborts()) == Done()
     assert shell.do(stages("c", part=1)) == staged("c")

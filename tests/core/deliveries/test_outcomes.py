@@ -38,7 +38,7 @@ def test_a_cell_of_the_table(step, heard, outcome):
     assert OUTCOMES[step, heard] == outcome
 
 
-def test_every_step_has_an_outcome_for_everything_that_may_be_heard():
+def test_every_step_has_an_outcome_for_every_answer():
     assert set(OUTCOMES) == set(product(Step, Heard)) == {cell[:2] for cell in CELLS}
 
 

@@ -77,7 +77,7 @@ def test_opening_a_queue_is_a_choice():
     assert decision.changes[0].node.config.access_model is AccessModel.OPEN
 
 
-def test_a_plain_node_that_becomes_a_queue_is_closed_unless_it_is_said_to_be_open():
+def test_a_plain_node_that_becomes_a_queue_is_closed_unless_it_is_set_to_be_open():
     for also, model in (({}, AccessModel.WHITELIST), ({"access_model": "open"}, AccessModel.OPEN)):
         request = Configure(who(BOSS), JOBS, Settings({"queueing": True} | also))
         (change, *_) = configure_node(request, facts(plain(), OWNER)).changes

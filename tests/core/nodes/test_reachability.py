@@ -7,7 +7,7 @@ from pubqueue.core.nodes.subscriptions.changes import Recount
 from pubqueue.core.nodes.subscriptions.reachability import ReachChanged, ReachFacts, reach_changed
 
 
-def test_its_window_is_counted_anew_in_each_of_its_queues():
+def test_its_window_is_counted_again_in_each_of_its_queues():
     facts = ReachFacts((window(ANN),))
     assert reach_changed(ReachChanged(ANN), facts) == Decision(Done(), (Recount(JOBS, ANN),))
 

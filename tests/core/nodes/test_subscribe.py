@@ -68,7 +68,7 @@ def test_a_queue_asks_for_a_window():
 @pytest.mark.parametrize(
     ("asked", "given"), [("1", 1), ("39", 39), ("40", 40), ("41", 40), ("9" * 30, 40), (" 3 ", 3)]
 )
-def test_a_window_is_clamped_and_the_reply_says_so(asked, given):
+def test_a_window_is_clamped_and_the_reply_has_the_result(asked, given):
     decision = join(requests(asked), node=queue(max_queue_requests=40))
     assert decision.reply == Subscribed(window(requests=given), queueing=True)
 

@@ -82,7 +82,7 @@ def test_items_that_a_filter_matches(text, names):
         ("(" * 21 + "headers:a", 22, "brackets and NOTs are at most 20 within each other"),
     ],
 )
-def test_a_fault_says_where_it_is_and_what_is_expected(text, at, expected):
+def test_a_fault_names_its_place_and_what_is_expected(text, at, expected):
     with pytest.raises(FilterError) as caught:
         parsed(text)
     assert (caught.value.at, str(caught.value)) == (at, f"at character {at}: {expected}")

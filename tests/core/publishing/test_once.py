@@ -71,7 +71,7 @@ def test_so_it_has_where_the_node_is_paused_or_no_more():
     assert publish(ONE, gone) == Decision(AGAIN)
 
 
-def test_the_answer_says_what_was_known_then():
+def test_the_answer_has_what_was_known_then():
     known = publish(ONE, facts(existing=(Known.SAME, held(1, "i1")))).changes[-2].row
     assert known.known == (ItemId("i1"),)
     assert publish(ONE, facts(known, SIZE)).reply == replace(AGAIN, known=known.known)

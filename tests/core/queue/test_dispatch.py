@@ -262,7 +262,7 @@ def test_a_take_gets_no_more_items_once_they_have_so_many_bytes():
     assert given(sized, [], [one, asks(8, BOB, held=5)]) == [(EVE, 7), (EVE, 7), (BOB, 8)]
 
 
-def test_the_locks_of_a_take_have_the_time_that_it_says_within_the_longest_of_the_node():
+def test_the_locks_of_a_take_have_its_lock_time_up_to_the_longest_of_the_node():
     until = []
     for span in (None, 5_000, 400_000, 10**9):
         one = replace(asks(7), span=span)

@@ -134,7 +134,7 @@ def test_an_item_of_a_plain_node_whose_life_ended_is_gone():
     assert run_out(lives=[Case(item, plain())]).changes[0] == RemoveItem(item)
 
 
-def test_an_item_that_is_too_old_is_dropped_where_its_queue_says_so():  # grpc G25
+def test_an_item_that_is_too_old_is_dropped_if_its_queue_drops_such_items():  # grpc G25
     item = waiting(expires=NOW, failed=1)
     assert run_out(lives=[Case(item, queue(expired=AtExpiry.DROP))]).changes[0] == RemoveItem(item)
 

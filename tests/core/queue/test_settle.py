@@ -288,7 +288,7 @@ class TestOutcome:
         decision = self.unlock(item, Outcome.RELEASE, delay=seconds(9))
         assert decision.changes == (Release(item, State.DELAYED, after(9), 0, released=1),)
 
-    def test_a_release_says_why_and_counts_as_no_failure(self):
+    def test_a_release_has_a_reason_and_counts_as_no_failure(self):
         item = held(failed=2)
         decision = self.unlock(item, Outcome.RELEASE, reason="no handler for {x}mail")
         assert decision.changes == (

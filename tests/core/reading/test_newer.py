@@ -82,7 +82,7 @@ def test_rosters_are_asked_where_they_decide():
     assert isinstance(no_page(request, facts), RostersWanted)
 
 
-def test_a_page_says_from_where_to_go_on_and_whether_more_follow():
+def test_a_page_names_where_to_continue_and_whether_more_follow():
     node = plain()
     assert ask(node).reply == NewerItems(node, ROWS, 7, 9, more=True)
     assert ask(node, newest=7).reply == NewerItems(node, ROWS, 7, 7)
@@ -90,7 +90,7 @@ def test_a_page_says_from_where_to_go_on_and_whether_more_follow():
     assert ask(node, kept=False).reply.kept is False
 
 
-def test_without_a_number_it_says_where_to_begin():
+def test_without_a_number_it_returns_where_to_begin():
     node = plain()
     assert ask(node, items=(), after=None).reply == NewerItems(node, (), 9, 9)
 

@@ -62,7 +62,7 @@ def test_without_the_node_there_is_nothing_to_read():
         (Affiliation.OUTCAST, False, Refusal.FORBIDDEN),
     ],
 )
-def test_a_closed_node_says_no_more_than_to_others(affiliation, subscribed, expected):
+def test_a_closed_node_reveals_no_more_than_to_others(affiliation, subscribed, expected):
     facts = ReadFacts((NodeAccess(CLOSED, affiliation, subscribed),), PAGE)
     assert refusal(read(ReadEvents(who(EVE), JOBS), facts)) is expected
 

@@ -77,7 +77,7 @@ def test_without_the_node_there_is_nothing_to_see():
     assert retrieve(Retrieve(who(EVE), JOBS), facts) == refused(Refusal.NODE_NOT_FOUND)
 
 
-def test_a_part_is_said_to_be_a_part():
+def test_a_part_is_marked_as_a_part():
     node = plain()
     part = Part(more=True, total=9)
     assert ask(EVE, node, part=part) == Decision(Retrieved(node, ROWS, part))

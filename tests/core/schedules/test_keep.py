@@ -196,7 +196,7 @@ def test_a_pause_outlives_what_the_file_says():
     assert (made.paused, made.due) == (True, None)
 
 
-def test_one_that_is_not_enabled_has_nothing_to_do_and_begins_anew_when_it_is():
+def test_one_that_is_not_enabled_has_nothing_to_do_and_begins_again_when_it_is():
     off = replace(WHAT, enabled=False)
     stopped = put(declare([off], OF_FILE))
     assert (stopped.due, stopped.fired_through) == (None, NOW)

@@ -129,7 +129,7 @@ def test_administrators_may_look_and_may_clear_up():
     assert cleared == Decision(Done(), (Abort(APP, 5),))
 
 
-def test_an_app_that_was_never_heard_of_has_no_version():
+def test_an_unknown_app_has_no_version():
     assert last_version(AskLastVersion(who(ETL), APP), AppFacts(None)) == Decision(
         LastVersion(APP, None, None)
     )

@@ -25,7 +25,7 @@ async def health(channel, service=""):
     return (await HealthStub(channel).Check(HealthCheckRequest(service=service))).status
 
 
-async def test_all_services_say_that_they_serve(side, channel):  # G52
+async def test_all_services_report_that_they_serve(side, channel):  # G52
     for service in ("", *SERVICES):
         await until(lambda one=service: is_serving(channel, one))
     unknown = HealthStub(channel).Check(HealthCheckRequest(service="nonsense"))

@@ -284,7 +284,7 @@ async def test_exactly_once_worthless_ack_ids_are_named_and_the_others_count(v1,
     assert again.message.data == b"b", "a late ack does not count"
 
 
-async def test_exactly_once_a_stream_says_so_and_confirms(v1, exact):  # G31
+async def test_exactly_once_a_stream_announces_it_and_confirms(v1, exact):  # G31
     async def requests():
         yield m.StreamingPullRequest(subscription=BILL, stream_ack_deadline_seconds=10)
         yield m.StreamingPullRequest(
@@ -388,7 +388,7 @@ async def test_the_bridge_has_queues_of_others(side, v1):  # G44
 
 
 @pytest.mark.parametrize("seconds", [599, 31 * 86_400 + 1])
-async def test_messages_are_kept_for_a_week_or_as_long_as_said(v1, topic, seconds):  # G25
+async def test_messages_are_kept_for_a_week_or_as_long_as_requested(v1, topic, seconds):  # G25
     made = await v1.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
     assert made.message_retention_duration.seconds == 7 * 86_400
     assert not made.expiration_policy.HasField("ttl"), "it never expires"

@@ -65,7 +65,7 @@ def test_one_account_has_a_list_of_its_own(both):
     assert (addresses(page), page[1]) == (["bob"], 1)
 
 
-def test_it_is_said_since_when_and_what_each_holds(both):
+def test_each_has_its_beginning_and_what_it_holds(both):
     clients, (source, _) = both
     ann = source.made[1]
     ann.holdings = lambda: (2, 7)

@@ -321,7 +321,7 @@ async def test_in_mode_client_a_nack_is_for_all_up_to_that_message(served):  # S
         ({"requeue": "false"}, 1, State.DEAD),
     ],
 )
-async def test_a_nack_says_how_the_attempt_has_ended(served, headers, failed, state):  # S25
+async def test_a_nack_has_the_outcome_of_the_attempt(served, headers, failed, state):  # S25
     bee, etl = await served.works(**INDIVIDUAL), await served.log_in()
     await put(etl, "a")
     ack = (await bee.hear()).headers["ack"]

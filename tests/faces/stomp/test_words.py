@@ -179,7 +179,7 @@ def test_a_message_has_the_servers_headers_in_their_order():  # S19
     )
 
 
-def test_a_message_that_comes_again_says_so():
+def test_a_message_that_comes_again_is_marked():
     again = a_delivery(acquired=3, failed=2, priority=4, group="g")
     headers = messages.of_delivery(again, "s", None).headers
     assert "ack" not in headers
@@ -340,7 +340,7 @@ def test_an_error_has_a_message_a_receipt_and_a_sentence():  # S21
         ("2.0,1.1", "1.1"),
     ],
 )
-def test_the_highest_common_version_is_spoken(accepted, version):
+def test_the_highest_common_version_is_used(accepted, version):
     headers = {} if accepted is None else {"accept-version": accepted}
     found = greeting(Frame("CONNECT", headers), Terms())
     assert found.version.name == version

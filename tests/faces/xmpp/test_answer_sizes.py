@@ -16,7 +16,7 @@ NAMES = ("x", "long" * 200, "&<>'\"", "\u00e4\u20ac")
 
 @pytest.mark.parametrize("wanted", ["", "short", "known"])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_answer_to_a_publish_is_larger_than_was_said(name, wanted):
+def test_no_answer_to_a_publish_is_larger_than_was_computed(name, wanted):
     names = [f"{name}{number}" for number in range(50)]
     request = publishes(*names)
     write = PUBLISH.briefly.get(wanted, PUBLISH.write)

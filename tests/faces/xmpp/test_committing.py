@@ -127,7 +127,7 @@ def test_a_writer_s_own_account_is_kept():
     assert request.totals == Totals(1, 2, 0.25)
 
 
-def test_a_commit_says_what_becomes_of_ids_that_are_taken():
+def test_a_commit_decides_what_becomes_of_ids_that_are_taken():
     assert commit().on_taken is OnTaken.FAIL
     assert commit(said=f"{MARK} on-taken='skip'").on_taken is OnTaken.SKIP
     request = commit(said=f"{MARK} on-taken='dead-letter' dead-letter-node='bad'")

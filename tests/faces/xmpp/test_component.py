@@ -119,7 +119,7 @@ async def test_a_server_that_does_not_answer_the_end_is_left_after_a_second():
         assert time.monotonic() - start > 0.5  # how much later is up to the machine
 
 
-async def test_a_lost_stream_is_opened_anew():
+async def test_a_lost_stream_is_opened_again():
     async with StubServer() as server:
         talker = Talker(server)
         with capture_logs() as log:

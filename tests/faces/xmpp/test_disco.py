@@ -77,7 +77,7 @@ def test_features_are_sorted_single_and_valid():
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_node_that_keeps_a_log_says_so(kept):
+def test_a_node_that_keeps_a_log_announces_it(kept):
     info = disco.node_info(Described(queue(event_log=kept)), "").decode()
     assert ('<feature var="urn:x-pubqueue:0#events"/>' in info) == kept
 
@@ -96,12 +96,12 @@ def test_several_subscriptions_are_offered_because_a_node_can_be_configured_so()
         (queue(multi_subscribe=True), False),  # as stored before it became one
     ],
 )
-def test_a_node_that_allows_several_subscriptions_says_so(node, said):
+def test_a_node_that_allows_several_subscriptions_announces_it(node, said):
     info = disco.node_info(Described(node), "").decode()
     assert (disco.MULTI_SUBSCRIBE in info) == said
 
 
-def test_that_a_publish_makes_nodes_is_said_if_it_does():
+def test_auto_create_is_announced_if_it_is_on():
     """XEP-0060 7.1.4: it MUST be listed."""
     said = [disco.AUTO_CREATE in info(auto_creates=it) for it in (True, False)]
     assert said == [True, False]

@@ -10,7 +10,7 @@ def test_a_server_that_sends_nothing_back_is_not_waited_for():
     assert not echo.is_awaited
 
 
-def test_an_echo_is_called_now_and_then_and_says_how_far_it_is():
+def test_an_echo_is_sent_now_and_then_and_shows_how_far_it_is():
     echo = FlowProbe()
     assert echo.wrote(EVERY - 1) is None
     assert echo.wrote(1) == f"told-{EVERY}"

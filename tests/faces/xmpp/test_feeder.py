@@ -71,7 +71,7 @@ def cut(random):
     return [DOCUMENT[a:b] for a, b in pairwise(places)]
 
 
-def test_wherever_the_bytes_are_cut_everything_is_heard_of():
+def test_wherever_the_bytes_are_cut_everything_is_reported():
     whole = events([DOCUMENT])
     assert [kind for kind, *_ in whole].count("end") == 4
     random = Random(1)
@@ -88,7 +88,7 @@ def test_without_the_feeder_something_waits():
 
 
 @pytest.mark.parametrize("text", [b"x", b'"', b">", b"&quot;"])
-def test_a_tag_of_many_pieces_is_heard_of_with_its_last(text):
+def test_a_tag_of_many_pieces_is_reported_with_its_last(text):
     tag = b"<a b='%s'/>" % (text * 60_000)
     pieces = [tag[at : at + 4096] for at in range(0, len(tag), 4096)]
     heard = events([b"<s>", *pieces])

@@ -275,7 +275,7 @@ class Echoing:
         return stanza.tree
 
 
-async def test_news_are_written_as_far_as_the_echo_of_those_before_has_been_heard(stage):
+async def test_notices_are_written_as_far_as_the_echo_of_those_before_has_come_back(stage):
     await an_audience(stage, count=50)
     echoing = Echoing(stage)
     await stage.server.send(stage.publish("i1", "news"))

@@ -46,7 +46,7 @@ def test_a_form_without_type_or_form_type():
         (form(f"<{'n' * 60_000}/>"), "too long"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_sentence(document, reason):
+def test_what_cannot_be_read_is_explained_in_a_sentence(document, reason):
     with pytest.raises(FormError, match=reason) as refused:
         read(document)
     assert len(str(refused.value)) < 300

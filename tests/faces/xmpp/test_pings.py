@@ -111,7 +111,7 @@ def test_a_client_without_pings_is_asked_for_its_features():
     assert ns.DISCO_INFO in wire.sent[-1], "it is remembered"
 
 
-def test_a_server_that_refuses_both_says_that_the_client_is_gone():
+def test_a_server_that_refuses_both_means_that_the_client_is_gone():
     wire = Wire()
     wire.pings.ping(BEE)
     for _ in range(2):

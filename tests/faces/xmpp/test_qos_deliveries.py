@@ -307,7 +307,7 @@ async def test_a_worker_that_comes_again_waits_for_nothing_that_it_left_unanswer
     assert deliveries(await service.wait(1)) == []
 
 
-async def test_answers_to_nothing_are_not_heard_of_an_account_beyond_its_budget(
+async def test_answers_to_nothing_are_ignored_from_an_account_beyond_its_budget(
     service, monkeypatch
 ):
     await worker(service, "acknowledged")

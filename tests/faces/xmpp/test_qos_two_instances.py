@@ -125,7 +125,7 @@ async def test_a_delivery_that_may_be_lost_is_repeated_at_its_level(tmp_path, le
         assert await locked(second) == {"a": BEE}
 
 
-async def test_what_is_not_said_again_waits_for_its_lock_timeout(both):
+async def test_what_is_not_repeated_waits_for_its_lock_timeout(both):
     one, other = both
     await delivered(one, "acknowledged")
     assert await other.wait(1000) == []

@@ -16,7 +16,7 @@ def test_what_was_read_is_not_read_again():
     assert read == [b"ab", b"c"]
 
 
-def test_the_oldest_go_when_it_is_too_many_bytes_and_are_read_anew():
+def test_the_oldest_go_when_it_is_too_many_bytes_and_are_read_again():
     read = []
     known = Remembered(read.append, 3 * (ENTRY + COPIES * 100))
     for number in range(5):

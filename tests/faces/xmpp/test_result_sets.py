@@ -18,7 +18,7 @@ def test_an_unpaged_list_that_fits_has_no_set():
     assert shown(SMALL, Part(total=3)) == (NAMES, "")
 
 
-def test_a_list_that_does_not_fit_says_where_it_goes_on():
+def test_a_list_that_does_not_fit_names_where_it_continues():
     reported = '<first index="0">a</first><last>b</last><count>3</count></set>'
     assert shown(WIDE, Part(total=3)) == (["a", "b"], reported)
 

@@ -97,7 +97,7 @@ async def test_rosters_are_evaluated_when_all_have_answered(asking):
     assert not asking.rosters.hear_answer(roster("roster-1", CEO))
 
 
-async def test_others_in_the_roster_and_errors_say_nothing(asking):
+async def test_others_in_the_roster_and_errors_prove_nothing(asking):
     asking.rosters.hear_grant("x", grant("get"))
     asking.ask(BOSS)
     asking.rosters.hear_answer(roster("roster-0", BOSS, jid="bob@x"))

@@ -322,7 +322,7 @@ def test_names_that_were_seen_once_are_forgotten():
         tracemalloc.stop()
 
 
-def test_a_refusal_says_what_it_would_have_said():
+def test_a_refusal_has_the_text_that_it_would_have_had():
     answer = understood(both_ways(publish("text"))[0])[0]
     assert isinstance(answer, StanzaError)
 

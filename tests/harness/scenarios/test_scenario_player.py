@@ -64,7 +64,7 @@ async def test_what_was_sent_counts_as_sent():
     await play(f"{ASKS}bee is refused forbidden (auth)", REFUSAL)
 
 
-async def test_additions_beside_the_event_count_only_where_the_scenario_says_so():
+async def test_additions_beside_the_event_count_only_if_the_scenario_has_them():
     reported = "<message><e xmlns='urn:e'/></message>"
     await play(f"{ASKS}bee gets a result\nbee receives: {reported}", RESULT, EVENT)
     with pytest.raises(AssertionError, match="no-store"):

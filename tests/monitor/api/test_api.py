@@ -350,7 +350,7 @@ async def test_a_refusal_of_the_core_has_its_status_and_its_sentence(service, ap
     assert answer.detail
 
 
-async def test_a_process_that_does_not_serve_says_when_to_come_again(service, api):
+async def test_a_process_that_does_not_serve_reports_when_to_come_again(service, api):
     service.monitor.at_rest(Phase.WAITING)
     answer = await api.get("operations/items?node=jobs")
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")

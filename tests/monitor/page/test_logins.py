@@ -46,7 +46,7 @@ def test_a_cookie_holds_after_a_restart_and_on_other_instances(logins, clock):
     assert made(clock, user("anna", "x" * 20), LOOKER).read(cookie) == login
 
 
-def test_a_cookie_does_not_say_what_has_proven_it(logins):
+def test_a_cookie_does_not_contain_what_has_proven_it(logins):
     _, cookie = logins.begin(of(LOOKER))
     (digest,) = LOOKER.tokens
     assert TOKEN not in cookie

@@ -65,14 +65,14 @@ async def processes(count=1):
         await store.close()
 
 
-async def test_a_sample_says_what_is_there_and_what_happened():
+async def test_a_sample_counts_what_is_there_and_what_happened():
     async with processes() as (process,):
         await process.do(a_queue(), publishes("a", "b"))
         await process.keep()
         assert await process.samples() == [Sample(JOBS, MINUTE, queued=2, published=2)]
 
 
-async def test_work_says_how_long_it_took_and_failures_are_counted():
+async def test_the_time_of_work_is_noted_and_failures_are_counted():
     async with processes() as (process,):
         await process.do(a_queue(), publishes("a", "b"), joins(ANN, 2))
         await process.broker.settled()

@@ -188,7 +188,7 @@ async def raw(place, text):
     return answer.decode()
 
 
-async def test_no_answer_says_of_which_versions_the_service_is_made(service, visitor, monkeypatch):
+async def test_no_answer_names_versions_of_the_software(service, visitor, monkeypatch):
     for path in ("/", "/ui/login", "/ui/none", "/none", "/healthz", "/readyz", "/metrics"):
         _, headers, _ = await visitor.get(path)
         assert headers["Server"] == "pubqueue"
@@ -401,7 +401,7 @@ async def test_what_no_name_has_in_it_is_not_looked_for(visitor):
         assert (await visitor.get(f"/ui/{path}"))[0] == 400
 
 
-async def test_a_process_that_does_not_serve_says_so(service, visitor):
+async def test_a_process_that_does_not_serve_reports_it(service, visitor):
     await visitor.log_in(LOOK)
     service.monitor.at_rest(Phase.WAITING)
     status, _, text = await visitor.get("/ui/")

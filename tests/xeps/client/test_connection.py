@@ -28,7 +28,7 @@ def found(given=None, url=None, **environment):
     return connection(given or PartialConnection(), role="worker", url=url, environment=environment)
 
 
-def test_the_environment_says_it_all():
+def test_the_environment_is_enough():
     made = found(PUBQUEUE_URL=FULL, **PASSWORD)
     assert made.jid.startswith("bot@example.org/worker-")
     assert made.account == "bot@example.org"

@@ -65,7 +65,7 @@ def test_a_connection_that_is_lost_is_no_slow_server(caplog):
     assert reported(caplog) == []
 
 
-def test_the_sentence_says_which_setting_to_raise():
+def test_the_sentence_names_the_setting_to_raise():
     sentence = status.SENTENCES["server.slow"]
     assert "limits.c2s.rate" in sentence
     assert "shaper_rules.c2s_shaper" in sentence

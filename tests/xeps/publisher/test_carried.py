@@ -205,7 +205,7 @@ async def test_a_message_that_the_service_no_longer_knows_is_reported_and_not_se
     assert service.queue == []
 
 
-async def test_a_publish_that_is_not_confirmed_in_its_time_says_which(service, settings):
+async def test_a_publish_that_is_not_confirmed_in_its_time_is_named(service, settings):
     service.script["assured"] = silent
     async with Publisher(**settings, level="assured") as publisher:
         with pytest.raises(NotConfirmed, match=r"within 0\.5 seconds") as caught:

@@ -110,7 +110,7 @@ async def test_whether_outcomes_are_known_is_asked_again_with_each_subscription(
 
 
 @pytest.mark.e2e
-async def test_run_says_what_each_handler_raised(service, worker_of):
+async def test_run_logs_what_each_handler_raised(service, worker_of):
     errors = {"one": Release(), "two": Reject("never"), "three": ZeroDivisionError()}
 
     async def handler(item):

@@ -33,7 +33,7 @@ def test_an_unlock_is_example_10_of_the_xep():
     ]
 
 
-def test_an_unlock_says_whose_fault_it_is():
+def test_an_unlock_tells_failures_from_releases():
     _, said = fromstring(ITEMS.unlock("i1", fault(Outcome("failed", 2.5, "no <seat>"))))
     assert said.tag == "{urn:x-pubqueue:0}outcome"
     assert said.attrib == {"type": "failed", "delay": "2.500", "reason": "no <seat>"}

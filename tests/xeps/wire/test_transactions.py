@@ -97,7 +97,7 @@ def test_the_answer_to_a_commit_is_read(already, found):
     assert transactions.read_committed(answer) == Committed(published=9, known=2, already=found)
 
 
-def test_a_commit_says_what_becomes_of_taken_ids():
+def test_a_commit_decides_what_becomes_of_taken_ids():
     def said(on_taken):
         found = read(transactions.commit(MARK, [], None, on_taken))
         return found.get("on-taken"), found.get("dead-letter-node")
@@ -121,7 +121,7 @@ def test_generated_ids_belong_to_the_batch():
     assert Mark("it's <mine>", 41).ids.isascii()
 
 
-def test_a_commit_that_fits_no_stanza_says_what_to_do():
+def test_a_commit_that_fits_no_stanza_reports_what_to_do():
     parts = [Part(n, 2**53, 10**4, 10**6) for n in range(9000)]
     with pytest.raises(ValueError, match=r"9000 tasks does not fit .* coalesce"):
         transactions.commit(MARK, parts, TOTALS)

@@ -162,7 +162,7 @@ def test_what_is_in_another_charset_is_bytes(media, charset):
     assert unwrap(wrap(b"1", type_).xml) == Body(b"1", type_, "bytes")
 
 
-def test_a_body_without_a_type_is_text_where_the_protocol_says_so():
+def test_a_body_without_a_type_is_text_if_the_protocol_defines_it_so():
     assert wrap(b"text", is_text=True).xml == data("text")
     assert wrap(b"\x00", is_text=True).xml == in_base64(b"\x00")
     assert wrap(b"1", "image/png", is_text=True).xml == in_base64(b"1", "image/png")

@@ -556,6 +556,6 @@ async def test_wrong_settings_are_refused_with_a_sentence(worker_of, settings, s
         worker_of(**settings)
 
 
-async def test_a_worker_that_was_not_entered_says_so(worker_of):
+async def test_a_worker_that_was_not_entered_raises_an_error(worker_of):
     with pytest.raises(RuntimeError, match="enter it with `async with`"):
         await anext(worker_of())

@@ -70,7 +70,7 @@ def test_not_where_quiet_is_asked_for(unset, monkeypatch):
     assert not wanted()
 
 
-def test_events_are_said_once_however_many_workers_there_are(unset, capsys):
+def test_events_are_reported_once_however_many_workers_there_are(unset, capsys):
     with STANDARD_ERROR.reporting(), STANDARD_ERROR.reporting():
         log.info("worker.subscribed", jid="bot@x/1", node="jobs", service="q.x", requests=10)
     log.info("worker.stopping", in_hand=3)
@@ -168,7 +168,7 @@ def test_once_a_minute_by_the_clock_of_the_loop(capsys):
 
 
 @pytest.mark.e2e
-async def test_a_worker_says_what_it_does(unset, capsys, service, worker_of):
+async def test_a_worker_reports_what_it_does(unset, capsys, service, worker_of):
     app = Handlers()
 
     @app.handler("bad")
@@ -236,7 +236,7 @@ async def test_a_lost_connection_and_its_return_are_logged(unset, capsys, servic
 
 
 @pytest.mark.e2e
-async def test_a_worker_that_shall_say_nothing_says_nothing(unset, capsys, service, worker_of):
+async def test_a_quiet_worker_reports_nothing(unset, capsys, service, worker_of):
     async with worker_of(status=False):
         pass
     assert capsys.readouterr().err == ""

@@ -39,7 +39,7 @@ async def test_a_random_resource_is_chosen_where_the_jid_has_none(service, worke
         assert worker.jid.startswith("bot@localhost/worker-")
 
 
-async def test_an_item_says_what_the_service_knows_of_it(service, worker_of):
+async def test_an_item_has_the_facts_that_the_service_sends(service, worker_of):
     async with worker_of() as worker:
         service.deliver(worker.jid, "i1", "<job xmlns='x'>1 &lt; 2</job>", token=17, attempt=2)
         item = await anext(worker)
@@ -50,7 +50,7 @@ async def test_an_item_says_what_the_service_knows_of_it(service, worker_of):
     assert item.published.isoformat() == "2000-01-01T00:00:00+00:00"
 
 
-async def test_an_item_of_a_service_that_knows_no_locks_says_less(service, worker_of):
+async def test_an_item_of_a_service_without_locks_has_fewer_facts(service, worker_of):
     async with worker_of() as worker:
         service.send(service.event(worker.jid, "<item id='i1'/>"))
         item = await anext(worker)

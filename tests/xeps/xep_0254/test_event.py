@@ -48,7 +48,7 @@ def test_slixmpp_does_not_take_an_unlocked_item_for_a_published_one():
 
 
 @pytest.mark.parametrize(("said", "failed"), [("", 0), (" failed='3'", 3)])
-def test_a_lock_says_how_often_its_item_has_failed(said, failed):
+def test_a_lock_has_the_number_of_failures_of_its_item(said, failed):
     lock = (
         "<lock xmlns='urn:x-pubqueue:0' token='17' attempt='5' deadline='2026-01-01T00:05:00.000Z'"
         f"{said}/>"

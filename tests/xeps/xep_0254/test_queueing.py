@@ -89,7 +89,7 @@ async def test_a_refused_unlock_is_slixmpps_error(service, client):
     assert caught.value.condition == "conflict"
 
 
-async def test_an_unlock_says_an_outcome_where_the_service_knows_outcomes(service, client):
+async def test_an_unlock_has_an_outcome_if_the_service_supports_outcomes(service, client):
     outcome = Outcome("failed", delay=2.5, reason="no seat")
     for _ in range(2):
         await queueing(client).unlock(*QUEUE, "i1", outcome=outcome)
@@ -105,7 +105,7 @@ async def test_an_unlock_keeps_its_outcome_from_a_service_that_knows_none(servic
     assert len((await service.next("unlock"))[0]) == 1
 
 
-async def test_a_touch_says_the_new_deadline(service, client):
+async def test_a_touch_returns_the_new_deadline(service, client):
     began = datetime.now(UTC) - timedelta(milliseconds=1)  # in which deadlines are written
     deadline = await queueing(client).touch(*QUEUE, "i1", seconds=60)
     touch = (await service.next("touch"))[0]
@@ -114,7 +114,7 @@ async def test_a_touch_says_the_new_deadline(service, client):
     assert began + lock <= deadline <= datetime.now(UTC) + lock
 
 
-async def test_a_publish_says_the_id_and_sends_its_metadata(service, client):
+async def test_a_publish_returns_the_id_and_sends_its_metadata(service, client):
     service.script["publish"] = lambda iq: [
         result(iq, f"<publish node='jobs'><item id='{item(iq)}'/></publish>")
     ]

@@ -178,7 +178,7 @@ async def test_an_address_that_is_taken_is_named(tmp_path):  # G49
         assert service.json.encode() in said
 
 
-async def test_check_says_where_it_is(tmp_path):  # G49
+async def test_check_reports_where_it_is(tmp_path):  # G49
     service = GrpcService(tmp_path, 'listen = "8085"\njson = "8086"')
     process = await asyncio.create_subprocess_exec(
         *(PUBQUEUE, "check", "--config", service.path), stdout=asyncio.subprocess.PIPE

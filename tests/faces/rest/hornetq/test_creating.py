@@ -103,7 +103,7 @@ async def test_ids_are_an_accounts_own_and_hold_over_a_restart(tmp_path):  # H04
             assert await count(rest) == 2
 
 
-async def test_the_query_says_priority_and_lifetime(rest):  # H05
+async def test_the_query_sets_priority_and_lifetime(rest):  # H05
     etl, bee = await rest.as_(profile="hornetq"), await rest.as_("bee")
     to = await lead(etl, "/queues/jobs", "create")
     for query in ("priority=10&durable=true", "priority=9&ttl=3600000&durable=FALSE"):

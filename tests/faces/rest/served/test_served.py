@@ -70,7 +70,7 @@ async def test_it_serves_https_with_a_certificate_of_its_own(tmp_path):
             assert links(found)["poller"] == f"{root}/queues/jobs/consumer"
 
 
-async def test_check_says_where_it_would_listen(tmp_path):
+async def test_check_reports_where_it_would_listen(tmp_path):
     service = RestService(tmp_path)
     checked = await asyncio.create_subprocess_exec(
         *(PUBQUEUE, "check", "--config", service.path), stdout=asyncio.subprocess.PIPE

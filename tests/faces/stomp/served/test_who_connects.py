@@ -131,7 +131,7 @@ async def admitted(service):
     return connection if answer.command == "CONNECTED" else None
 
 
-async def test_the_port_of_tls_has_the_certificate_and_speaks_no_plain_text(tmp_path):
+async def test_the_port_of_tls_has_the_certificate_and_no_plain_text(tmp_path):
     key, certificate = await certify(tmp_path, "queue.localhost")
     stomp = (
         'listen_tls = "127.0.0.1:0"\nheart_beat = 600\n'

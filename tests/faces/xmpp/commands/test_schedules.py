@@ -99,7 +99,7 @@ STATES = [
 
 
 @pytest.mark.parametrize(("changes", "state"), STATES)
-def test_the_list_says_how_each_stands(changes, state):
+def test_the_list_has_the_state_of_each(changes, state):
     one = replace(NIGHTLY, **changes, source=Source.FILE, due=None, last=NOW)
     result = shown("schedules", 0, SchedulePage(NOW, (one,), more=True))
     assert result.table.rows == (

@@ -107,7 +107,7 @@ async def test_errors_are_reported_with_their_facts_and_raised_again():
 @pytest.mark.parametrize(
     ("error", "count"), [(Release(), 0), (Failed("x"), 0), (Reject("x"), 0), (DecodeError("x"), 1)]
 )
-async def test_what_a_handler_means_to_say_is_no_error(error, count):
+async def test_what_a_handler_raises_on_purpose_is_not_an_error(error, count):
     reported = []
     with pytest.raises(type(error)):
         await wrapped([ErrorReporting(lambda *it: reported.append(it))], raising(error))(ITEM)
