@@ -186,13 +186,14 @@ class Name(str):
     __slots__ = ()
 
 
-async def test_a_name_that_cannot_be_encoded_is_refused_before_the_store_is_asked(on_sqlite):
+@pytest.mark.parametrize("name", ["\ud800", "a\0b", ""], ids=ascii)
+async def test_a_name_that_no_store_can_have_is_refused_before_it_is_asked(stage, name):
     asked = [*map(publishes, NAMES)]
-    asked.insert(7, publishes("\ud800"))
+    asked.insert(7, publishes(name))
     with capture_logs() as said:
-        replies = await on_sqlite.do(*asked)
+        replies = await stage.do(*asked)
     assert replies.pop(7) == NO_ITEM_ID
-    assert await on_sqlite.items() == NAMES
+    assert await stage.items() == NAMES
     assert not said
 
 
