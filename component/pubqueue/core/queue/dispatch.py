@@ -82,16 +82,7 @@ def dispatch(
     without a free window stay as they are. `carriers` are the subscribers that can have an item, by its
     number, if some cannot; others are skipped for it, and get the items after it.
     """
-    line: list[Server] = [
-        (*place(s), s.in_flight, s.queue_requests, s.queue_requests, 0)
-        for s in subscriptions
-        if s.available and s.in_flight < s.queue_requests
-    ]
-    line += [
-        (t.in_flight / t.window, t.last_served, t.jid, t.in_flight, t.window, t.end, t.number)
-        for t in takes
-    ]
-    heapq.heapify(line)
+    line = _line(subscriptions, takes)
     deadline = later(now, seconds(node.config.lock_timeout))
     other = _other_deadlines(node, subscriptions, takes, now)
     byte_room = {t.number: t.bytes for t in takes if t.bytes is not None}
@@ -125,6 +116,21 @@ def dispatch(
             heapq.heappush(line, again)
         token += 1
     return changes
+
+
+def _line(subscriptions: Sequence[Subscription], takes: Sequence[TakeWindow]) -> list[Server]:
+    """Return the subscribers and takes with room, as a heap in the order in which they are served."""
+    line: list[Server] = [
+        (*place(s), s.in_flight, s.queue_requests, s.queue_requests, 0)
+        for s in subscriptions
+        if s.available and s.in_flight < s.queue_requests
+    ]
+    line += [
+        (t.in_flight / t.window, t.last_served, t.jid, t.in_flight, t.window, t.end, t.number)
+        for t in takes
+    ]
+    heapq.heapify(line)
+    return line
 
 
 def _other_deadlines(
