@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from pubqueue_xeps.client.connection import QUIET
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pubqueue_xeps.worker.held_items import HeldItems
 
-QUIET: Final = "PUBQUEUE_QUIET"
 MINUTE: Final = 60.0
 ROOT: Final = logging.getLogger()
 LOGGER: Final = logging.getLogger("pubqueue_xeps")

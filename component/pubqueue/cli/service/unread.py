@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.suggestion import suggestion
-from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, URL
-from pubqueue_xeps.worker.status import QUIET
+from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, QUIET, URL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
