@@ -46,6 +46,11 @@ DENIED = {
     # what is notified, sent, logged, and what of it was not
     "told":       Denied("notified, sent, logged or reported"),
     "untold":     Denied("unnotified, or undelivered"),
+    "said":       Denied("text, reason, or what it is", {
+        "tests/":    "what a program, a stream or a log has written",
+        "bench/":    "likewise",
+        "tools/":    "likewise",
+    }),
     "unsaid":     Denied("undelivered"),
     "unrepeated": Denied("presence_retry"),
     "gathered":   Denied("batch_changes", {

@@ -374,7 +374,7 @@ async def test_a_face_without_a_sign_of_sending_delays_no_other(stage):
     [
         ("log_decisions", "operator_log.failed"),
         ("_rates.note", "rates.failed"),
-        ("undelivered.said", "delivery_mark.failed"),
+        ("undelivered.sent", "delivery_mark.failed"),
         ("_after_commit.on_moment", "moment.failed"),
         ("committer.rows.cache.shrink", "cache.failed"),
         ("_fan_out.keep", "notices.failed"),

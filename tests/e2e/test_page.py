@@ -58,7 +58,7 @@ async def action(page, name):
     """Do what a button says, after its question."""
     await page.click(name)
     await page.click("#yes")
-    return await page.inner_text(".said")
+    return await page.inner_text(".note")
 
 
 @pytest.mark.parametrize("kind", [Prosody, Ejabberd])

@@ -103,7 +103,7 @@ def _subcommands(command: click.Command, context: click.Context, name: str) -> l
 
 def _listed(entries: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:
     return [
-        line for term, said in entries for line in (".TP", f".B {escaped(term)}", escaped(said))
+        line for term, text in entries for line in (".TP", f".B {escaped(term)}", escaped(text))
     ]
 
 

@@ -229,11 +229,11 @@ def of_touch(request: Touch) -> Refused | None:
 
 def of_each(request: SettleEach) -> Refused | None:
     """Refuse a name or a span beyond its bounds; an id may occur twice."""
-    said = request.said
-    if isinstance(said, Settle):
-        one = said.remember and ("one",)  # each lock is remembered by itself
-        return of_settle(replace(said, ids=one or (), token=0))
-    return of_touch(replace(said, ids=()))
+    template = request.template
+    if isinstance(template, Settle):
+        one = template.remember and ("one",)  # each lock is remembered by itself
+        return of_settle(replace(template, ids=one or (), token=0))
+    return of_touch(replace(template, ids=()))
 
 
 def of_free(request: FreeLocks) -> Refused | None:

@@ -363,10 +363,10 @@ class Client(asyncio.Protocol):
 
 def error(message: str, sentence: str, receipt: str | None = None, **headers: str) -> bytes:
     """Return an ERROR."""
-    said = {"message": message, **headers}
+    fields = {"message": message, **headers}
     if receipt is not None:
-        said["receipt-id"] = receipt
-    return write(Frame("ERROR", {**said, "content-type": "text/plain"}, sentence.encode()), V12)
+        fields["receipt-id"] = receipt
+    return write(Frame("ERROR", {**fields, "content-type": "text/plain"}, sentence.encode()), V12)
 
 
 def last_words(reason: Reason) -> bytes:

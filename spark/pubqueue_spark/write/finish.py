@@ -148,11 +148,11 @@ def _leave(mark: Mark, why: str) -> None:
 
 
 def _print_done(
-    settings: Settings, mark: Mark, done: Sequence[Written], said: Committed | None
+    settings: Settings, mark: Mark, done: Sequence[Written], reply: Committed | None
 ) -> None:
     """Write the one line of a batch."""
-    known = said.known if said is not None else 0
-    taken = said.taken if said is not None else 0
+    known = reply.known if reply is not None else 0
+    taken = reply.taken if reply is not None else 0
     skipped = taken if settings.on_error == "skip" else 0
     log.info(
         "%s to %s: %d items, %d bytes, %d known, %d rows left out, %d dead-lettered,"

@@ -13,7 +13,7 @@ from pubqueue.faces.stomp.connecting import connected, greeting
 from pubqueue.faces.stomp.destinations import DestinationKind, destination_of, shown
 from pubqueue.faces.stomp.problems import Message, Problem, error
 from pubqueue.faces.stomp.sending import ROWS, sent
-from pubqueue.faces.stomp.settling import key_for, key_of, said_by
+from pubqueue.faces.stomp.settling import key_for, key_of, settle_of
 from pubqueue.faces.stomp.stages import ACTS, Act, Stage
 from pubqueue.faces.stomp.subscribing import MAX_WINDOW, Mode, wanted, window_of
 from pubqueue.faces.stomp.terms import Terms
@@ -275,13 +275,13 @@ def test_a_message_is_named_as_the_version_has_it():
     ],
 )
 def test_what_an_ack_or_a_nack_asks_for(command, headers, said):
-    found = said_by(Frame(command, headers), None, JOBS)
+    found = settle_of(Frame(command, headers), None, JOBS)
     assert (found.verb, found.outcome, found.delay, found.reason) == said
 
 
 @pytest.mark.parametrize("headers", [{"delay": "soon"}, {"outcome": "fine"}, {"reason": "\x01"}])
 def test_what_a_nack_cannot_have(headers):
-    assert said_by(Frame("NACK", headers), None, JOBS).message == Message.BAD_HEADER
+    assert settle_of(Frame("NACK", headers), None, JOBS).message == Message.BAD_HEADER
 
 
 # --- refusals and errors -------------------------------------------------------------------------

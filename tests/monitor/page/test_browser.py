@@ -71,7 +71,7 @@ async def test_by_keyboard_alone_one_logs_in_finds_a_queue_pauses_it_and_is_aske
         await page.wait_for_selector("text=Pause deliveries of jobs until you resume it?")
         await tab_to(page, "Yes, pause it")
         await page.keyboard.press("Enter")
-        said = await page.wait_for_selector("[role=status].said")
+        said = await page.wait_for_selector("[role=status].note")
         assert await said.inner_text() == "jobs is paused."
         assert await page.inner_text(".facts .tag") == "paused"
         await tab_to(page, "Resume…")
@@ -292,7 +292,7 @@ async def test_what_stands_in_a_queue_is_only_text(service, browser):
         await page.wait_for_selector("#yes")
         assert item in await page.inner_text("main ul")
         await page.click("#yes")
-        said = await page.inner_text(".said")
+        said = await page.inner_text(".note")
         assert said == f"1 dead item of {node} requeued."
         assert await page.locator("main script, main img").count() == 0
 
@@ -321,14 +321,14 @@ async def test_what_is_chosen_is_released_and_revived_after_a_question(service, 
         assert "Requeue 1 item of jobs?" in await page.inner_text("main")
         assert await dead(service) == ["a"]
         await page.click("#yes")
-        assert await page.inner_text(".said") == "1 dead item of jobs requeued."
+        assert await page.inner_text(".note") == "1 dead item of jobs requeued."
         assert await dead(service) == []
         await page.goto(f"{service.place}/ui/items?node=jobs&state=locked")
         for box in await page.locator("td input").all():
             await box.check()
         await page.click("#choose")
         await page.click("#yes")
-        assert "ended; the items wait again" in await page.inner_text(".said")
+        assert "ended; the items wait again" in await page.inner_text(".note")
 
 
 async def test_what_waits_or_is_held_is_cancelled_after_a_question(service, browser):
@@ -339,7 +339,7 @@ async def test_what_waits_or_is_held_is_cancelled_after_a_question(service, brow
         await page.click("#action:text-is('Cancel…')")
         await page.wait_for_selector("text=Remove 1 item of jobs before they are done?")
         await page.click("#yes")
-        assert await page.inner_text(".said") == "1 item of jobs cancelled."
+        assert await page.inner_text(".note") == "1 item of jobs cancelled."
         await page.goto(f"{service.place}/ui/items?node=jobs")
         await page.check("#all")
         await service.do(retracts(ANN, "a"))
@@ -347,7 +347,7 @@ async def test_what_waits_or_is_held_is_cancelled_after_a_question(service, brow
         await page.click("#yes")
         said = "2 items of jobs cancelled. 1 of them was in flight: the workers are notified."
         said += " Not found, perhaps already done: a."
-        assert await page.inner_text(".said") == said
+        assert await page.inner_text(".note") == said
         assert (await service.do(ReadItems(SERVICE, JOBS)))[0].entries == ()
 
 
@@ -373,16 +373,16 @@ async def test_dead_items_are_counted_by_reason_and_discarded_or_revived_by_it(s
         question = "Delete the dead items of jobs that died of “no row *”?"
         assert (await page.inner_text("#question")).startswith(question)
         await page.click("#yes")
-        assert await page.inner_text(".said") == "2 items of jobs discarded."
+        assert await page.inner_text(".note") == "2 items of jobs discarded."
         await page.goto(f"{service.place}/ui/reasons?node=jobs")
         await page.click("#redrive-reason1")
         await page.click("#yes")
-        assert await page.inner_text(".said") == "2 dead items of jobs requeued."
+        assert await page.inner_text(".note") == "2 dead items of jobs requeued."
         await page.goto(f"{service.place}/ui/items?node=jobs&state=dead")
         await page.check("#all")
         await page.click("#choose2:text-is('Discard selected…')")
         await page.click("#yes")
-        assert await page.inner_text(".said") == "1 item of jobs discarded."
+        assert await page.inner_text(".note") == "1 item of jobs discarded."
         left = (await service.do(ReadItems(SERVICE, JOBS)))[0].entries
         assert [entry.item.id for entry in left] == ["d", "e"]
 
@@ -490,7 +490,7 @@ async def test_without_the_script_all_is_there(service, browser):
     await page.click("#row1")
     await page.click("#action-purge")
     await page.click("#yes")
-    assert await page.inner_text(".said") == "1 item of jobs deleted."
+    assert await page.inner_text(".note") == "1 item of jobs deleted."
     await context.close()
 
 

@@ -119,8 +119,8 @@ def _read_items(message: Element, items: Element, service: str, node: str) -> li
             payload = child[0] if len(child) else None
             lock = _read_lock(message)
             headers = message.find(HEADERS)
-            said = {} if headers is None else {it.get("name", ""): it.text or "" for it in headers}
-            found.append(Delivered(service, node, id, payload, child.get("publisher"), lock, said))
+            named = {} if headers is None else {it.get("name", ""): it.text or "" for it in headers}
+            found.append(Delivered(service, node, id, payload, child.get("publisher"), lock, named))
         elif child.tag == RETRACT:
             found.append(Retracted(service, node, id))
         elif child.tag in UNLOCK:

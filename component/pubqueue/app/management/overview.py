@@ -48,7 +48,7 @@ SORT: Final = Parameter(
 PLAIN: Final = Parameter("plain", ParameterKind.FLAG, "Plain nodes instead of queues", usual="0")
 CONTAINING: Final = Parameter("containing", ParameterKind.TEXT, "Only names that contain this")
 
-SAID: Final = {
+PHRASES: Final = {
     Problem.NO_WORKERS: "without workers",
     Problem.TOO_LARGE: "with items too large for their workers",
     Problem.FAILING: "failing",
@@ -87,7 +87,7 @@ def place_from(text: str) -> Place | None:
 def in_words(totals: Totals, *, whole: bool) -> str:
     """Return the totals as a sentence or two."""
     counts = dict(totals.problems)
-    which = ", ".join(f"{counts[one]} {SAID[one]}" for one in PROBLEMS if one in counts)
+    which = ", ".join(f"{counts[one]} {PHRASES[one]}" for one in PROBLEMS if one in counts)
     troubles = f"{totals.troubled} with problems ({which})" if which else "none with a problem"
     return (
         f"{'' if whole else 'The first '}{count(totals.queues, 'queue')}, {troubles}, and {count(totals.plain, 'plain node')}."

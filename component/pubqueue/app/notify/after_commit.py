@@ -67,7 +67,7 @@ class AfterCommit(Struct):
                 self.takers.committed(done.taken, done.ended, done.rest)
         self.observers.committed(*singly(requests, done.decisions), deliveries, self.took())
         with apart("delivery_mark.failed"):
-            self.undelivered.said(self.next_token())
+            self.undelivered.sent(self.next_token())
         with apart("moment.failed"):
             self._note_moment(done)
 

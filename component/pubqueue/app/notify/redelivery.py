@@ -41,22 +41,22 @@ class DeliveredMark:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._said = self._left = self._sure = 0
-        self._said_at = Millis(0)
+        self._sent = self._left = self._sure = 0
+        self._sent_at = Millis(0)
         self._at: Millis | None = None
 
-    def said(self, next_token: int, now: Millis) -> None:
+    def sent(self, next_token: int, now: Millis) -> None:
         """Record that the deliveries of all locks below this token were sent; 0: it is not known."""
-        if next_token > self._said:
-            self._said, self._said_at = next_token, now
+        if next_token > self._sent:
+            self._sent, self._sent_at = next_token, now
 
     def unsure(self, now: Millis) -> tuple[int, int]:
         """Return between which tokens deliveries may be lost with a stream that breaks now.
 
         Those sent by the last write may have been sent just before it.
         """
-        long_ago = abs(now - self._said_at) >= LAG
-        return self._said if long_ago else self._sure, self._said
+        long_ago = abs(now - self._sent_at) >= LAG
+        return self._sent if long_ago else self._sure, self._sent
 
     def note(self, tx: Transaction, now: Millis, *, flowing: bool) -> None:
         """Write the mark, if it is due. While notices are not `flowing`, nothing is sent."""
@@ -66,7 +66,7 @@ class DeliveredMark:
                 self.note_all(tx)  # the process that had the number before has left nothing behind
         elif flowing and abs(now - self._at) >= LAG:
             self._write(tx, self._left)
-            self._at, self._sure, self._left = now, self._left, self._said
+            self._at, self._sure, self._left = now, self._left, self._sent
 
     def note_all(self, tx: Transaction) -> None:
         """Record that everything was sent: the process has locked nothing, or all was sent and the streams have ended."""

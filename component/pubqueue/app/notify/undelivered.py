@@ -59,9 +59,9 @@ class Undelivered:
         for one in (*self._others, *self._lately()):
             one.fail()
 
-    def said(self, next_token: int) -> None:
+    def sent(self, next_token: int) -> None:
         """Record that the deliveries of all locks below this token were sent; 0: it is not known."""
-        self._mark.said(next_token, self._clock())
+        self._mark.sent(next_token, self._clock())
 
     def note(self, tx: Transaction, now: Millis) -> None:
         """Record the progress of this process, if it is time to, and nothing is to be sent again."""

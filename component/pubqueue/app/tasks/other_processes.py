@@ -77,18 +77,18 @@ class OtherProcesses:
 
     async def _live(self, lives: Callable[[], None]) -> None:
         """Renew the number of this process at intervals, whatever the look at others waits for."""
-        said = False
+        logged = False
         while True:
             try:
                 await self._store.instances.renew()
                 lives()
-                said = True
+                logged = True
             except FencedError:
                 raise
             except StoreError as problem:
-                if said:
+                if logged:
                     log.warning("instance.not_renewed", why=str(problem))
-                said = False
+                logged = False
             await asyncio.sleep(PERIOD)
 
     async def _watch(self, broker: Broker) -> None:

@@ -106,8 +106,8 @@ def _write(page: Page, *, for_programs: bool) -> None:
         else:
             at = output.as_json(row, EVENTS.columns)["at"]
             known = (row["node"], row["item"], row["type"], row["worker"], row["detail"])
-            said = "  ".join(output.plain(str(value)) for value in known if value is not None)
-            click.echo(f"{row['seq']}  {at}  {said}")
+            fields = "  ".join(output.plain(str(value)) for value in known if value is not None)
+            click.echo(f"{row['seq']}  {at}  {fields}")
 
 
 async def _follow(

@@ -150,11 +150,11 @@ def _database(address: str) -> Iterator[Finding]:
     try:
         with psycopg.connect(address, connect_timeout=5, cursor_factory=psycopg.RawCursor) as store:
             size = store.execute("SELECT pg_database_size(current_database())").fetchone()
-            said = doubts(store)
+            sentences = doubts(store)
     except psycopg.Error as problem:
         why = str(problem).strip().splitlines()[0] if str(problem).strip() else "no answer"
         yield bad("store", f"{shown_address(address)} cannot be used: {why}")
         return
     yield good("store", f"{shown_address(address)} answers, {(size or (0,))[0] >> 20} MiB")
-    for sentence in said:
+    for sentence in sentences:
         yield look("store", sentence)

@@ -140,21 +140,21 @@ class Link:
         self, refusal: Refusal, operation: Operation, node: str, *, of_items: bool
     ) -> str:
         service = self.about.service
-        said = refusal.text.strip().rstrip(".")
+        reason = refusal.text.strip().rstrip(".")
         match refusal.condition:
             case "forbidden":
                 who = f"{self.about.account} is not an administrator of {service}"
                 owners_may = node and operation.power is not Power.SERVICE
                 who += f", and does not own {node}" if owners_may else ""
-                return f"{who} ({said})." if said else f"{who}."
+                return f"{who} ({reason})." if reason else f"{who}."
             case "item-not-found":
                 where = f"{service} has no node {node}" if node else f"{service} did not find it"
                 where += ", or not all of these items" if of_items else ""
-                return f"{said or where}."
+                return f"{reason or where}."
             case "service-unavailable" | "remote-server-not-found" | "remote-server-timeout":
                 return f"{service} is unavailable: {refusal.summary}."
             case _:
-                return f"{service} refuses: {said or refusal.name}."
+                return f"{service} refuses: {reason or refusal.name}."
 
 
 def _command(operation: Operation, words: Mapping[str, tuple[str, ...]]) -> str:

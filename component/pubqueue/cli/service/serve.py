@@ -57,16 +57,16 @@ async def _serve(settings: Settings, again: Callable[[], Settings]) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload.set)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ending.set)
-    said = asyncio.Event()
+    announced = asyncio.Event()
 
     def ready() -> None:
-        if not said.is_set():
-            said.set()
+        if not announced.is_set():
+            announced.set()
             where = f" on {settings.server}" if settings.server else ""
             click.echo(f"ready: {settings.jid}{where}, items in {shown_address(settings.store)}")
 
     def waiting() -> None:
-        said.clear()
+        announced.clear()
         click.echo(
             f"waiting: another instance is {settings.jid} on {settings.server}; this one takes over when it disconnects"
         )

@@ -99,5 +99,5 @@ def _asked(what: str, *, confirm: bool) -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     again = "Again" if confirm else False
-    said: str = click.prompt(what, hide_input=True, confirmation_prompt=again, err=True)
-    return said
+    entered: str = click.prompt(what, hide_input=True, confirmation_prompt=again, err=True)
+    return entered

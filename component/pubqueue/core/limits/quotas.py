@@ -21,8 +21,8 @@ def weight(payload: bytes, headers: Headers) -> int:
     """Return how many bytes an item counts for: its payload, and the names and values of its headers."""
     if not headers:
         return len(payload)
-    said = sum(_byte_count(name) + _byte_count(value) for name, value in headers)
-    return len(payload) + said
+    header_bytes = sum(_byte_count(name) + _byte_count(value) for name, value in headers)
+    return len(payload) + header_bytes
 
 
 def _byte_count(text: str) -> int:

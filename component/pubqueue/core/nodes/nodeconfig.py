@@ -134,16 +134,16 @@ def _write_or_max(value: int | None) -> str:
 
 def _rate(text: str) -> float | None:
     """Read a rate per second: a decimal number, or nothing for no limit."""
-    said = text.strip()
-    if said in {"", "max"}:
+    given = text.strip()
+    if given in {"", "max"}:
         return None
-    whole_part, _, rest = said.partition(".")
+    whole_part, _, rest = given.partition(".")
     digits = whole_part + rest
-    known = whole_part and digits.isascii() and digits.isdigit() and len(said) <= MAX_RATE_LENGTH
-    if not known or not LOWEST_RATE <= float(said) <= HIGHEST_RATE:
+    known = whole_part and digits.isascii() and digits.isdigit() and len(given) <= MAX_RATE_LENGTH
+    if not known or not LOWEST_RATE <= float(given) <= HIGHEST_RATE:
         bounds = f"from {LOWEST_RATE} to {HIGHEST_RATE}"
         raise BadValueError(f"a number {bounds} is needed, such as 5 or 0.5, or nothing")
-    return float(said)
+    return float(given)
 
 
 def _write_rate(value: float | None) -> str:

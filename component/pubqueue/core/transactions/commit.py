@@ -312,7 +312,7 @@ def _refused(facts: CommitFacts, taken: int) -> Decision:
 
 def refused(classes: Iterable[tuple[NodeName, Place, list[ItemId]]], taken: int) -> Decision:
     """Refuse a commit for ids that are taken: their number, and as many of these as there is room for."""
-    said: list[str] = []
+    clauses: list[str] = []
     refusals: list[Refusal] = []
     named = 0
     for node, place, names in classes:
@@ -322,10 +322,10 @@ def refused(classes: Iterable[tuple[NodeName, Place, list[ItemId]]], taken: int)
         named += len(ids)
         if ids:
             verb = "item {} is" if len(ids) == 1 else "items {} are"
-            said.append(f"{verb.format(', '.join(ids))} {words} (node {node})")
+            clauses.append(f"{verb.format(', '.join(ids))} {words} (node {node})")
     if named < taken:
-        said.append(f"and {taken - named} more")
-    return refuse(min(refusals, key=list(Refusal).index), "; ".join(said))
+        clauses.append(f"and {taken - named} more")
+    return refuse(min(refusals, key=list(Refusal).index), "; ".join(clauses))
 
 
 def dead_letters(

@@ -189,7 +189,7 @@ class Call:
 
     def release(self, node: NodeName, locks: Sequence[LockName]) -> None:
         """Release items of the account without a failure; the result does not matter."""
-        said = Settle(self.by, node, (), Verb.UNLOCK)
+        template = Settle(self.by, node, (), Verb.UNLOCK)
         for first in range(0, len(locks), MAX_NAMED):
             some = tuple(locks[first : first + MAX_NAMED])
-            self.backend.submit(self.by, SettleEach(said, some))
+            self.backend.submit(self.by, SettleEach(template, some))

@@ -36,5 +36,5 @@ def client_of(peer: str, headers: Mapping[str, str], proxies: Networks) -> str:
     """Return the address of the client. If a proxy is the peer, this is the last one of `X-Forwarded-For`, which the proxy has added."""
     if not is_trusted(peer, proxies, loopback=False):
         return peer
-    said = headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    return peer if address_of(said) is None else said
+    claimed = headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
+    return peer if address_of(claimed) is None else claimed

@@ -21,8 +21,8 @@ def written(secret: bytes) -> str:
 
 def signed(secret: bytes, item: str, seconds: int, body: bytes) -> dict[str, str]:
     """Return the headers that sign a push."""
-    said = f"{item}.{seconds}.".encode() + body
-    signature = b64encode(hmac.digest(secret, said, sha256)).decode()
+    content = f"{item}.{seconds}.".encode() + body
+    signature = b64encode(hmac.digest(secret, content, sha256)).decode()
     return {
         "webhook-id": item,
         "webhook-timestamp": f"{seconds}",

@@ -71,11 +71,11 @@ def verdict_of(status: int, *, has_retry: bool = False) -> Verdict:
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return the seconds of `Retry-After`, up to an hour, None without one that can be read (RFC 9110 10.2.3)."""
-    said = headers.get("Retry-After", "").strip()
-    if said.isdecimal() and said.isascii():
-        return min(float(said[:9]), MAX_RETRY)
+    text = headers.get("Retry-After", "").strip()
+    if text.isdecimal() and text.isascii():
+        return min(float(text[:9]), MAX_RETRY)
     try:
-        moment = parsedate_to_datetime(said)
+        moment = parsedate_to_datetime(text)
     except (ValueError, TypeError):
         return None
     if moment.tzinfo is None:

@@ -52,8 +52,8 @@ class OneOffKeys:
         return made - AHEAD <= now < made + lifetime + 1000
 
     def _mac(self, begun: str, account: Jid, node: NodeName, purpose: str) -> str:
-        said = f"{begun}\n{node}\n{purpose}\n{account}"  # names have no control characters
-        return hmac.digest(self._secret, said.encode(), "sha256").hex()[:MAC_DIGITS]
+        content = f"{begun}\n{node}\n{purpose}\n{account}"  # names have no control characters
+        return hmac.digest(self._secret, content.encode(), "sha256").hex()[:MAC_DIGITS]
 
 
 def _base36(number: int) -> str:

@@ -52,14 +52,14 @@ def greeting(frame: Frame, terms: Terms) -> Greeting | Problem:
     version = best_of(headers.get("accept-version"), terms.versions)
     if version is None:
         return _no_version(terms)
-    said = heart_beats_of(headers.get("heart-beat"))
-    if said is None:
+    offered = heart_beats_of(headers.get("heart-beat"))
+    if offered is None:
         words = "heart-beat has to be two whole numbers of milliseconds with a comma between them"
         return Problem(Message.BAD_HEART_BEAT, words)
     host = headers.get("host")
     if terms.hosts and host is not None and host not in terms.hosts:
         return Problem(Message.UNKNOWN_HOST, "the service does not have this name")
-    beats = _ours(terms).agreed_with(said)
+    beats = _ours(terms).agreed_with(offered)
     return Greeting(version, beats, headers.get("login", ""), headers.get("passcode", ""))
 
 

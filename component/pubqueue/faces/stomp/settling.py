@@ -37,7 +37,7 @@ def key_for(subscription: str, message: str, ack: str, version: Version) -> Key:
 _OUTCOMES: Final = ", ".join(outcome.value for outcome in Outcome)
 
 
-def said_by(frame: Frame, by: Principal, node: NodeName) -> Settle | Problem:
+def settle_of(frame: Frame, by: Principal, node: NodeName) -> Settle | Problem:
     """Return the settle for a message of the node: the caller adds its id and its lock."""
     if frame.command == "ACK":
         return Settle(by, node, (), Verb.RETRACT)

@@ -64,10 +64,10 @@ def wanted(headers: Mapping[str, str], version: Version) -> Wanted | Problem:
     to = destination_of(headers["destination"])
     if isinstance(to, Problem):
         return to
-    said = headers.get("ack", Mode.AUTO)
-    if said not in version.modes:
+    wanted = headers.get("ack", Mode.AUTO)
+    if wanted not in version.modes:
         return Problem(Message.BAD_HEADER, f"ack has to be {', '.join(sorted(version.modes))}")
-    mode = Mode(said)
+    mode = Mode(wanted)
     window = window_of(headers, mode)
     if isinstance(window, Problem):
         return window

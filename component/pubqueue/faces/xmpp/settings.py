@@ -225,10 +225,10 @@ def _check_fixed(var: str, text: str) -> Refused | None:
     if var == "pubsub#node_type" and text == "collection":
         return Refused(Refusal.UNSUPPORTED, setting="collections")
     kind, only = FIXED[var]
-    said = text.strip()
-    if kind == "boolean" and said in {"true", "false"}:
-        said = "1" if said == "true" else "0"
-    return None if said == only else _invalid(f"{var} is always {only} here")
+    given = text.strip()
+    if kind == "boolean" and given in {"true", "false"}:
+        given = "1" if given == "true" else "0"
+    return None if given == only else _invalid(f"{var} is always {only} here")
 
 
 def _check_narrower(field: Field, text: str) -> Refused | None:
@@ -286,12 +286,12 @@ def lease_of(text: str) -> Lease:
         BadValueError: the value is none of these.
 
     """
-    said = text.strip()
-    if not said:
+    given = text.strip()
+    if not given:
         return Lease()
-    if said == TEMPORARY:
+    if given == TEMPORARY:
         return Lease(temporary=True)
-    if (until := moment_of(said)) is None:
+    if (until := moment_of(given)) is None:
         raise BadValueError(
             f"{EXPIRE_FIELD}: must be a time such as 2030-12-31T12:00:00Z, or presence"
         )

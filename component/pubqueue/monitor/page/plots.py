@@ -72,8 +72,8 @@ class Plot(Struct, frozen=True):
     @property
     def summary(self) -> str:
         """The picture as text, for users who do not see it."""
-        said = (f"{one.label}: last {one.last}, most {one.most}" for one in self.lines)
-        return f"{self.title} from {self.begin} to {self.end} UTC. {'; '.join(said)}."
+        lines = (f"{one.label}: last {one.last}, most {one.most}" for one in self.lines)
+        return f"{self.title} from {self.begin} to {self.end} UTC. {'; '.join(lines)}."
 
 
 def _mean(sample: Sample) -> float | None:

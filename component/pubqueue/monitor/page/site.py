@@ -192,11 +192,11 @@ class Site:
     def _shown(
         self, request: web.Request, template: str, session: Login | None, **facts: object
     ) -> web.Response:
-        facts = {"session": session, "said": "", **facts}
+        facts = {"session": session, "note": "", **facts}
         if session is not None:
-            said = request.query.get("said", "")
-            genuine = self._logins.signed(session, said, request.query.get("mark", ""))
-            facts["said"] = said if genuine else ""
+            note = request.query.get("note", "")
+            genuine = self._logins.signed(session, note, request.query.get("mark", ""))
+            facts["note"] = note if genuine else ""
         if PART in request.headers and template in CHANGING:
             template = f"live_{template}"
         text = self._templates.get_template(template).render(facts)
@@ -382,9 +382,9 @@ class Site:
         by = replace(self._by, jid=Jid(f"{session.proven.account}/page"))
         remote = address_of(request, self._proxies)
         reply = await self.ask.perform(operation, by, meant, remote=remote)
-        said = operation.answer(reply, meant).note
-        mark = self._logins.sign(session, said)
-        raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'said': said, 'mark': mark})}")
+        note = operation.answer(reply, meant).note
+        mark = self._logins.sign(session, note)
+        raise web.HTTPSeeOther(f"queue?{urlencode({'node': node, 'note': note, 'mark': mark})}")
 
 
 def _file(name: str) -> bytes:

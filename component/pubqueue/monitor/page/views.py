@@ -188,9 +188,9 @@ def state_of_node(config: NodeConfig) -> str:
     """Return the state of a node, in a word or two."""
     if not config.queueing:
         return "no queue"
-    said = ["paused"] if config.paused else []
-    said += ["closed to publishers"] if config.publish_paused else []
-    return ", ".join(said) or "running"
+    states = ["paused"] if config.paused else []
+    states += ["closed to publishers"] if config.publish_paused else []
+    return ", ".join(states) or "running"
 
 
 async def _nodes(ask: Ask, request: ReadNodes) -> NodePage:
@@ -289,9 +289,9 @@ async def items(
             break
         page = await _item_page(ask, replace(wanted, after=page.through, max=ROWS - len(found)))
         found += page.entries
-    said = "" if state is None else state.value
+    state_name = "" if state is None else state.value
     queueing = await _is_queue(ask, by, name)
-    return Items(name, said, found, page.more, page.through, after, queueing, reason)
+    return Items(name, state_name, found, page.more, page.through, after, queueing, reason)
 
 
 async def _item_page(ask: Ask, request: ReadItems) -> ItemPage:

@@ -14,7 +14,7 @@ import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pubqueue.app.store.ports import StoreError, UnreachableStoreError
-from pubqueue.stores.postgres.errors import said, translated
+from pubqueue.stores.postgres.errors import text_of, translated
 from pubqueue.stores.postgres.own_thread import OwnThread
 from pubqueue.stores.postgres.schema import prepare
 
@@ -169,7 +169,7 @@ def connected(conninfo: str) -> psycopg.Connection:
             conninfo, autocommit=True, prepare_threshold=0, cursor_factory=psycopg.RawCursor
         )
     except psycopg.OperationalError as problem:
-        raise UnreachableStoreError(said(problem)) from problem
+        raise UnreachableStoreError(text_of(problem)) from problem
     connection.prepared_max = PREPARED
     return connection
 

@@ -29,11 +29,11 @@ def words(problem: Exception) -> StoreError:
     """Return the store error for an error of PostgreSQL, of its client or of the network."""
     match problem:
         case psycopg.Error() if isinstance(problem, STALE):
-            return StaleError("constraint", said(problem))
+            return StaleError("constraint", text_of(problem))
         case psycopg.DataError():
-            return UnfitError(said(problem))
+            return UnfitError(text_of(problem))
         case psycopg.Error():
-            return StoreError(said(problem))
+            return StoreError(text_of(problem))
         case _:
             return unfit(problem)
 
@@ -47,6 +47,6 @@ def translated() -> Iterator[None]:
         raise words(problem) from problem
 
 
-def said(problem: psycopg.Error) -> str:
+def text_of(problem: psycopg.Error) -> str:
     """Return what went wrong, in one line."""
     return " ".join(str(problem).split()) or type(problem).__name__

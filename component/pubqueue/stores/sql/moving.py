@@ -50,8 +50,8 @@ def _attempts(session: SqlSession, which: ve.WinnerRows) -> list[tuple[int, int,
 
 def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
     at, node, name, state, priority, pause, life, known, size, headers, group, others, payload = row
-    said = priority, pause or NO_TIME, life, unpacked(headers)
-    draft = Draft(ItemId(name), payload, *said, group=group or "")
+    options = priority, pause or NO_TIME, life, unpacked(headers)
+    draft = Draft(ItemId(name), payload, *options, group=group or "")
     item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0)
     superseded = others is not None and any(
         parts.get(int(other), -1) > part for other in str(others).split(",")

@@ -138,7 +138,9 @@ def test_no_ids_change_nothing():
 def test_each_is_judged_as_a_request_for_it_alone(make, token, by, item):
     request = make(named(1, token), by=by)
     facts = one(item, subscribed=by != EVE)
-    alone = settle(Settle(who(by), JOBS, (ItemId("i1"),), request.said.verb, token=token), facts)
+    alone = settle(
+        Settle(who(by), JOBS, (ItemId("i1"),), request.template.verb, token=token), facts
+    )
     decision = settle_each(request, (facts,))
     assert decision.reply == SettledEach(JOBS, (alone.reply,))
     assert (decision.changes, decision.notices) == (alone.changes, alone.notices)
@@ -150,7 +152,7 @@ def test_observers_see_each_lock_as_if_it_had_been_settled_alone():
     decision = settle_each(request, tuple(one(item) for item in (items[0], items[1], items[1])))
     other = Decision(Done())
     asked, decided = singly(["before", request], [other, decision])
-    said = replace_ids(request.said, 1, 7), replace_ids(request.said, 2, 9)
+    said = replace_ids(request.template, 1, 7), replace_ids(request.template, 2, 9)
     assert isinstance(decision, DecidedInParts)
     assert list(asked) == ["before", *said]
     assert [each.changes for each in decided] == [(), *((RemoveItem(item),) for item in items)]

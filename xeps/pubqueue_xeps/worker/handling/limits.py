@@ -71,12 +71,14 @@ class Limits:
 
         A delay given by the error outranks the backoff.
         """
-        said = outcome_of(error)
-        if said.type != "failed":
-            return said
+        outcome = outcome_of(error)
+        if outcome.type != "failed":
+            return outcome
         if self.spent(failures + 1):
-            return Outcome("reject", reason=f"{said.reason} ({tries(failures + 1)})")
-        return replace(said, delay=self.pause(failures + 1) if said.delay is None else said.delay)
+            return Outcome("reject", reason=f"{outcome.reason} ({tries(failures + 1)})")
+        return replace(
+            outcome, delay=self.pause(failures + 1) if outcome.delay is None else outcome.delay
+        )
 
 
 def tries(failures: int) -> str:

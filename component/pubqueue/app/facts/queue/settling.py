@@ -56,11 +56,11 @@ def for_each(context: Context, request: SettleEach) -> tuple[SettleFacts, ...]:
     found: dict[int, SettleFacts] = {}
     for places_of_one in of.values():
         first = singles[places_of_one[0]]
-        said = replace(first, ids=tuple([singles[at].ids[0] for at in places_of_one]), token=None)
-        facts = for_end(context, said) if isinstance(said, Settle) else for_settle(context, said)
+        joint = replace(first, ids=tuple([singles[at].ids[0] for at in places_of_one]), token=None)
+        facts = for_end(context, joint) if isinstance(joint, Settle) else for_settle(context, joint)
         found |= zip(places_of_one, _one_by_one(facts, len(places_of_one)), strict=True)
     each = [found[at] for at in range(len(singles))]
-    if isinstance(request.said, Settle) and request.said.remember is not None:
+    if isinstance(request.template, Settle) and request.template.remember is not None:
         each = [_with_memory(context, *one) for one in zip(singles, each, strict=True)]
     return tuple(each)
 

@@ -44,24 +44,24 @@ class LockName(Struct, frozen=True, gc=False):
 
 
 class SettleEach(Struct, frozen=True, gc=False):
-    """Settle each of these locks as in `said`, whose ids and token are ignored.
+    """Settle each of these locks as in `template`, whose ids and token are ignored.
 
     Only locks that are named by their tokens are remembered.
     A lock that is named twice is settled once, and gets the same answer twice.
     """
 
-    said: Settle | Touch
+    template: Settle | Touch
     locks: tuple[LockName, ...]
 
     @property
     def by(self) -> Principal:
         """The principal that sent the request."""
-        return self.said.by
+        return self.template.by
 
     @property
     def node(self) -> NodeName:
         """The queue."""
-        return self.said.node
+        return self.template.node
 
 
 def is_own(request: SettleEach, lock: LockName) -> bool:
@@ -71,11 +71,11 @@ def is_own(request: SettleEach, lock: LockName) -> bool:
 
 def singly(request: SettleEach) -> tuple[Settle | Touch, ...]:
     """Return the requests for each lock alone, without those that are named as another account's."""
-    said, by = request.said, request.by
+    template, by = request.template, request.by
     return tuple(
         [
             replace(
-                said,
+                template,
                 by=by if lock.holder is None else replace(by, jid=lock.holder),
                 ids=(lock.id,),
                 token=lock.token,

@@ -77,17 +77,17 @@ def credentials_of(
     metadata: Iterable[tuple[str, str | bytes]], auth: Mapping[str, Iterable[bytes]]
 ) -> Credentials | None:
     """Return the credentials of a call: its header, or else the certificate of its connection."""
-    said = next((value for name, value in metadata if name == HEADER), None)
-    if said is not None:
-        return _of_header(said.decode("latin-1") if isinstance(said, bytes) else said)
+    header = next((value for name, value in metadata if name == HEADER), None)
+    if header is not None:
+        return _of_header(header.decode("latin-1") if isinstance(header, bytes) else header)
     for pem in auth.get(CERTIFICATE, ()):
         return Certificate(subject_of(pem))
     return None
 
 
-def _of_header(said: str) -> Credentials:
+def _of_header(text: str) -> Credentials:
     """Return the credentials in the header; any other text is a token that no user has."""
-    scheme, _, rest = said.partition(" ")
+    scheme, _, rest = text.partition(" ")
     if scheme.lower() == "basic":
         try:
             name, colon, password = b64decode(rest.strip(), validate=True).decode().partition(":")

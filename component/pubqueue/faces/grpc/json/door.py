@@ -151,7 +151,7 @@ class JsonDoor:
             if request.method == "POST" == _method(request):
                 return await self._of_body(request, row, call)
             fields = await _of_query(request) | named
-            return _said(200, await row.handle(call, message_of(fields, row.kind), {}))
+            return _response(200, await row.handle(call, message_of(fields, row.kind), {}))
 
     async def _of_body(self, request: web.Request, row: Row, call: Call) -> web.Response:
         """Return the answer to a request with a body: a large one is received in its turn, and then converted and published in its turn."""
@@ -168,9 +168,9 @@ class JsonDoor:
                     message, more = await asyncio.to_thread(_given, body, row.kind)
                 del body
                 if not row.waits:
-                    return _said(200, await row.handle(call, message, more))
+                    return _response(200, await row.handle(call, message, more))
         del more  # it may be large, and the message is waited for
-        return _said(200, await row.handle(call, message, {}))
+        return _response(200, await row.handle(call, message, {}))
 
 
 async def _of_query(request: web.Request) -> Fields:
@@ -190,8 +190,8 @@ def _given(body: bytes, kind: type[Message]) -> tuple[Any, Fields]:
 
 def _method(request: web.Request) -> str:
     """Return the method: Google's client posts a GET whose URL would be long, with the parameters in the body."""
-    said = request.headers.get("X-HTTP-Method-Override")
-    return "GET" if request.method == "POST" and said == "GET" else request.method
+    override = request.headers.get("X-HTTP-Method-Override")
+    return "GET" if request.method == "POST" and override == "GET" else request.method
 
 
 def _credentials(request: web.Request) -> Credentials | None:
@@ -203,8 +203,8 @@ def _credentials(request: web.Request) -> Credentials | None:
     """
     if "Origin" in request.headers:
         raise CallError(StatusCode.PERMISSION_DENIED, NOT_AUTHORIZED)
-    if said := request.headers.getall("Authorization", ()):
-        return credentials_of(said) or Bearer("")
+    if values := request.headers.getall("Authorization", ()):
+        return credentials_of(values) or Bearer("")
     if subject := (request.get_extra_info("peercert") or {}).get("subject"):
         return Certificate(subject)
     if not _is_loopback(request.host):  # a name that leads here by DNS, and a page of which does
@@ -235,7 +235,7 @@ def _parameters(query: Iterable[tuple[str, str]]) -> Fields:
 
 
 def _failed(code: StatusCode, message: str, status: int | None = None) -> web.Response:
-    response = _said(status or HTTP[code], error(code, message, status))
+    response = _response(status or HTTP[code], error(code, message, status))
     if code is StatusCode.UNAUTHENTICATED:
         for challenge in CHALLENGES:
             response.headers.add("WWW-Authenticate", challenge)
@@ -249,7 +249,7 @@ def _of_body(status: int) -> web.Response:
     return response
 
 
-def _said(status: int, fields: Fields) -> web.Response:
+def _response(status: int, fields: Fields) -> web.Response:
     return web.Response(
         status=status, body=_encode(fields), content_type="application/json", charset="utf-8"
     )

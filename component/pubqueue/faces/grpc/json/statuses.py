@@ -35,5 +35,5 @@ HTTP: Final[Mapping[StatusCode, int]] = {
 
 def error(code: StatusCode, message: str, status: int | None = None) -> dict[str, object]:
     """Return the body of an answer that says why a request has failed; `status` if HTTP has a closer one."""
-    said = HTTP[code] if status is None else status
-    return {"error": {"code": said, "message": message, "status": code.name}}
+    number = HTTP[code] if status is None else status
+    return {"error": {"code": number, "message": message, "status": code.name}}

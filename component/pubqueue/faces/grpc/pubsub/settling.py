@@ -95,9 +95,9 @@ async def settle(
     locks = {text: lock for text, lock in named.items() if lock is not None}
     verdicts = dict.fromkeys(named, Verdict.WORTHLESS)
     is_exact = marks.has(node.config, marks.EXACTLY_ONCE)
-    said = _said(call, node.name, change, late=not is_exact)
+    template = _template(call, node.name, change, late=not is_exact)
     for some in batched(locks.items(), MAX_NAMED):
-        reply = await call.ask(SettleEach(said, tuple(lock for _, lock in some)), name)
+        reply = await call.ask(SettleEach(template, tuple(lock for _, lock in some)), name)
         assert isinstance(reply, SettledEach)
         for (text, lock), answer in zip(some, reply.answers, strict=True):
             verdicts[text] = _verdict(answer)
@@ -125,7 +125,7 @@ def batched(all_: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
         yield some
 
 
-def _said(call: Call, node: NodeName, change: Change, *, late: bool) -> Settle | Touch:
+def _template(call: Call, node: NodeName, change: Change, *, late: bool) -> Settle | Touch:
     if change.deadline is None:
         return Settle(call.by, node, (), Verb.RETRACT, late=late)
     if not change.deadline:

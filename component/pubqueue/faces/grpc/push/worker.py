@@ -161,11 +161,11 @@ class Worker:
         patience = float(node.config.lock_timeout)
         outcome = await push(endpoint, subscription, item, payload, patience)
         by = self._backend.service
-        said = Settle(by, self._name, (), Verb.RETRACT, late=True)
+        template = Settle(by, self._name, (), Verb.RETRACT, late=True)
         if outcome is not Outcome.ACK:
-            said = Settle(by, self._name, (), Verb.UNLOCK, outcome=Ending.FAILED, reason=NACKED)
+            template = Settle(by, self._name, (), Verb.UNLOCK, outcome=Ending.FAILED, reason=NACKED)
         lock = LockName(item.id, item.token, item.holder)
-        await self._backend.handle(by, SettleEach(said, (lock,)))
+        await self._backend.handle(by, SettleEach(template, (lock,)))
         return outcome
 
 

@@ -117,12 +117,12 @@ def _span(number: int, name: str) -> Millis:
     return Millis(number)
 
 
-def _number(said: str | None) -> int | None:
-    if said is None:
+def _number(text: str | None) -> int | None:
+    if text is None:
         return None
-    if not _NUMBER.fullmatch(said):
+    if not _NUMBER.fullmatch(text):
         raise bad_request("durable, ttl, expiration and priority are numbers, or true and false")
-    return int(said)
+    return int(text)
 
 
 queue, topic, node = (partial(create, is_queue=kind) for kind in (True, False, None))

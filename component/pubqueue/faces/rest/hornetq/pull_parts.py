@@ -54,8 +54,8 @@ def consumer_of(exchange: Exchange, kind: str, *, is_queue: bool = True) -> tupl
         ProblemError: the path names none.
 
     """
-    name, said = exchange.names["name"], exchange.names["kind"]
-    if said != kind or said not in {AUTO, MANUAL} or not _NAME.fullmatch(name):
+    name, wanted = exchange.names["name"], exchange.names["kind"]
+    if wanted != kind or wanted not in {AUTO, MANUAL} or not _NAME.fullmatch(name):
         raise not_found("there is no such consumer")
     return principal_of(exchange, name), url_of(exchange, kind, name, is_queue=is_queue)
 

@@ -45,8 +45,8 @@ async def create(exchange: Exchange, *, is_queue: bool) -> web.Response:
     if exchange.request.content_type != XML:
         raise ProblemError(415, "media-type", f"the body is {XML}")
     root = parsed(await exchange.body(MAX_BODY))
-    said = _words(exchange, root)
-    check_target(exchange, hornetq.filled(said.href, "id"))
+    wanted = _words(exchange, root)
+    check_target(exchange, hornetq.filled(wanted.href, "id"))
     await exchange.destined(is_queue=is_queue)
     position = 0
     if not is_queue:
@@ -54,7 +54,7 @@ async def create(exchange: Exchange, *, is_queue: bool) -> web.Response:
         position = newer.through
     name = secrets.token_hex(8)
     row = Registration(
-        *(name, exchange.by.account, exchange.node, is_queue, words.written(said)),
+        *(name, exchange.by.account, exchange.node, is_queue, words.written(wanted)),
         position=position,
     )
     kept: Registrations = await exchange.ask(Register(exchange.by, row))
@@ -110,17 +110,17 @@ def _plain(text: str, name: str) -> str:
 
 
 def _flag(root: etree._Element, name: str) -> bool:
-    said = (root.findtext(name) or "false").strip().lower()
-    if said not in {"true", "false"}:
+    text = (root.findtext(name) or "false").strip().lower()
+    if text not in {"true", "false"}:
         raise bad_request(f"{name} is true or false")
-    return said == "true"
+    return text == "true"
 
 
 def _number(root: etree._Element, name: str, usual: int, most: int) -> int:
-    said = (root.findtext(name) or f"{usual}").strip()
-    if not said.isascii() or not said.isdecimal() or len(said) > len(str(most)) + 1:
+    text = (root.findtext(name) or f"{usual}").strip()
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(most)) + 1:
         raise bad_request(f"{name} is a whole number")
-    return min(int(said), most)
+    return min(int(text), most)
 
 
 def _headers(root: etree._Element) -> tuple[tuple[str, str], ...]:
@@ -150,23 +150,23 @@ def _authorization(root: etree._Element) -> str:
 
 async def get(exchange: Exchange, *, is_queue: bool) -> web.Response:
     """Return a registration, without the values of headers and credentials."""
-    row, said = await _row(exchange, is_queue=is_queue)
+    row, kept = await _row(exchange, is_queue=is_queue)
     root = etree.Element(ROOT)
-    link = etree.SubElement(root, "link", href=said.href, method=said.method)
-    for name, value in (("rel", said.rel), ("type", said.type)):
+    link = etree.SubElement(root, "link", href=kept.href, method=kept.method)
+    for name, value in (("rel", kept.rel), ("type", kept.type)):
         if value:
             link.set(name, value)
     texts = {
         "durable": "true",
-        "maxRetries": f"{said.retries}",
-        "retryWaitMillis": f"{math.floor(said.wait * 1000)}",
-        "disableOnFailure": f"{said.disables}".lower(),
-        "sessionCount": f"{said.window}",
+        "maxRetries": f"{kept.retries}",
+        "retryWaitMillis": f"{math.floor(kept.wait * 1000)}",
+        "disableOnFailure": f"{kept.disables}".lower(),
+        "sessionCount": f"{kept.window}",
         "enabled": f"{not row.disabled}".lower(),
     }
     for name, text in texts.items():
         etree.SubElement(root, name).text = text
-    for name, _ in said.headers:
+    for name, _ in kept.headers:
         etree.SubElement(root, "header", name=name)
     return answer(200, body=etree.tostring(root), kind=XML)
 
@@ -175,10 +175,10 @@ async def _row(exchange: Exchange, *, is_queue: bool) -> tuple[Registration, wor
     await exchange.destined(is_queue=is_queue)
     request = ListRegistrations(exchange.by, exchange.node, name=exchange.names["name"])
     page: Registrations = await exchange.ask(request)
-    said = words.read(page.entries[0].words)
-    if not isinstance(said, words.HornetqWords):
+    kept = words.read(page.entries[0].words)
+    if not isinstance(kept, words.HornetqWords):
         raise not_found("the registration is of the other profile")
-    return page.entries[0], said
+    return page.entries[0], kept
 
 
 async def delete(exchange: Exchange, *, is_queue: bool) -> web.Response:

@@ -70,11 +70,11 @@ async def create(exchange: Exchange) -> web.Response:
     return linked(201, [due(made, where)], [("Location", where)])
 
 
-def _name(exchange: Exchange, said: str) -> str:
+def _name(exchange: Exchange, given: str) -> str:
     """Return the stored form of a durable subscription of the account."""
-    if not said:
+    if not given:
         raise bad_request("a durable subscription has a name")
-    text = f"{exchange.by.account}\0{exchange.node}\0{said}"
+    text = f"{exchange.by.account}\0{exchange.node}\0{given}"
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -82,8 +82,8 @@ async def _kept(exchange: Exchange, name: str, position: int) -> int:
     """Store a durable subscription, and return its position."""
     if (row := await _row(exchange, name)) is not None:
         return row.position
-    said = words.written(words.PullWords())
-    row = Registration(name, exchange.by.account, exchange.node, False, said, position=position)  # noqa: FBT003  # a topic
+    written = words.written(words.PullWords())
+    row = Registration(name, exchange.by.account, exchange.node, False, written, position=position)  # noqa: FBT003  # a topic
     kept: Registrations = await exchange.ask(Register(exchange.by, row))
     return kept.entries[0].position
 

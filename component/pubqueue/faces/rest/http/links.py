@@ -62,8 +62,8 @@ def _reported(headers: Mapping[str, str], scheme: str, host: str) -> tuple[str, 
     """Return scheme, host and prefix as the proxy reports them: `Forwarded` (RFC 7239), or else `X-Forwarded-*`."""
     forwarded = headers.get("Forwarded")
     if forwarded is not None:
-        said = last_element(forwarded)
-        return said.get("proto", scheme).lower(), said.get("host", host), ""
+        element = last_element(forwarded)
+        return element.get("proto", scheme).lower(), element.get("host", host), ""
     return (
         headers.get("X-Forwarded-Proto", scheme).rpartition(",")[2].strip().lower(),
         headers.get("X-Forwarded-Host", host).rpartition(",")[2].strip(),

@@ -33,15 +33,15 @@ def wait_of(headers: CIMultiDictProxy[str], longest: float) -> Wait:
 
     """
     for name in HEADERS:
-        if (said := headers.get(name)) is not None:
-            return Wait(min(_seconds(said, name), longest))
-    said = next(
+        if (text := headers.get(name)) is not None:
+            return Wait(min(_seconds(text, name), longest))
+    text = next(
         (found[1] for text in headers.getall("Prefer", ()) if (found := _PREFERENCE.search(text))),
         None,
     )
-    if said is None:
+    if text is None:
         return Wait(0.0)
-    seconds = min(_seconds(said, "Prefer: wait"), longest)
+    seconds = min(_seconds(text, "Prefer: wait"), longest)
     return Wait(seconds, f"wait={seconds:g}")
 
 

@@ -23,23 +23,23 @@ FOUND: Final = range(200, 300)
 
 async def push(  # noqa: PLR0917  # a message, and where it goes
     client: PushClient,
-    said: words.HornetqWords,
+    options: words.HornetqWords,
     row: Registration,
     item: Item,
     headers: Headers,
     body: bytes,
 ) -> Outcome:
     """Push a message, and return the outcome by the registration's own counts."""
-    headers = _own(said, headers)
-    url: str | Outcome = said.href
-    if said.rel == words.DESTINATION:
-        url = await _template_of(client, said.href, headers)
+    headers = _own(options, headers)
+    url: str | Outcome = options.href
+    if options.rel == words.DESTINATION:
+        url = await _template_of(client, options.href, headers)
     if isinstance(url, Outcome):
-        return judged(url, said, row.failures)
-    headers = for_origin(headers, said.href, url)
-    answer = await client.call(said.method, filled(url, item.id), headers, body)
+        return judged(url, options, row.failures)
+    headers = for_origin(headers, options.href, url)
+    answer = await client.call(options.method, filled(url, item.id), headers, body)
     outcome = outcome_of(answer) if isinstance(answer, Answer) else answer
-    return judged(outcome, said, row.failures)
+    return judged(outcome, options, row.failures)
 
 
 def filled(url: str, name: str) -> str:
@@ -47,25 +47,27 @@ def filled(url: str, name: str) -> str:
     return url.replace(ID, quote(name, safe=""))
 
 
-def judged(outcome: Outcome, said: words.HornetqWords, failures: int) -> Outcome:
+def judged(outcome: Outcome, options: words.HornetqWords, failures: int) -> Outcome:
     """Return the meaning of an outcome after so many failures: before the last retry the message is released, and delivered again."""
     verdict = outcome.verdict
-    if verdict is Verdict.DISABLED and said.disables:
+    if verdict is Verdict.DISABLED and options.disables:
         return outcome
     if verdict not in {Verdict.DISABLED, Verdict.GONE, Verdict.FAILED}:
         return outcome
-    if failures + 1 < said.retries:
-        return Outcome(Verdict.AGAIN, outcome.reason, said.wait)
-    return Outcome(Verdict.DISABLED if said.disables else Verdict.FAILED, outcome.reason, said.wait)
+    if failures + 1 < options.retries:
+        return Outcome(Verdict.AGAIN, outcome.reason, options.wait)
+    return Outcome(
+        Verdict.DISABLED if options.disables else Verdict.FAILED, outcome.reason, options.wait
+    )
 
 
-def _own(said: words.HornetqWords, headers: Headers) -> Headers:
+def _own(options: words.HornetqWords, headers: Headers) -> Headers:
     """Return the headers with those of the registration."""
-    own = list(said.headers)
-    if said.type:
-        own.append(("Content-Type", said.type))
-    if said.authorization:
-        own.append(("Authorization", said.authorization))
+    own = list(options.headers)
+    if options.type:
+        own.append(("Content-Type", options.type))
+    if options.authorization:
+        own.append(("Authorization", options.authorization))
     names = {name.lower() for name, _ in own}
     return [row for row in headers if row[0].lower() not in names] + own
 

@@ -44,18 +44,18 @@ class RestPusher:
 
     def window(self, row: Registration) -> int:
         """Return how many messages are pushed at a time: with links for the next message, one after the other."""
-        said = words.read(row.words)
-        if isinstance(said, words.PullWords):
+        options = words.read(row.words)
+        if isinstance(options, words.PullWords):
             return 0
-        if isinstance(said, words.HornetqWords):
-            return said.window
-        return 1 if said.rel == words.ONCE else words.WINDOW
+        if isinstance(options, words.HornetqWords):
+            return options.window
+        return 1 if options.rel == words.ONCE else words.WINDOW
 
     def retries(self, row: Registration) -> int:
         """Return after how many failures in a row a registration is disabled."""
-        said = words.read(row.words)
-        if isinstance(said, words.HornetqWords):
-            return said.retries if said.disables else 0
+        options = words.read(row.words)
+        if isinstance(options, words.HornetqWords):
+            return options.retries if options.disables else 0
         return self._terms().retries
 
     def may(self, account: Jid) -> bool:
@@ -79,27 +79,27 @@ class RestPusher:
         return outcome
 
     async def _outcome(self, work: Work, item: Item, payload: bytes) -> Outcome:
-        said = words.read(work.row.words)
-        assert not isinstance(said, words.PullWords), "its window is 0"
-        headers = self._headers(work.row, said, item, payload)
+        options = words.read(work.row.words)
+        assert not isinstance(options, words.PullWords), "its window is 0"
+        headers = self._headers(work.row, options, item, payload)
         body = body_of(item, payload)[1]
-        if isinstance(said, words.HornetqWords):
-            return await hornetq.push(self.client, said, work.row, item, headers, body)
-        call = _Call(self.client, said, work, item, headers)
+        if isinstance(options, words.HornetqWords):
+            return await hornetq.push(self.client, options, work.row, item, headers, body)
+        call = _Call(self.client, options, work, item, headers)
         call.body = body
-        return await (call.once() if said.rel == words.ONCE else call.plain())
+        return await (call.once() if options.rel == words.ONCE else call.plain())
 
     def _headers(
         self,
         row: Registration,
-        said: words.PushWords | words.HornetqWords,
+        options: words.PushWords | words.HornetqWords,
         item: Item,
         payload: bytes,
     ) -> list[tuple[str, str]]:
-        prefix = said.base
+        prefix = options.base
         place = "queues" if row.queueing else "topics", row.node
         kind, body = body_of(item, payload)
-        is_star = isinstance(said, words.PushWords)
+        is_star = isinstance(options, words.PushWords)
         posting = "messages" if is_star else "create"
         found = headers_of(item, lambda node: prefix + path("nodes", node, posting))
         links = [Link("generator", prefix + path(*place))]
@@ -117,16 +117,16 @@ class _Call:
     def __init__(  # a message, and its target
         self,
         client: PushClient,
-        said: words.PushWords,
+        options: words.PushWords,
         work: Work,
         item: Item,
         headers: list[tuple[str, str]],
     ) -> None:
-        self._client, self._said, self._work, self._item = client, said, work, item
+        self._client, self._options, self._work, self._item = client, options, work, item
         self._headers, self.body = headers, b""
 
     async def plain(self) -> Outcome:
-        answer = await self._client.call("POST", self._said.href, self._headers, self.body)
+        answer = await self._client.call("POST", self._options.href, self._headers, self.body)
         return outcome_of(answer) if isinstance(answer, Answer) else answer
 
     async def once(self) -> Outcome:
@@ -159,7 +159,7 @@ class _Call:
     async def _new_link(self) -> str | Outcome:
         """Ask the target for a link, with an empty POST."""
         agent = [row for row in self._headers if row[0] == "User-Agent"]
-        answer = await self._client.call("POST", self._said.href, agent, b"")
+        answer = await self._client.call("POST", self._options.href, agent, b"")
         if not isinstance(answer, Answer):
             return answer
         outcome = outcome_of(answer)

@@ -125,10 +125,10 @@ def check_match(exchange: Exchange, token: int) -> None:
         ProblemError: it does.
 
     """
-    said = exchange.request.headers.get("If-Match")
-    if said is None or said.strip() == "*":
+    tags = exchange.request.headers.get("If-Match")
+    if tags is None or tags.strip() == "*":
         return
-    if f'"{token}"' not in [one.strip() for one in said.split(",")]:
+    if f'"{token}"' not in [one.strip() for one in tags.split(",")]:
         raise ProblemError(412, "precondition-failed", "If-Match names another lock")
 
 
@@ -157,16 +157,16 @@ def verdict_of(fields: list[tuple[str, str]]) -> Verdict:
         ProblemError: it has no verdict, more than one, or a value that cannot be read.
 
     """
-    said = [value for name, value in fields if name in VERDICTS]
+    verdicts = [value for name, value in fields if name in VERDICTS]
     touches = [value for name, value in fields if name == "touch"]
-    if len(said) + len(touches) != 1:
+    if len(verdicts) + len(touches) != 1:
         raise bad_request("the form has one of acknowledge and touch, once")
     if touches:
         return Verdict(touch=values.span(touches[0], "touch"))
-    if said[0] not in {"true", "false"}:
+    if verdicts[0] not in {"true", "false"}:
         raise bad_request("acknowledge is true or false")
     more = dict(fields)
-    if said[0] == "true":
+    if verdicts[0] == "true":
         return Verdict(is_done=True)
     delay = values.span(more["delay"], "delay") if "delay" in more else None
     try:

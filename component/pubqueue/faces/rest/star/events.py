@@ -73,10 +73,10 @@ def _last(exchange: Exchange) -> int | None:
         ProblemError: it is not a number.
 
     """
-    said = exchange.request.headers.get("Last-Event-ID", "")
-    if said and not _NUMBER.fullmatch(said):
+    header = exchange.request.headers.get("Last-Event-ID", "")
+    if header and not _NUMBER.fullmatch(header):
         raise bad_request("Last-Event-ID is the id of an event")
-    return int(said) if said else None
+    return int(header) if header else None
 
 
 @asynccontextmanager

@@ -34,10 +34,10 @@ def given_key(exchange: Exchange) -> PublishKey | None:
         ProblemError: it is neither a string nor a token.
 
     """
-    said = exchange.request.headers.get("Idempotency-Key")
-    if said is None:
+    header = exchange.request.headers.get("Idempotency-Key")
+    if header is None:
         return None
-    found = _GIVEN.fullmatch(said.strip())
+    found = _GIVEN.fullmatch(header.strip())
     if found is None:
         raise bad_request("Idempotency-Key is a string in quotes")
     mark = blake2b((found[1] or found[2]).encode(errors="surrogateescape"), digest_size=20)

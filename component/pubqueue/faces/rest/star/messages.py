@@ -61,12 +61,12 @@ async def get_of_node(exchange: Exchange) -> web.Response:
 
 async def delete_of_queue(exchange: Exchange) -> web.Response:
     """Retract a message of a queue: with `If-Match` as its holder, which acknowledges it, otherwise as an owner or its publisher."""
-    said = exchange.request.headers.get("If-Match")
-    if said is None:
+    header = exchange.request.headers.get("If-Match")
+    if header is None:
         await exchange.destined(is_queue=True)
         await _retract(exchange)
         return answer(204)
-    tag = _TAG.fullmatch(said.strip())
+    tag = _TAG.fullmatch(header.strip())
     if tag is None:
         raise ProblemError(412, "precondition-failed", "If-Match names no lock of the message")
     return await settle(exchange, Verdict(is_done=True), int(tag[1]))
@@ -75,9 +75,9 @@ async def delete_of_queue(exchange: Exchange) -> web.Response:
 async def delete_of_topic(exchange: Exchange) -> web.Response:
     """Retract a message of a topic, as an owner or its publisher."""
     await exchange.destined(is_queue=False)
-    if (said := exchange.request.headers.get("If-Match")) is not None:
+    if (header := exchange.request.headers.get("If-Match")) is not None:
         item, _ = await item_of(exchange, is_queue=False)
-        if said.strip() not in {"*", f'"{item.seq}"'}:
+        if header.strip() not in {"*", f'"{item.seq}"'}:
             raise ProblemError(412, "precondition-failed", "the message is another one")
     await _retract(exchange)
     return answer(204)

@@ -47,10 +47,10 @@ async def _post(exchange: Exchange, *, is_queue: bool | None) -> web.Response:
     return answer(200 if is_known else 201, [("Location", where)], [Link("self", where)])
 
 
-def _only_new(said: str | None) -> bool:
-    if said is None:
+def _only_new(header: str | None) -> bool:
+    if header is None:
         return False
-    if said.strip() != "*":
+    if header.strip() != "*":
         raise bad_request("If-None-Match is * here")
     return True
 

@@ -116,9 +116,9 @@ async def _post(exchange: Exchange, *, is_queue: bool) -> web.Response:
         newer: NewerItems = await exchange.ask(ReadNewer(exchange.by, exchange.node))
         position = newer.through
     name = secrets.token_hex(8)
-    said = words.PushWords(rel, href, exchange.base + exchange.profile.prefix)
+    options = words.PushWords(rel, href, exchange.base + exchange.profile.prefix)
     row = Registration(
-        *(name, exchange.by.account, exchange.node, is_queue, words.written(said)),
+        *(name, exchange.by.account, exchange.node, is_queue, words.written(options)),
         position=position,
     )
     kept: Registrations = await exchange.ask(Register(exchange.by, row))
@@ -216,12 +216,12 @@ async def _delete(exchange: Exchange, *, is_queue: bool) -> web.Response:
 
 def _link(exchange: Exchange, row: Registration) -> etree._Element:
     """Return a registration as an Atom link, with its state."""
-    said = words.read(row.words)
+    options = words.read(row.words)
     link = etree.Element(f"{{{ATOM}}}link", nsmap={None: ATOM})  # type: ignore[dict-item]  # None is the default namespace
     kind = "queues" if row.queueing else "topics"
     values = {
-        "rel": said.rel,
-        "href": said.href,
+        "rel": options.rel,
+        "href": options.href,
         "id": row.name,
         "self": exchange.url(kind, row.node, "subscribers", row.name),
         "state": DISABLED if row.disabled else ACTIVE,

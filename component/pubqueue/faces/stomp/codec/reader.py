@@ -169,12 +169,12 @@ class FrameReader:
 
 def _length(headers: dict[str, str], command: Command, limit: int) -> int | None:
     """Return how long the body is, by its header or because the command has none; None: up to the first NUL."""
-    said, receipt = headers.get("content-length"), headers.get("receipt")
-    if said is None:
+    given, receipt = headers.get("content-length"), headers.get("receipt")
+    if given is None:
         return None if command.has_body else 0
-    if not said.isascii() or not said.isdigit() or len(said) > _MAX_DIGITS:
+    if not given.isascii() or not given.isdigit() or len(given) > _MAX_DIGITS:
         raise FrameError(Cause.MALFORMED, "content-length is not a whole number of bytes", receipt)
-    length = int(said)
+    length = int(given)
     if length and not command.has_body:
         raise FrameError(Cause.MALFORMED, "only SEND, MESSAGE and ERROR have a body", receipt)
     if length > limit:

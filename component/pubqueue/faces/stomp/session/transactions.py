@@ -109,8 +109,8 @@ class Transactions:
         meant = self._unsettled.meant_by(frame, key, found.settled)
         if isinstance(meant, Problem):
             return meant
-        said, handed = meant
-        parts = [replace(said, ids=(one.item,), token=one.token) for one in handed]
+        template, handed = meant
+        parts = [replace(template, ids=(one.item,), token=one.token) for one in handed]
         problem = self._keep(found, owed, parts, 0)
         if problem is None:
             found.settled.update(handed)

@@ -15,7 +15,7 @@ from pubqueue.faces.stomp.codec import V10, V11
 from pubqueue.faces.stomp.problems import Message, Problem
 from pubqueue.faces.stomp.refusals import LOST, problem_of
 from pubqueue.faces.stomp.session.answers import Owed
-from pubqueue.faces.stomp.settling import key_of, said_by
+from pubqueue.faces.stomp.settling import key_of, settle_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -90,8 +90,8 @@ class Unsettled:
         meant = self.meant_by(frame, key)
         if isinstance(meant, Problem):
             return meant
-        said, handed = meant
-        self._settle_all(said, handed, _Settling(owed, self._settled))
+        template, handed = meant
+        self._settle_all(template, handed, _Settling(owed, self._settled))
         self.forget(handed)
         return None
 
@@ -103,10 +103,10 @@ class Unsettled:
         if handed is None or handed in before:
             return OVER if key in self._lost else NONE_SUCH
         one = handed.subscription
-        said = said_by(frame, self._client.backend.by(one.address), one.node)
-        if isinstance(said, Problem):
-            return said
-        return said, [each for each in one.up_to(handed) if each not in before]
+        template = settle_of(frame, self._client.backend.by(one.address), one.node)
+        if isinstance(template, Problem):
+            return template
+        return template, [each for each in one.up_to(handed) if each not in before]
 
     def touched_by(self, frame: Frame, owed: Owed) -> Handed | Problem | None:
         """Return the message that a TOUCH names; None if it is answered: its lock is over, or it is from a topic."""
@@ -149,7 +149,7 @@ class Unsettled:
         found = _NEWS.fullmatch(message)
         return found is not None and int(found[1]) <= self.news
 
-    def _settle_all(self, said: Settle, meant: Sequence[Handed], settling: _Settling) -> None:
+    def _settle_all(self, template: Settle, meant: Sequence[Handed], settling: _Settling) -> None:
         """Settle each by itself: a lock that is over does not prevent the others from being settled."""
         address = meant[0].subscription.address
         slices = [meant[at : at + MAX_NAMED] for at in range(0, len(meant), MAX_NAMED)]
@@ -157,10 +157,10 @@ class Unsettled:
         for some in slices:
             request: Settle | SettleEach
             if len(some) == 1:
-                request = replace(said, ids=(some[0].item,), token=some[0].token)
+                request = replace(template, ids=(some[0].item,), token=some[0].token)
             else:
                 locks = tuple([LockName(each.item, each.token) for each in some])
-                request = SettleEach(said, locks)
+                request = SettleEach(template, locks)
             self._client.ask(address, request, settling.owed, settling.answer)
 
     def _settled(self, settling: _Settling) -> None:
@@ -189,10 +189,10 @@ class Unsettled:
             if one.handed.get(handed.item) is handed:
                 by_address.setdefault(one.address, []).append(handed)
         for address, some in by_address.items():
-            said = Settle(
+            template = Settle(
                 self._client.backend.by(address), some[0].subscription.node, (), Verb.RETRACT
             )
-            self._settle_all(said, some, _Settling(Owed(None, 0), _unheard))
+            self._settle_all(template, some, _Settling(Owed(None, 0), _unheard))
             self.forget(some)
 
 

@@ -150,17 +150,17 @@ def table_of(operation: Operation, answer: Answer) -> CommandTable:
 def rows_in_words(words: Iterable[tuple[str, str]]) -> tuple[Field, ...]:
     """Return the first rows as facts, one for each row."""
     some = enumerate(islice(words, IN_WORDS), 1)
-    return tuple(fact(f"row{number}", name, said) for number, (name, said) in some)
+    return tuple(fact(f"row{number}", name, text) for number, (name, text) in some)
 
 
 def _in_words(operation: Operation, row: tuple[Any, ...], answer: Answer) -> str:
     cells = list(zip(operation.columns, row, strict=True))[1:]
-    said = (
+    parts = (
         (column.label, _cell_text(column, value, answer))
         for column, value in cells
         if not column.more
     )
-    return ", ".join(f"{label}: {text}" for label, text in said if text)
+    return ", ".join(f"{label}: {text}" for label, text in parts if text)
 
 
 def _cell_text(column: Column, value: Any, answer: Answer) -> str:  # noqa: ANN401  # a cell

@@ -97,9 +97,9 @@ def commit(iq: Iq) -> CommitVersion | StanzaError:
     return request
 
 
-def _on_taken(said: str | None) -> OnTaken:
+def _on_taken(text: str | None) -> OnTaken:
     try:
-        return OnTaken(said or "fail")
+        return OnTaken(text or "fail")
     except ValueError:
         raise ValueError("on-taken must be fail, skip or dead-letter") from None
 

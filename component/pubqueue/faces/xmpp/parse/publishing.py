@@ -118,8 +118,8 @@ def _group(meta: Element) -> str:
 def _with_headers(found: _Meta, element: Element) -> _Meta | StanzaError:
     if found.headers:
         return bad_request(text="headers occurs twice")
-    said = headers.read(element)
-    return said if isinstance(said, StanzaError) else replace(found, headers=said)
+    given = headers.read(element)
+    return given if isinstance(given, StanzaError) else replace(found, headers=given)
 
 
 _BESIDE: Final[dict[str, Callable[[_Meta, Element], _Meta | StanzaError]]] = {

@@ -132,12 +132,12 @@ class Events:
         event = "qos.expired" if kind is EventId.EXPIRED else "qos.refused"
         log.info(event, sender=sender, why=kind.value, count=count)
         tags = (("condition", condition), ("count", str(count)))
-        said = "".join(f'<tag name="{name}" value="{value}"/>' for name, value in tags if value)
+        listed = "".join(f'<tag name="{name}" value="{value}"/>' for name, value in tags if value)
         words = (
             f'timestamp="{stamp(self._now())}" type="Warning" id="{kind}" object="{attribute(sender)}" '
             f'subject="{attribute(self._service)}" module="qos"'
         )
-        inner = f"<message>{escape(sentence)}</message>{said}"
+        inner = f"<message>{escape(sentence)}</message>{listed}"
         for to in self.terms.events_to:
             start = f'<message from="{attribute(self._service)}" to="{attribute(to)}" id="{self._new_id()}">'
             self._write(

@@ -25,27 +25,27 @@ def skipped(reply: Skipped) -> str:
     """Return the result of a publish to a version that is already committed."""
     items = "".join(f'<item id="{attribute(item)}"/>' for item in reply.ids)
     publish = f'<publish node="{attribute(reply.node)}">{items}</publish>'
-    said = f'<skipped xmlns="{ns.PUBQUEUE}" version="{reply.version}"/>'
-    return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{said}</pubsub>'
+    skipped = f'<skipped xmlns="{ns.PUBQUEUE}" version="{reply.version}"/>'
+    return f'<pubsub xmlns="{ns.PUBSUB}">{publish}{skipped}</pubsub>'
 
 
 def committed(reply: Committed, _service: str) -> bytes:
     """Return the counts of a commit."""
     already = "true" if reply.already else "false"
-    said = (
+    start = (
         f'<committed xmlns="{ns.PUBQUEUE}" version="{reply.version}" '
         f'published="{reply.published}" known="{reply.known}" already="{already}"'
     )
     if not reply.taken:
-        return f"{said}/>".encode()
+        return f"{start}/>".encode()
     named = "".join(map(_taken, reply.named))
-    return f'{said} taken="{reply.taken}">{named}</committed>'.encode()
+    return f'{start} taken="{reply.taken}">{named}</committed>'.encode()
 
 
 def _taken(found: TakenId) -> str:
     words = {"node": attribute(found.node), "id": attribute(found.id), "state": found.state.value}
-    said = "".join(f' {name}="{value}"' for name, value in words.items())
-    return f"<item{said}/>"
+    attributes = "".join(f' {name}="{value}"' for name, value in words.items())
+    return f"<item{attributes}/>"
 
 
 def last_version(reply: LastVersion, _service: str) -> bytes:
@@ -78,5 +78,5 @@ def _record(record: Record, now: int) -> str:
         "dead-lettered": totals.dead_lettered,
         "seconds": totals.seconds,
     }
-    said = "".join(f' {name}="{value}"' for name, value in words.items() if value is not None)
-    return f"<transaction{said}/>"
+    attributes = "".join(f' {name}="{value}"' for name, value in words.items() if value is not None)
+    return f"<transaction{attributes}/>"

@@ -174,8 +174,8 @@ class Instances:
         """Return a copy of the socket, to be waited on and closed; None if another process has sent a notification, or may have before the connect."""
         before = self.listens_on
         connection = self._ready(line)
-        said = [word.payload for word in connection.notifies(timeout=0)]
-        heard = connection is not before or any(name != self._name for name in said)
+        payloads = [word.payload for word in connection.notifies(timeout=0)]
+        heard = connection is not before or any(name != self._name for name in payloads)
         return None if heard else os.dup(connection.fileno())
 
     def _enter(self, connection: Connection) -> Instance:
