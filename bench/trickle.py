@@ -91,7 +91,7 @@ class Face:
 
     reaches = claims
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Pass on the deliveries of the trickle's worker."""
         for notice in notices:
             if isinstance(notice, Deliver) and notice.to == WORKER:

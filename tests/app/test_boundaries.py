@@ -349,12 +349,12 @@ async def test_a_face_that_fails_ends_nothing(stage):
         raise ZeroDivisionError
 
     stage.face.up()
-    speak, stage.face.speak = stage.face.speak, broken
+    speak, stage.face.send_notices = stage.face.send_notices, broken
     with capture_logs() as said:
         replies = await stage.do(joins(ANN), publishes("a"))
     assert isinstance(replies[1], Published)
     assert "face.failed" in {entry["event"] for entry in said}
-    stage.face.speak = speak
+    stage.face.send_notices = speak
     await stage.do(joins(BOB), publishes("b"))
     assert stage.deliveries() == ["b"], "the other is locked until its time is over"
 

@@ -203,7 +203,7 @@ async def test_items_that_one_batch_leaves_are_delivered_by_the_next_while_worke
 ):
     names = [f"i{number}" for number in range(2 * MAX_DELIVERIES + 1)]
     await stage.do(*publishes_all(names))
-    say = stage.face.speak
+    say = stage.face.send_notices
 
     def say_and_be_full(notices):
         unsent = say(notices)
@@ -211,12 +211,12 @@ async def test_items_that_one_batch_leaves_are_delivered_by_the_next_while_worke
             stage.face.down()
         return unsent
 
-    stage.face.speak = say_and_be_full
+    stage.face.send_notices = say_and_be_full
     await stage.do(*(joins(f"w{n}@x/1", 1000) for n in range(3)))
     assert [entry[1] for entry in stage.heard() if isinstance(entry, tuple)] == names[
         :MAX_DELIVERIES
     ]
-    stage.face.speak = say
+    stage.face.send_notices = say
     stage.face.up()
     await stage.broker.settled()
     said = stage.heard()

@@ -61,7 +61,7 @@ class SlowFace(WatchedFace):
         self.waiting, self.calls, self.most = [], [], 0
         self.is_stuck = False
 
-    def speak(self, notices):
+    def send_notices(self, notices):
         self.waiting += singly(notices)
         self.most = max(self.most, len(self.waiting))
         return ()

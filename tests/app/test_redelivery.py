@@ -103,7 +103,7 @@ async def test_each_of_two_processes_records_its_own_deliveries(lives):
     lives.broker = first
     await lives.let_pass()
     said = await lives.begin()
-    await lives.broker.undelivered.speak_for(1)
+    await lives.broker.undelivered.act_for(1)
     assert {item for _, item, *_ in sent(said)} == {"b"}
 
 
@@ -179,7 +179,7 @@ async def test_deliveries_on_a_broken_stream_are_repeated(lives):
 async def test_a_broken_stream_loses_what_was_sent_for_an_instance_that_died(lives, later, times):
     await lives.do(publishes("a"))
     said = await lives.begin(beside=True)
-    await lives.broker.undelivered.speak_for(0)
+    await lives.broker.undelivered.act_for(0)
     lives.now = Millis(lives.now + later)
     lives.face.down()
     lives.broker.undelivered.stream_broke()

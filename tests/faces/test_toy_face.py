@@ -44,7 +44,7 @@ class MailFace:
     def reaches(self, address):
         return self._up and self.claims(address)
 
-    def speak(self, notices):
+    def send_notices(self, notices):
         if not self._up:
             return notices
         self.said += notices

@@ -285,7 +285,7 @@ class Process:
         else:
             self.broker.submit(stanza, _ignore)
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Say what there is a stream for."""
         return [notice for notice in singly(notices) if not self._say(notice)]
 

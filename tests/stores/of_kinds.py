@@ -97,8 +97,8 @@ class OfKinds:
         """Make the kind known, as an entry in `KINDS` and in the files of statements does, and its table, as a migration does."""
         monkeypatch.setattr(writes, "KINDS", (*KINDS, BADGES))
         for name, text in STATEMENTS.items():
-            monkeypatch.setitem(sqlite.SQL, name, sqlite.DIALECT.say(text))
-            said = postgres.DIALECT.say(text)
+            monkeypatch.setitem(sqlite.SQL, name, sqlite.DIALECT.write(text))
+            said = postgres.DIALECT.write(text)
             monkeypatch.setitem(postgres.SQL, name, said)
             monkeypatch.setitem(postgres.GUARDED, name, postgres.guarded(said))
         await self.ask(store, TABLE)

@@ -37,7 +37,7 @@ def test_a_statement_that_is_the_same_in_both_dialects_is_a_common_one():
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_dialect_repeats_a_common_statement(dialect):
-    said = {name: dialect.DIALECT.say(text) for name, text in common().items()}
+    said = {name: dialect.DIALECT.write(text) for name, text in common().items()}
     assert alike(own(dialect.__package__), said) == []
 
 
@@ -68,10 +68,10 @@ def test_what_is_the_same_in_other_words_is_seen(one, other):
 
 def test_a_common_statement_is_written_in_each_dialect():
     text = "SELECT a::text FROM t %(join)s u ON u.b = $2::bigint WHERE c IN %(list 1)s"
-    assert sqlite.DIALECT.say(text) == (
+    assert sqlite.DIALECT.write(text) == (
         "SELECT a FROM t CROSS JOIN u ON u.b = ?2 WHERE c IN (SELECT value FROM json_each(?1))"
     )
-    assert postgres.DIALECT.say(text) == (
+    assert postgres.DIALECT.write(text) == (
         "SELECT a::text FROM t JOIN u ON u.b = $2::bigint"
         " WHERE c IN (SELECT json_array_elements_text($1::json))"
     )

@@ -29,7 +29,7 @@ from pubqueue.app.notify.newcomers import Newcomers
 from pubqueue.app.notify.node_changes import NodeChanges
 from pubqueue.app.notify.outbox import Outbox
 from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
-from pubqueue.app.notify.speaking import Speaker
+from pubqueue.app.notify.sending import Sender
 from pubqueue.app.notify.undelivered import Undelivered
 from pubqueue.app.reader import Reader
 from pubqueue.app.rules import READS
@@ -137,7 +137,7 @@ class Broker:
         self.reader = Reader(store, self._context_of, watching)
         self.acquaintances = Acquaintances()
         self._after_commit = AfterCommit(
-            Speaker(
+            Sender(
                 *(self.outbox, self._fan_out, self._long_work),
                 service=service.jid,
                 submit=self.submit,

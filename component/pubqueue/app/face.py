@@ -36,7 +36,7 @@ class Face(Protocol):
         `Outbox.reach_changed` if it is about one address. This is also called from other threads.
         """
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, in order, and return those that could not be sent.
 
         Notices to many addresses may be sent later, in order for each node, when there is room for them.

@@ -40,7 +40,7 @@ class Server:
         self.counting: set[Client] = set()
         """Clients that want the count."""
         self.unfinished = Unfinished()
-        self._spoken: dict[Client, None] = {}
+        self._active: dict[Client, None] = {}
         self._turn: asyncio.Handle | None = None
         self._shown, self._serial = -1, 0
         self._count: asyncio.TimerHandle | None = None
@@ -71,7 +71,7 @@ class Server:
 
     def soon(self, client: Client) -> None:
         """Sync the journal in the next turn, then send the answers of this client."""
-        self._spoken.setdefault(client)
+        self._active.setdefault(client)
         if self._turn is None:
             self._turn = asyncio.get_running_loop().call_soon(self._work)
 
@@ -90,10 +90,10 @@ class Server:
         self._turn = None
         if self.problem is not None:
             return
-        spoken, self._spoken = tuple(self._spoken), {}
+        active, self._active = tuple(self._active), {}
         try:
             self._journal.sync()
-            for client in spoken:
+            for client in active:
                 client.send()
             self._queue.dispatch()
         except OSError as problem:

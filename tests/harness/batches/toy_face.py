@@ -190,7 +190,7 @@ class LineFace:
         line = self._lines.get(address)
         return self._up and line is not None and not line.is_full
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         return [notice for notice in singly(notices) if not self._say(notice)]
 
     def when_sent(self, node: NodeName, call: Callable[[], None]) -> None:

@@ -90,7 +90,7 @@ class WatchedFace:
         """Return whether it can send."""
         return self._is_up
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Record the notices."""
         if self.silent:
             return list(singly(notices))

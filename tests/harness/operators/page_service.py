@@ -40,7 +40,7 @@ class Face:
 
     reaches = claims
 
-    def speak(self, _notices):
+    def send_notices(self, _notices):
         return []
 
     def when_sent(self, _node, call):

@@ -22,7 +22,7 @@ from pubqueue.app.committer import Committer
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.facts.transactions import committing, moving
-from pubqueue.app.notify.speaking import Speaker
+from pubqueue.app.notify.sending import Sender
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.cli import main
 from pubqueue.core.nodes import large_audience
@@ -109,9 +109,9 @@ WIRES: Final[WeakSet[Wire]] = WeakSet()
 """The output for each client of STOMP."""
 
 
-def flush(speaker: Speaker) -> None:
+def flush(sender: Sender) -> None:
     """Let the faces write their pending output."""
-    for face in speaker.outbox.faces:
+    for face in sender.outbox.faces:
         if isinstance(face, XmppFace):
             face.component.flush()
     for wire in WIRES:
@@ -130,15 +130,15 @@ def _note_wires() -> None:
 
 def _watch_speech(doom: Doom) -> None:
     """Deliveries are sent last: earlier messages are then on the wire, or they are too."""
-    original, answering = Speaker.say, Speaker.answer
+    original, answering = Sender.send, Sender.answer
 
-    def answer(self: Speaker, taken: Any, decisions: Sequence[Decision], **how: Any) -> None:
+    def answer(self: Sender, taken: Any, decisions: Sequence[Decision], **how: Any) -> None:
         for decision in decisions:
             if not decision.notices:  # the others pass by `say`
                 doom.passes("answering")
         answering(self, taken, decisions, **how)
 
-    def say(self: Speaker, notices: Sequence[Any]) -> None:
+    def send(self: Sender, notices: Sequence[Any]) -> None:
         delivering = any(isinstance(notice, Deliver) for notice in notices)
         doom.passes("answering")
         if delivering:
@@ -149,7 +149,7 @@ def _watch_speech(doom: Doom) -> None:
             flush(self)
             doom.passes("delivered")
 
-    Speaker.say, Speaker.answer = say, answer
+    Sender.send, Sender.answer = send, answer
     _note_wires()
 
 

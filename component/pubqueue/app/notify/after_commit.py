@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.app.dispatch.takers import WaitingTakers
     from pubqueue.app.notify.newcomers import Newcomers
     from pubqueue.app.notify.presence_retry import Acquaintances
-    from pubqueue.app.notify.speaking import Speaker
+    from pubqueue.app.notify.sending import Sender
     from pubqueue.app.notify.undelivered import Undelivered
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.observers import Observer, Observers
@@ -38,7 +38,7 @@ class AfterCommit(Struct):
     `took` and `next_token` return how long the last commit took, and the token of the next lock.
     """
 
-    speaker: Speaker
+    sender: Sender
     dispatch: PendingDispatch
     takers: WaitingTakers
     observers: Observers[Observer]
@@ -52,13 +52,13 @@ class AfterCommit(Struct):
 
     def finish(self, taken: Sequence[Taken], done: BatchResult, *, last: bool) -> None:
         """Send the answers, notices and deliveries of a batch, and note what it shows."""
-        self.speaker.answer(taken, done.decisions, last=last)
+        self.sender.answer(taken, done.decisions, last=last)
         requests = [request for request, _ in taken]
         with apart("learn.failed"):
             self._learn(requests, done)
         self.dispatch.committed(done.rest, done.looked)
         if done.deliveries:
-            self.speaker.say(done.deliveries)
+            self.sender.send(done.deliveries)
         deliveries: Sequence[Notice] = done.deliveries
         if done.taken:
             deliveries = (*deliveries, *chain.from_iterable(done.taken.values()))

@@ -127,7 +127,7 @@ class Outbox:
                 notices = self.own(notices)
                 break
         if self._only is not None:
-            return _speak(self._only, notices)
+            return _send_by(self._only, notices)
         unsent: list[Notice] = []
         by_face: dict[int, tuple[Face, list[Notice | ToEach]]] = {}
         known: dict[int, list[tuple[Face | None, tuple[Jid, ...]]]] = {}
@@ -140,7 +140,7 @@ class Outbox:
                 else:
                     by_face.setdefault(id(face), (face, []))[1].append(part)
         for face, own in by_face.values():
-            unsent += _speak(face, own)
+            unsent += _send_by(face, own)
         return unsent
 
     def _parts(
@@ -170,14 +170,14 @@ def _all(notices: Sequence[Notice | ToEach]) -> Sequence[Notice | ToEach]:
     return notices
 
 
-def _speak(face: Face, notices: Sequence[Notice | ToEach]) -> list[Notice]:
+def _send_by(face: Face, notices: Sequence[Notice | ToEach]) -> list[Notice]:
     """Let a face send its notices; if it raises, they are lost, as with a stream.
 
     A delivery among them is not repeated at once, because it would fail again: its lock expires in
     time.
     """
     try:
-        return list(face.speak(notices))
+        return list(face.send_notices(notices))
     except Exception:  # the boundary between this face and all others
         log.exception("face.failed", notices=len(notices))
         return []

@@ -34,7 +34,7 @@ class Undelivered:
         self._clock = clock
         self.serve_as(instance)
         self._others: list[Redelivery] = []
-        self._spoken: list[tuple[Millis, Redelivery]] = []
+        self._redeliveries: list[tuple[Millis, Redelivery]] = []
         self.flows = False
 
     def serve_as(self, instance: Instance) -> None:
@@ -78,7 +78,7 @@ class Undelivered:
             await self._store.batch(self._mark.note_all)
             await self._store.instances.leave(self._instance.number)
 
-    async def speak_for(self, number: int) -> None:
+    async def act_for(self, number: int) -> None:
         """Repeat the deliveries that the process of this number, which has died, may not have sent; record them.
 
         Raises:
@@ -93,14 +93,16 @@ class Undelivered:
             await redelivery.done.wait()
         finally:
             self._others.remove(redelivery)
-        self._spoken.append((self._clock(), redelivery))
+        self._redeliveries.append((self._clock(), redelivery))
         await self._store.batch(DeliveredMark(Instance(number)).note_all)
         await self._store.instances.leave(number)
 
     def _lately(self) -> list[Redelivery]:
         """Return the tokens of other processes' deliveries that this one has sent in the last seconds, or has to repeat."""
         now = self._clock()
-        self._spoken = [
-            (at, one) for at, one in self._spoken if abs(now - at) < LAG or not one.done.is_set()
+        self._redeliveries = [
+            (at, one)
+            for at, one in self._redeliveries
+            if abs(now - at) < LAG or not one.done.is_set()
         ]
-        return [one for _, one in self._spoken]
+        return [one for _, one in self._redeliveries]

@@ -103,16 +103,16 @@ class OtherProcesses:
             if wrote:
                 broker.others_wrote()
             if broker.undelivered.flows:
-                await self._speak_for_the_dead(broker)
+                await self._act_for_the_dead(broker)
             self._looked()
             await asyncio.sleep(GAP)
 
-    async def _speak_for_the_dead(self, broker: Broker) -> None:
+    async def _act_for_the_dead(self, broker: Broker) -> None:
         try:
             self._dead += await self._store.instances.abandoned()
             while self._dead:
                 await free_connections(broker, self._store, self._dead[0])
-                await broker.undelivered.speak_for(self._dead[0])
+                await broker.undelivered.act_for(self._dead[0])
                 broker.submit(ResumeSeeks(), lambda _reply: None)
                 log.info("instance.taken_over", number=self._dead.pop(0))
         except FencedError:

@@ -28,7 +28,7 @@ class Visit:
         self._for_programs = for_programs
         self.failed = False
 
-    def say(self, finding: Finding) -> None:
+    def show(self, finding: Finding) -> None:
         """Write one line."""
         self.failed = self.failed or finding.level is Level.BAD
         if self._for_programs:
@@ -63,7 +63,7 @@ def doctor(url: str | None, config: Path | None, *, as_json: bool) -> None:
     except ValueError as problem:
         stop(ASKED_WRONGLY, problem)
     except PubqueueError as problem:
-        visit.say(bad("service", str(problem)))
+        visit.show(bad("service", str(problem)))
     if visit.failed:
         raise SystemExit(FAILED)
 
@@ -74,11 +74,11 @@ def _look_inside(config: Path, visit: Visit) -> None:
     except ImportError as problem:
         stop(ASKED_WRONGLY, f"--config needs pip install 'pubqueue[server]' ({problem})")
     for finding in local_checks.findings(config):
-        visit.say(finding)
+        visit.show(finding)
 
 
 async def _look_outside(url: str | None, visit: Visit) -> None:
     async with linked(url) as link:
-        visit.say(good("login", f"{link.about.account} can log in"))
+        visit.show(good("login", f"{link.about.account} can log in"))
         async for finding in remote_checks.findings(link):
-            visit.say(finding)
+            visit.show(finding)

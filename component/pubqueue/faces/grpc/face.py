@@ -316,7 +316,7 @@ class GrpcFace:
         """Return whether items can be sent there: calls ask for theirs."""
         return False
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Return the deliveries, which no caller waits for. Callers request everything else."""
         return [notice for notice in singly(notices) if isinstance(notice, Deliver)]
 

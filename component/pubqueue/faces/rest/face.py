@@ -235,7 +235,7 @@ class RestFace:
         """Return False: nothing is delivered to an account except the items it takes."""
         return False
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Drop the notices. Deliveries that are repeated after a crash are dropped too: their locks stay with the account."""
         unsent = (one for one in singly(notices) if isinstance(one, Deliver) and not one.again)
         return list(unsent)

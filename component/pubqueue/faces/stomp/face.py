@@ -231,7 +231,7 @@ class StompFace:
         found = self._receivers.get(address)
         return self._is_up and found is not None and not found[1].is_ended and found[0].has_room
 
-    def speak(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, and return deliveries that could not be sent."""
         return [notice for notice in singly(notices) if not self._say(notice)]
 
@@ -240,7 +240,7 @@ class StompFace:
         if found is None or not self._is_up:
             return not isinstance(notice, Deliver)
         receiver, subscription = found
-        return receiver.speak(subscription, notice)
+        return receiver.send_notice(subscription, notice)
 
     def when_sent(self, _node: NodeName, call: Callable[[], None]) -> None:
         """Call at once: each connection has its notices already."""

@@ -19,6 +19,7 @@ from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
 from pubqueue.faces.xmpp.link import Link
+from pubqueue.faces.xmpp.notice_sender import NoticeSender
 from pubqueue.faces.xmpp.pings import Pings
 from pubqueue.faces.xmpp.qos.events import Events
 from pubqueue.faces.xmpp.qos.receiver import Receiver
@@ -27,7 +28,6 @@ from pubqueue.faces.xmpp.refusals import INTERNAL_FAULT, StanzaError
 from pubqueue.faces.xmpp.requests import Requests
 from pubqueue.faces.xmpp.rosters import Rosters
 from pubqueue.faces.xmpp.signals import Signals
-from pubqueue.faces.xmpp.speaker import Speaker
 from pubqueue.faces.xmpp.stream.component import ENTERING, Component
 from pubqueue.faces.xmpp.stream.pace import Pace
 from pubqueue.faces.xmpp.stream.to_many import ToMany
@@ -105,8 +105,8 @@ class XmppFace:
             link, lambda: component.loop, component.traffic, terms.repeating
         )
         self._stalled = self.deliveries.stalled
-        speaker = Speaker(place.jid, write, self.many, self.deliveries.send)
-        self.claims, self.speak = speaker.claims, speaker.speak
+        sender = NoticeSender(place.jid, write, self.many, self.deliveries.send)
+        self.claims, self.send_notices = sender.claims, sender.send_notices
         self._rosters = Rosters(place.jid, write, principals)
         self._workers = SilentWorkers(terms.ping_after)
         self._pings = Pings(place.jid, write, self._workers, lambda: broker.instance.number)

@@ -54,14 +54,14 @@ class Dialect(NamedTuple):
     spelled: Callable[[str], str] = str
     """Converts the rest: the placeholders and casts of PostgreSQL."""
 
-    def say(self, text: str) -> str:
+    def write(self, text: str) -> str:
         """Return a common statement in this dialect."""
         return self.spelled(_LIST.sub(self.values, text.replace("%(join)s", self.join)))
 
 
 def statements(package: str, dialect: Dialect) -> dict[str, str]:
     """Return all statements of a store: the common ones in its dialect, and its own."""
-    alike = {name: dialect.say(text) for name, text in common().items()}
+    alike = {name: dialect.write(text) for name, text in common().items()}
     return alike | own(package)
 
 

@@ -31,7 +31,7 @@ class Receiver(Protocol):
     def has_room(self) -> bool:
         """Whether more can be delivered now."""
 
-    def speak(self, one: Subscription, notice: Notice) -> bool:
+    def send_notice(self, one: Subscription, notice: Notice) -> bool:
         """Send a notice to a subscription; return false for a delivery that could not be made."""
 
 

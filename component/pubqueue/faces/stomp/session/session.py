@@ -157,7 +157,7 @@ class StompSession:
             if one.is_queue:
                 self._client.backend.reach_changed(one.address)
 
-    def speak(self, one: Subscription, notice: Notice) -> bool:
+    def send_notice(self, one: Subscription, notice: Notice) -> bool:
         """Send a notice to a subscription; return false for a delivery that could not be made."""
         is_gone = one.is_ended or self._client.has_left
         if isinstance(notice, Deliver | Announce):
@@ -193,7 +193,7 @@ class StompSession:
         """Send the messages that have arrived before the RECEIPT of SUBSCRIBE."""
         early, one.early = one.early or [], None
         for notice in early:
-            self.speak(one, notice)
+            self.send_notice(one, notice)
 
     def _deliver(self, one: Subscription, notice: Deliver) -> bool:
         item, is_auto = notice.item, one.mode is Mode.AUTO

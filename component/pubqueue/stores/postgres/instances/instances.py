@@ -133,7 +133,7 @@ class Instances:
             while (
                 socket := await line.run(lambda: line.tried(lambda: self._quiet(line)))
             ) is not None:
-                if not await _speaks(socket, until):
+                if not await _sends(socket, until):
                     return
         except StoreError:
             await asyncio.sleep(until - loop.time())
@@ -261,7 +261,7 @@ def _end_leases(line: DatabaseConnection, held: Mapping[int, int]) -> None:
                 line.connection().execute(RENEW, (*one, 0.0))
 
 
-async def _speaks(socket: int, until: float) -> bool:
+async def _sends(socket: int, until: float) -> bool:
     """Return true when there is something to read, false at the time `until`; close this copy of the socket.
 
     The connection itself may be closed meanwhile, and its number given to another file.

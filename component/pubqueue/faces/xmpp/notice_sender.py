@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class Speaker:
+class NoticeSender:
     """Sends notices on the component stream; `write` returns whether there is one."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Speaker:
         # the first test is cheap and nearly always enough; but a resource may look like an account of ours
         return self._home not in f"{address}/" or not account_of(address).endswith(self._home[:-1])
 
-    def speak(self, what: Sequence[Notice | ToEach]) -> Sequence[Notice]:
+    def send_notices(self, what: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, in order, and return those for which there is no stream.
 
         Notices to many addresses follow as the server accepts them, and are lost with the stream.
@@ -56,7 +56,7 @@ class Speaker:
             try:
                 if type(one) is ToEach:
                     self._many.notify(self._beyond(one))
-                elif not self._say(one):
+                elif not self._send(one):
                     unsent.append(one)
             except Exception as problem:  # as if it had been lost in transit: its lock times out
                 kind = type(one.what if isinstance(one, ToEach) else one).__name__
@@ -70,7 +70,7 @@ class Speaker:
             return many
         return replace(many, to=tuple(jid for jid in many.to if self.claims(jid)))
 
-    def _say(self, what: Notice) -> bool:
+    def _send(self, what: Notice) -> bool:
         if self._home in f"{what.to}/" and not self.claims(what.to):
             return False
         if type(what) is Deliver and what.level is not Level.UNACKNOWLEDGED:
@@ -80,5 +80,5 @@ class Speaker:
         if size > MAX_STANZA_BYTES and isinstance(what, Retracted | Unlocked) and len(what.ids) > 1:
             half = len(what.ids) // 2
             ids = what.ids[:half], what.ids[half:]
-            return all(self._say(replace(what, ids=part)) for part in ids)
+            return all(self._send(replace(what, ids=part)) for part in ids)
         return self._write(message, size)

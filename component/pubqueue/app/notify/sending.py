@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-class Speaker:
+class Sender:
     """Sends answers and notices. `on_unsent` is called if a repeated delivery could not be sent; `submit` returns items to the queue.
 
     `service` is the address of the service itself: a connection of one of its accounts never comes back.
@@ -57,12 +57,12 @@ class Speaker:
             if then is None:
                 answer_with(answer, decision.reply)
             if decision.notices:
-                self.say(decision.notices)
+                self.send(decision.notices)
             if then is not None:
                 with apart("work.failed"):
                     self._long_work.go_on(decision, answer)
 
-    def say(self, notices: Sequence[Notice | News]) -> None:
+    def send(self, notices: Sequence[Notice | News]) -> None:
         """Send notices; an item that could not be sent returns to the queue, without counting a failure.
 
         An item that its holder may have already stays locked, and is sent once more.
