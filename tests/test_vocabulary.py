@@ -35,6 +35,10 @@ class Denied(NamedTuple):
     allowed: Mapping[str, str] = MappingProxyType({})
 
 
+IN_TESTS = {"tests/": "what a program, a stream or a log has written, and who reads it"}
+IN_BENCH = IN_TESTS | {"bench/": "likewise"}
+IN_TOOLS = IN_BENCH | {"tools/": "likewise"}
+
 # fmt: off
 DENIED = {
     # who asks, and what is done
@@ -46,11 +50,11 @@ DENIED = {
     # what is notified, sent, logged, and what of it was not
     "told":       Denied("notified, sent, logged or reported"),
     "untold":     Denied("unnotified, or undelivered"),
-    "said":       Denied("text, reason, or what it is", {
-        "tests/":    "what a program, a stream or a log has written",
-        "bench/":    "likewise",
-        "tools/":    "likewise",
-    }),
+    "said":       Denied("text, reason, or what it is", IN_TOOLS),
+    "hear":       Denied("take, note or wait for", IN_BENCH),
+    "heard":      Denied("active, noted, or what it is", IN_BENCH),
+    "speak":      Denied("send", IN_TESTS),
+    "speaker":    Denied("sender"),
     "unsaid":     Denied("undelivered"),
     "unrepeated": Denied("presence_retry"),
     "gathered":   Denied("batch_changes", {

@@ -584,13 +584,13 @@ class Queue(RuleBasedStateMachine):
         under = self.shell.look(lambda tx: tx.subscription(item.node, item.holder))
         mark = mark_of(under.subid) if ours and under else "another"
         token = item.token - late
-        heard_of = self.shell.look(lambda tx: tx.heard_of(item.holder))
+        active_since = self.shell.look(lambda tx: tx.active_since(item.holder))
         self.do(Bounce(item.holder, item.seq, token, gone, bounced=True, mark=mark))
         after = self.stored(item.node, item.id)
         assert after.failed == item.failed
         assert late == 0 or after == item
         now = self.shell.look(lambda tx: tx.subscription(item.node, item.holder))
-        ends = gone and ours and late == 0 and token >= heard_of
+        ends = gone and ours and late == 0 and token >= active_since
         assert (now is None) == (under is None or ends)
 
     @rule(worker=workers, pick=picks)

@@ -27,7 +27,7 @@ from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 from pubqueue.wiring.queue import now
 
 
-class Heard(asyncio.Queue):
+class Notified(asyncio.Queue):
     """The notices of a process, in order."""
 
     def extend(self, notices):
@@ -46,7 +46,7 @@ def process(tmp_path, monkeypatch):
 
     @asynccontextmanager
     async def start(*, connected=True):
-        store, heard = SqliteStore(tmp_path / "queue.db"), Heard()
+        store, heard = SqliteStore(tmp_path / "queue.db"), Notified()
         await store.open()
         reaper, watch = Reaper(clock=now), OtherProcesses(store)
         broker = Broker(
@@ -143,7 +143,7 @@ async def test_a_store_that_cannot_report_changes_is_polled(process, monkeypatch
         assert (await heard.next()).to == ANN
 
 
-@pytest.mark.parametrize("place", ["changes", "instances.hear", "instances.abandoned"])
+@pytest.mark.parametrize("place", ["changes", "instances.wait_for_change", "instances.abandoned"])
 async def test_errors_do_not_end_the_task(process, monkeypatch, place):
     """Items of others are delivered after any error, not only after an error of the store."""
     faults = [ZeroDivisionError(), RuntimeError("a fault of the test's")]
@@ -204,7 +204,7 @@ def test_work_of_a_dead_process_is_continued_within_five_seconds(moment):
 @asynccontextmanager
 async def in_memory(memory):
     """A process on a shared memory store."""
-    store, heard = MemoryStore(memory), Heard()
+    store, heard = MemoryStore(memory), Notified()
     await store.open()
     watch = OtherProcesses(store)
     broker = Broker(

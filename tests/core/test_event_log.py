@@ -88,7 +88,7 @@ TABLE = [
     (s.EndSubscription(JOBS, ANN), []),
     (s.NoteUnanswered(JOBS, ANN, 1), []),
     (c.NoteResource(ANN), []),
-    (c.HearOf(ANN), []),
+    (c.NoteActivity(ANN), []),
     (c.ForgetResource(ANN), []),
     (NEW, [Event(EventKind.PUBLISHED, JOBS, ItemId("i1"), 0, publisher=ETL_ACCOUNT, age=0)]),
     (

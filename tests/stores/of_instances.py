@@ -105,7 +105,7 @@ class OfInstances:
         for one in two_stores:
             await one.instances.enter()
             for _ in range(2):  # a connection that is new may have missed a word
-                await one.instances.hear(0)
+                await one.instances.wait_for_change(0)
 
     async def test_a_number_that_is_not_ours_is_not_given_back(self, two_stores):
         one, other = two_stores

@@ -141,18 +141,18 @@ class OfNodes:
         assert await load(store, resources={ANN_ACCOUNT}) == Rows(resources=[ANN, phone])
 
     async def test_when_a_resource_has_shown_itself_is_kept_while_it_is_here(self, store):
-        async def heard(*pairs):
-            await store.batch(lambda tx: tx.write(Writes(NOW, heard=list(pairs))))
-            return (await load(store, resources={ANN_ACCOUNT})).heard
+        async def active(*pairs):
+            await store.batch(lambda tx: tx.write(Writes(NOW, active=list(pairs))))
+            return (await load(store, resources={ANN_ACCOUNT})).active
 
-        assert await heard((ANN, 7)) == {}
+        assert await active((ANN, 7)) == {}
         await make(store, c.NoteResource(ANN), c.NoteResource(Jid(f"{ANN_ACCOUNT}/phone")))
-        assert await heard() == {}
-        assert await heard((ANN, 8), (BOB, 9)) == {ANN: 8}
-        assert await heard((ANN, 5)) == {ANN: 8}
+        assert await active() == {}
+        assert await active((ANN, 8), (BOB, 9)) == {ANN: 8}
+        assert await active((ANN, 5)) == {ANN: 8}
         await make(store, c.ForgetResource(ANN))
         await make(store, c.NoteResource(ANN))
-        assert await heard() == {}
+        assert await active() == {}
 
     async def test_what_a_client_can_do_is_kept_while_its_resource_is_here(self, store):
         async def able(*pairs):

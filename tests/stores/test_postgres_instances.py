@@ -39,7 +39,7 @@ async def serving(postgres):
     store = PostgresStore(postgres.address)
     await store.open()
     await store.instances.enter()
-    await store.instances.hear(0)
+    await store.instances.wait_for_change(0)
     yield store
     await store.close()
 
@@ -59,7 +59,7 @@ async def other(one, postgres):
 
 async def hears(store):
     async with asyncio.timeout(TIMEOUT):
-        await store.instances.hear(EVER)
+        await store.instances.wait_for_change(EVER)
 
 
 async def test_a_commit_wakes_those_who_serve_beside_it(one, other):
@@ -101,7 +101,7 @@ async def test_a_lost_connection_may_have_lost_a_word(one, other, postgres):
 
 async def test_without_a_server_the_time_passes(other, postgres):
     await asyncio.to_thread(postgres.kill)
-    await other.instances.hear(0)
+    await other.instances.wait_for_change(0)
     postgres.start()  # here: it ends with the thread that started it
     await hears(other)
 

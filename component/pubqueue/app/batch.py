@@ -115,7 +115,7 @@ class Batch:
             decision = FAILED if at in self._spoilt else self.decide(requests, faults, at)
             if self._rows.cache.silent:
                 for one in request.parts if type(request) is Together else (request,):
-                    self._hear(one)
+                    self._note_activity(one)
             if decision.changes:
                 self._make(at, request, decision)
                 work += decision.work
@@ -138,15 +138,15 @@ class Batch:
             _log_refusal(request)
             raise SpoiltError(at) from problem
 
-    def _hear(self, request: Request) -> None:
+    def _note_activity(self, request: Request) -> None:
         """Count any request about a node, also a refused one, as a sign of life of the account's subscriptions there."""
         by, node = getattr(request, "by", None), getattr(request, "node", None)
         if by is None or node is None:
             return
         silent = self._rows.cache.silent
-        heard = [jid for jid in dict.fromkeys((by.jid, by.account)) if (node, jid) in silent]
-        if heard:
-            self._changes.make(request, [SetAvailable(node, jid, available=True) for jid in heard])
+        active = [jid for jid in dict.fromkeys((by.jid, by.account)) if (node, jid) in silent]
+        if active:
+            self._changes.make(request, [SetAvailable(node, jid, available=True) for jid in active])
 
     def decide(
         self, requests: Sequence[Request], faults: Sequence[Refused | None], at: int

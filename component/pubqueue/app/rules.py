@@ -19,7 +19,7 @@ from pubqueue.app.facts.schedules import scheduling
 from pubqueue.app.facts.transactions import committing, moving
 from pubqueue.app.facts.transactions import staging as staged_facts
 from pubqueue.core import validity
-from pubqueue.core.deliveries import again, features, give_up, hearing
+from pubqueue.core.deliveries import again, answers, features, give_up
 from pubqueue.core.forwarding import forward
 from pubqueue.core.limits.request_sizes import too_many
 from pubqueue.core.nodes import account, declare, discovery, manage
@@ -187,7 +187,7 @@ Request = (
     | resend.Resend
     | reachability.ReachChanged
     | again.AskUnanswered
-    | hearing.HearAnswer
+    | answers.NoteDeliveryAnswer
     | give_up.GiveUpUnanswered
     | features.NoteFeatures
 )
@@ -325,7 +325,7 @@ RULES: Final[dict[type, Rule]] = {
     resend.Resend:               _rule(expiring.for_resend, resend.resend),
     reachability.ReachChanged:   _rule(expiring.for_reach, reachability.reach_changed),
     again.AskUnanswered:         _rule(deliveries.for_unanswered, again.ask_unanswered),
-    hearing.HearAnswer:          _rule(deliveries.for_hearing, hearing.hear_answer),
+    answers.NoteDeliveryAnswer:  _rule(deliveries.for_delivery_answer, answers.note_answer),
     give_up.GiveUpUnanswered:    _rule(deliveries.for_giving_up, give_up.give_up),
     features.NoteFeatures:       _rule(deliveries.for_features, features.note_features),
 }

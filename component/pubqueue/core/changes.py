@@ -120,7 +120,7 @@ class NoteResource(Struct, frozen=True, gc=False):
     jid: Jid
 
 
-class HearOf(Struct, frozen=True, gc=False):
+class NoteActivity(Struct, frozen=True, gc=False):
     """The known full JID has shown activity: bounces of deliveries from before that do not count against it now."""
 
     jid: Jid
@@ -387,7 +387,7 @@ Change = (
     | PurgeNode
     | SetAffiliation
     | NoteResource
-    | HearOf
+    | NoteActivity
     | NoteAble
     | ForgetResource
     | CallGroups

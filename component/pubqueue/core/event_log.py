@@ -156,7 +156,7 @@ EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = 
     s.EndSubscription: _nothing,   # locks outlive it
     s.NoteUnanswered:     _nothing,
     c.NoteResource:    _nothing,
-    c.HearOf:          _nothing,
+    c.NoteActivity:          _nothing,
     c.NoteAble:        _nothing,
     c.ForgetResource:  _nothing,
     c.AddItem:         _added,

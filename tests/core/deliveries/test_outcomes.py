@@ -7,7 +7,7 @@ import pytest
 from pubqueue.core.deliveries.outcomes import (
     FIRST,
     OUTCOMES,
-    Heard,
+    DeliveryAnswer,
     Outcome,
     Place,
     Repeating,
@@ -27,7 +27,7 @@ SILENCE   GIVE_UP  GIVE_UP  GIVE_UP  SILENCED
 """
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 CELLS = [
-    (step, Heard[heard], Outcome(Then[then], Place[place]))
+    (step, DeliveryAnswer[heard], Outcome(Then[then], Place[place]))
     for heard, *each, place in ROWS
     for step, then in zip(Step, each, strict=True)
 ]
@@ -39,7 +39,7 @@ def test_a_cell_of_the_table(step, heard, outcome):
 
 
 def test_every_step_has_an_outcome_for_every_answer():
-    assert set(OUTCOMES) == set(product(Step, Heard)) == {cell[:2] for cell in CELLS}
+    assert set(OUTCOMES) == set(product(Step, DeliveryAnswer)) == {cell[:2] for cell in CELLS}
 
 
 def test_messages_have_no_steps():

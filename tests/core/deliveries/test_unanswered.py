@@ -9,9 +9,9 @@ from pubqueue.core.changes import NoteAble, PutRow
 from pubqueue.core.decision import Done, GivenUp, Unanswered
 from pubqueue.core.deliveries.again import AskUnanswered, UnansweredFacts, ask_unanswered
 from pubqueue.core.deliveries.answered import Answered
+from pubqueue.core.deliveries.answers import DeliveryAnswerFacts, NoteDeliveryAnswer, note_answer
 from pubqueue.core.deliveries.features import FeatureFacts, NoteFeatures, note_features
 from pubqueue.core.deliveries.give_up import GiveUpFacts, GiveUpUnanswered, Lock, give_up
-from pubqueue.core.deliveries.hearing import HearAnswer, HearFacts, hear_answer
 from pubqueue.core.model import Millis
 from pubqueue.core.nodes.subscriptions.changes import NoteUnanswered
 from pubqueue.core.notices import Deliver
@@ -61,8 +61,8 @@ def test_an_answer_at_another_instance_counts_for_its_step_and_those_before(
 
 
 def heard(item, *, arrived, answered=None, jid=ANN, token=TOKEN):
-    request = HearAnswer(jid, HELD.seq, token, arrived)
-    return hear_answer(request, HearFacts(NOW, item, answered, "s"))
+    request = NoteDeliveryAnswer(jid, HELD.seq, token, arrived)
+    return note_answer(request, DeliveryAnswerFacts(NOW, item, answered, "s"))
 
 
 def test_an_answer_is_noted_for_the_instance_that_waits():

@@ -3,7 +3,7 @@
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, plain, queue, who, window
 
-from pubqueue.core.changes import HearOf, NoteResource
+from pubqueue.core.changes import NoteActivity, NoteResource
 from pubqueue.core.decision import Decision, Refusal, Refused
 from pubqueue.core.model import AccessModel, Affiliation, Jid
 from pubqueue.core.nodes.replies import Subscribed, Unsubscribed
@@ -53,7 +53,9 @@ def refused(refusal, reason="", limit=None):
 def test_a_subscription_has_the_window_that_was_asked_for():
     new = window(requests=5)
     decision = join(requests("5"))
-    assert decision == Decision(Subscribed(new, queueing=True), (AddSubscription(new), HearOf(ANN)))
+    assert decision == Decision(
+        Subscribed(new, queueing=True), (AddSubscription(new), NoteActivity(ANN))
+    )
 
 
 def test_a_window_may_be_a_number():
@@ -133,25 +135,27 @@ def test_an_account_that_may_not_subscribe_does_not_learn_that_it_is_a_queue(
 
 def test_a_returning_subscriber_keeps_its_locks():
     new = window(requests=3, in_flight=2)
-    assert join(requests("3"), held=2).changes == (AddSubscription(new), HearOf(ANN))
+    assert join(requests("3"), held=2).changes == (AddSubscription(new), NoteActivity(ANN))
 
 
 def test_a_repeated_subscribe_returns_the_state():
     known = window(requests=4, in_flight=1)
-    assert join(subscription=known) == Decision(Subscribed(known, queueing=True), (HearOf(ANN),))
+    assert join(subscription=known) == Decision(
+        Subscribed(known, queueing=True), (NoteActivity(ANN),)
+    )
 
 
 def test_a_repeated_subscribe_may_ask_for_another_window():
     known = window(requests=4, in_flight=1)
     after = window(requests=9, in_flight=1)
-    changes = SetWindow(JOBS, ANN, 9), HearOf(ANN)
+    changes = SetWindow(JOBS, ANN, 9), NoteActivity(ANN)
     expected = Decision(Subscribed(after, queueing=True), changes)
     assert join(requests("9"), subscription=known) == expected
 
 
 def test_a_subscriber_that_was_away_is_available_again():
     known = window(requests=4, available=False)
-    changes = SetWindow(JOBS, ANN, 4), HearOf(ANN)
+    changes = SetWindow(JOBS, ANN, 4), NoteActivity(ANN)
     expected = Decision(Subscribed(window(requests=4), queueing=True), changes)
     assert join(subscription=known) == expected
 

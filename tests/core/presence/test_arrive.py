@@ -4,7 +4,7 @@ import pytest
 from harness.batches.facts import ANN, BOB, JOBS, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ForgetResource, HearOf, NoteResource
+from pubqueue.core.changes import ForgetResource, NoteActivity, NoteResource
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import Jid, NodeName
 from pubqueue.core.nodes.subscriptions.changes import SetAvailable
@@ -17,16 +17,16 @@ ACCOUNT = Jid("ann@x")
 def test_a_returning_subscriber_gets_deliveries_again():
     away = window(available=False)
     facts = ArriveFacts((away, replace(window(BOB), node=OTHER)), (ANN,))
-    changes = (HearOf(ANN), SetAvailable(JOBS, ANN, available=True))
+    changes = (NoteActivity(ANN), SetAvailable(JOBS, ANN, available=True))
     assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)
 
 
 def test_an_arrival_is_recorded_once_and_only_for_resources():
-    new = (NoteResource(ANN), HearOf(ANN))
+    new = (NoteResource(ANN), NoteActivity(ANN))
     assert arrive(Arrive(ANN), ArriveFacts((), is_somebody=True)).changes == new
     assert arrive(Arrive(ANN), ArriveFacts((window(),))).changes == new
     again = arrive(Arrive(ANN), ArriveFacts((), (ANN,), is_somebody=True))
-    assert again.changes == (HearOf(ANN),)
+    assert again.changes == (NoteActivity(ANN),)
     assert arrive(Arrive(ACCOUNT), ArriveFacts((), is_somebody=True)).changes == ()
 
 
@@ -40,7 +40,7 @@ def test_the_known_resources_of_an_account_are_limited():
     new = Jid("ann@x/new")
     assert arrive(Arrive(new), facts).changes[:2] == (NoteResource(new), ForgetResource(here[0]))
     few = ArriveFacts((), here[1:], is_somebody=True)
-    assert arrive(Arrive(new), few).changes == (NoteResource(new), HearOf(new))
+    assert arrive(Arrive(new), few).changes == (NoteResource(new), NoteActivity(new))
 
 
 @pytest.mark.parametrize(

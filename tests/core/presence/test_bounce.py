@@ -17,11 +17,11 @@ ACCOUNT = Jid("ann@x")
 class TestReturn:
     """A delivery that came back (XEP-0060 12.4)."""
 
-    def back(self, item=None, *, to=ANN, subscription=None, gone=False, heard_of=0, **said):
+    def back(self, item=None, *, to=ANN, subscription=None, gone=False, active_since=0, **said):
         case = None if item is None else Case(item, queue())
         mark = said.pop("mark", mark_of(f"subid-of-{to}"))
         said = {"bounced": True, "mark": mark} | said
-        facts = BounceFacts(NOW, case, subscription, heard_of)
+        facts = BounceFacts(NOW, case, subscription, active_since)
         return bounce(Bounce(Jid(to), 1, 7, gone, **said), facts)
 
     def test_the_item_is_free_and_no_failure_counts(self):
@@ -43,15 +43,17 @@ class TestReturn:
         assert self.back(None) == Decision(Done())
 
     def test_an_address_that_is_gone_ends_the_subscription_and_its_account_is_notified(self):
-        decision = self.back(held(), gone=True, subscription=window(), heard_of=7)
+        decision = self.back(held(), gone=True, subscription=window(), active_since=7)
         assert decision.changes[1:] == (EndSubscription(JOBS, ANN),)
         none = SubscriptionState.NONE
         reported = SubscriptionChanged(Jid("ann@x"), JOBS, none, f"subid-of-{ANN}", about=Jid(ANN))
         assert decision.notices == (reported,)
 
-    @pytest.mark.parametrize(("item", "heard_of"), [(None, 0), (held(), 8), (held(holder=BOB), 0)])
-    def test_that_an_earlier_session_is_no_more_ends_nothing(self, item, heard_of):
-        decision = self.back(item, gone=True, subscription=window(), heard_of=heard_of)
+    @pytest.mark.parametrize(
+        ("item", "active_since"), [(None, 0), (held(), 8), (held(holder=BOB), 0)]
+    )
+    def test_that_an_earlier_session_is_no_more_ends_nothing(self, item, active_since):
+        decision = self.back(item, gone=True, subscription=window(), active_since=active_since)
         assert [type(change) for change in decision.changes] in ([], [Release])
         assert decision.notices == ()
 

@@ -4,7 +4,7 @@ import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import Forget, GiveUp, HearOf, Release, RemoveItem, Ripen
+from pubqueue.core.changes import Forget, GiveUp, NoteActivity, Release, RemoveItem, Ripen
 from pubqueue.core.decision import Decision, Done
 from pubqueue.core.model import (
     AtExpiry,
@@ -173,5 +173,5 @@ class TestSilence:
 
     def test_presence_sets_it_right(self):
         facts = ArriveFacts((window(unanswered=3),), (ANN,))
-        changes = (HearOf(ANN), SetAvailable(JOBS, ANN, available=True))
+        changes = (NoteActivity(ANN), SetAvailable(JOBS, ANN, available=True))
         assert arrive(Arrive(ANN), facts) == Decision(Done(), changes)

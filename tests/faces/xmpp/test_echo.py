@@ -20,21 +20,21 @@ def test_an_echo_is_sent_now_and_then_and_shows_how_far_it_is():
 
 def test_after_one_echo_the_next_is_awaited_before_much_is_sent():
     echo = FlowProbe()
-    echo.heard(echo.wrote(EVERY))
+    echo.came_back(echo.wrote(EVERY))
     assert not echo.is_awaited
     later = echo.wrote(AHEAD + 1)
     assert echo.is_awaited
-    echo.heard("told-0")
-    echo.heard("told-999999999999")
-    echo.heard("something else")
+    echo.came_back("told-0")
+    echo.came_back("told-999999999999")
+    echo.came_back("something else")
     assert echo.is_awaited
-    echo.heard(later)
+    echo.came_back(later)
     assert not echo.is_awaited
 
 
 def test_an_echo_that_does_not_come_is_given_up():
     echo = FlowProbe()
-    echo.heard(echo.wrote(EVERY))
+    echo.came_back(echo.wrote(EVERY))
     echo.wrote(2 * AHEAD)
     echo.give_up()
     assert not echo.is_awaited

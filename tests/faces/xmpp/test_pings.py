@@ -95,17 +95,17 @@ def test_what_an_answer_means(condition, means):
 def test_an_answer_is_noted_once(condition, notes):
     wire = Wire()
     wire.pings.ping(BEE)
-    assert wire.pings.hear(iq(wire.id(), condition))
-    assert wire.pings.hear(iq(wire.id(), condition))
+    assert wire.pings.take_answer(iq(wire.id(), condition))
+    assert wire.pings.take_answer(iq(wire.id(), condition))
     assert wire.workers.notes == notes
 
 
 def test_a_client_without_pings_is_asked_for_its_features():
     wire = Wire()
     wire.pings.ping(BEE)
-    wire.pings.hear(iq(wire.id(), "service-unavailable"))
+    wire.pings.take_answer(iq(wire.id(), "service-unavailable"))
     assert ns.DISCO_INFO in wire.sent[-1]
-    wire.pings.hear(iq(wire.id()))
+    wire.pings.take_answer(iq(wire.id()))
     assert wire.workers.notes == [("answered", BEE)]
     wire.pings.ping(BEE)
     assert ns.DISCO_INFO in wire.sent[-1], "it is remembered"
@@ -115,14 +115,14 @@ def test_a_server_that_refuses_both_means_that_the_client_is_gone():
     wire = Wire()
     wire.pings.ping(BEE)
     for _ in range(2):
-        wire.pings.hear(iq(wire.id(), "service-unavailable"))
+        wire.pings.take_answer(iq(wire.id(), "service-unavailable"))
     assert wire.workers.notes == [("gone", BEE)]
 
 
 def test_an_answer_to_another_instance_is_passed_on_but_an_error_is_not():
     wire = Wire(instance=4)
-    wire.pings.hear(iq("pq-ping-3-1"))
-    wire.pings.hear(iq("pq-ping-3-1", "item-not-found"))
+    wire.pings.take_answer(iq("pq-ping-3-1"))
+    wire.pings.take_answer(iq("pq-ping-3-1", "item-not-found"))
     assert wire.workers.notes == [("elsewhere", BEE)]
 
 
@@ -138,7 +138,7 @@ def test_an_answer_to_another_instance_is_passed_on_but_an_error_is_not():
 def test_what_answers_no_ping_of_that_jid_is_ignored(forged):
     wire = Wire()
     wire.pings.ping(BEE)
-    wire.pings.hear(forged)
+    wire.pings.take_answer(forged)
     assert wire.workers.notes == []
 
 
@@ -146,7 +146,7 @@ def test_nothing_is_awaited_on_a_stream_that_is_lost(monkeypatch):
     wire = Wire()
     wire.pings.ping(BEE)
     wire.pings.forget()
-    wire.pings.hear(iq(wire.id()))
+    wire.pings.take_answer(iq(wire.id()))
     assert wire.workers.notes == []
 
 
@@ -155,6 +155,6 @@ def test_the_pings_that_wait_are_bounded(monkeypatch):
     wire = Wire()
     for number in range(3):
         wire.pings.ping(Jid(f"bee@x/{number}"))
-    wire.pings.hear(iq("pq-ping-3-1", sender=Jid("bee@x/0")))
-    wire.pings.hear(iq("pq-ping-3-2", sender=Jid("bee@x/1")))
+    wire.pings.take_answer(iq("pq-ping-3-1", sender=Jid("bee@x/0")))
+    wire.pings.take_answer(iq("pq-ping-3-2", sender=Jid("bee@x/1")))
     assert wire.workers.notes == [("answered", Jid("bee@x/1"))]

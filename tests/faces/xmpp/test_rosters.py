@@ -61,53 +61,53 @@ async def test_nothing_is_asked_of_a_server_that_has_granted_nothing(asking):
 
 @pytest.mark.parametrize(("kind", "granted"), [("get", True), ("both", True), ("none", False)])
 async def test_a_grant_is_for_the_accounts_of_the_domain_that_gives_it(asking, kind, granted):
-    assert asking.rosters.hear_grant("x", grant(kind))
+    assert asking.rosters.take_grant("x", grant(kind))
     assert asking.principals.of(BOSS).rosters is granted
     assert not asking.principals.of(CEO).rosters
-    assert not asking.rosters.hear_grant("x", element("message"))
+    assert not asking.rosters.take_grant("x", element("message"))
 
 
 @pytest.mark.parametrize("sender", [None, "eve@x", "x/y"])
 async def test_only_a_server_grants(asking, sender):
-    asking.rosters.hear_grant(sender, grant("get"))
+    asking.rosters.take_grant(sender, grant("get"))
     assert not asking.principals.of(BOSS).rosters
 
 
 async def test_so_many_domains_are_remembered_and_a_grant_can_be_taken_back(asking):
     for number in range(MAX_DOMAINS + 1):
-        asking.rosters.hear_grant(f"x{number}", grant("get"))
+        asking.rosters.take_grant(f"x{number}", grant("get"))
     assert not asking.principals.of(Jid(f"boss@x{MAX_DOMAINS}")).rosters
-    asking.rosters.hear_grant("x0", grant("none"))
+    asking.rosters.take_grant("x0", grant("none"))
     assert not asking.principals.of(Jid("boss@x0")).rosters
 
 
 async def test_rosters_are_evaluated_when_all_have_answered(asking):
-    asking.rosters.hear_grant("x", grant("get"))
-    asking.rosters.hear_grant("elsewhere", grant("both"))
+    asking.rosters.take_grant("x", grant("get"))
+    asking.rosters.take_grant("elsewhere", grant("both"))
     asking.ask(BOSS, CEO)
     assert [b'to="boss@x"' in asking.said[0], b'to="ceo@elsewhere"' in asking.said[1]] == [
         True,
         True,
     ]
-    assert not asking.rosters.hear_answer(roster("roster-0", "eve@x"))
-    assert asking.rosters.hear_answer(roster("roster-0", BOSS))
+    assert not asking.rosters.take_answer(roster("roster-0", "eve@x"))
+    assert asking.rosters.take_answer(roster("roster-0", BOSS))
     assert asking.reported == []
-    assert asking.rosters.hear_answer(roster("roster-1", CEO, subscription="to"))
+    assert asking.rosters.take_answer(roster("roster-1", CEO, subscription="to"))
     assert asking.reported == [(Contact(True, ("Friends",)), Contact(False, ("Friends",)))]  # noqa: FBT003
-    assert not asking.rosters.hear_answer(roster("roster-1", CEO))
+    assert not asking.rosters.take_answer(roster("roster-1", CEO))
 
 
 async def test_others_in_the_roster_and_errors_prove_nothing(asking):
-    asking.rosters.hear_grant("x", grant("get"))
+    asking.rosters.take_grant("x", grant("get"))
     asking.ask(BOSS)
-    asking.rosters.hear_answer(roster("roster-0", BOSS, jid="bob@x"))
+    asking.rosters.take_answer(roster("roster-0", BOSS, jid="bob@x"))
     asking.ask(BOSS)
-    asking.rosters.hear_answer(roster("roster-1", BOSS, kind="error"))
+    asking.rosters.take_answer(roster("roster-1", BOSS, kind="error"))
     assert asking.reported == [(), ()]
 
 
 async def test_with_the_stream_grants_end_and_waiting_requests_are_answered(asking):
-    asking.rosters.hear_grant("x", grant("get"))
+    asking.rosters.take_grant("x", grant("get"))
     asking.ask(BOSS)
     asking.rosters.forget()
     assert asking.reported == [()]
@@ -115,7 +115,7 @@ async def test_with_the_stream_grants_end_and_waiting_requests_are_answered(aski
 
 
 async def test_an_account_has_so_many_questions_open_and_others_theirs(asking):
-    asking.rosters.hear_grant("x", grant("get"))
+    asking.rosters.take_grant("x", grant("get"))
     loop = asyncio.get_running_loop()
 
     def ask(by):
@@ -127,13 +127,13 @@ async def test_an_account_has_so_many_questions_open_and_others_theirs(asking):
     assert ask(ann)
     assert len(asking.said) == MAX_OF_ONE + 1
     assert asking.reported == []
-    assert asking.rosters.hear_answer(roster("roster-0", BOSS))
+    assert asking.rosters.take_answer(roster("roster-0", BOSS))
     assert ask(eve)
     assert not ask(eve)
 
 
 async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(asking):
-    asking.rosters.hear_grant("x", grant("get"))
+    asking.rosters.take_grant("x", grant("get"))
     loop = asyncio.get_running_loop()
 
     def ask(name):
@@ -143,12 +143,12 @@ async def test_a_server_that_is_not_ours_cannot_use_up_all_questions(asking):
     assert ask("a@near")
     assert asking.rosters.ask(Principal(ANN, local=True), (BOSS,), asking.reported.append, loop)
     asking.rosters.forget()
-    asking.rosters.hear_grant("x", grant("get"))
+    asking.rosters.take_grant("x", grant("get"))
     assert sum(ask(f"b{n}@far") for n in range(2 * MAX_OF_A_SERVER)) == MAX_OF_A_SERVER
 
 
 async def test_of_very_many_owners_some_are_asked(asking):
-    asking.rosters.hear_grant("x", grant("get"))
+    asking.rosters.take_grant("x", grant("get"))
     asking.ask(*(Jid(f"owner{number}@x") for number in range(2 * MAX_OF_ONE)))
     assert asking.answered
     assert len(asking.said) == MAX_OF_ONE

@@ -225,7 +225,7 @@ class HeldItems:
         events = read_event(stanza)
         ours = [event for event in events if event.node in self.nodes]
         for event in ours:
-            self._hear(event)
+            self._take_event(event)
         return bool(ours)
 
     def cut(self) -> None:
@@ -258,7 +258,7 @@ class HeldItems:
 
     # Events
 
-    def _hear(self, event: QueueEvent) -> None:
+    def _take_event(self, event: QueueEvent) -> None:
         match event:
             case Delivered():
                 self._deliver(event)

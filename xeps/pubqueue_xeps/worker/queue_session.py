@@ -103,7 +103,7 @@ class QueueSession:
         self._session = self._fresh = False
         self._replaced = False
         self._wanted = True
-        self._heard = 0.0
+        self._last_read = 0.0
         self.since = 0.0
         """When this connection was made, by the event loop's clock."""
         self._unsent: list[bytes] = []
@@ -223,7 +223,7 @@ class QueueSession:
             if self._wanted:
                 await self._ask_for_items(plugin, node)
         self._fresh = False
-        self._heard = asyncio.get_running_loop().time()
+        self._last_read = asyncio.get_running_loop().time()
         self._online.set()
 
     async def _end_earlier_session(self, plugin: XEP_0254) -> None:
@@ -310,7 +310,7 @@ class QueueSession:
         """Wait until the connection is cut or nothing has arrived for `refresh` seconds."""
         loop = asyncio.get_running_loop()
         while not self._cut.is_set() and (
-            (left := self._heard + self._timings.refresh - loop.time()) > 0
+            (left := self._last_read + self._timings.refresh - loop.time()) > 0
         ):
             try:
                 async with asyncio.timeout(left):
@@ -324,7 +324,7 @@ class QueueSession:
         carried = self._qos is not None and self._qos.read(stanza)
         if not carried and not self._listener.read(stanza) and not self._pending.read(stanza):
             return False
-        self._heard = asyncio.get_running_loop().time()
+        self._last_read = asyncio.get_running_loop().time()
         return True
 
     def _session_started(self, _: object) -> None:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from pubqueue.app.store.rows import ANSWERED
 from pubqueue.core.addresses import account_of
 from pubqueue.core.deliveries.again import UnansweredFacts, has_answer, is_held
+from pubqueue.core.deliveries.answers import DeliveryAnswerFacts
 from pubqueue.core.deliveries.features import FeatureFacts
 from pubqueue.core.deliveries.give_up import GiveUpFacts
-from pubqueue.core.deliveries.hearing import HearFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
     from pubqueue.core.deliveries.again import AskUnanswered
+    from pubqueue.core.deliveries.answers import NoteDeliveryAnswer
     from pubqueue.core.deliveries.features import NoteFeatures
     from pubqueue.core.deliveries.give_up import GiveUpUnanswered, Lock
-    from pubqueue.core.deliveries.hearing import HearAnswer
     from pubqueue.core.model import Item, Jid, Node
 
 
@@ -31,14 +31,14 @@ def for_unanswered(context: Context, request: AskUnanswered) -> UnansweredFacts:
     return UnansweredFacts(item, payload, answered)
 
 
-def for_hearing(context: Context, request: HearAnswer) -> HearFacts:
+def for_delivery_answer(context: Context, request: NoteDeliveryAnswer) -> DeliveryAnswerFacts:
     """Return the item, what is known of the answer, and the holder's subscription."""
     rows = context.rows
     item, answered = rows.item_at(request.seq), rows.row(ANSWERED, request.token)
     if item is None or not is_held(item, request.jid, request.token):
-        return HearFacts(context.now, item, answered)
+        return DeliveryAnswerFacts(context.now, item, answered)
     one = rows.subscription(item.node, request.jid)
-    return HearFacts(context.now, item, answered, "" if one is None else one.subid)
+    return DeliveryAnswerFacts(context.now, item, answered, "" if one is None else one.subid)
 
 
 def for_giving_up(context: Context, request: GiveUpUnanswered) -> GiveUpFacts:

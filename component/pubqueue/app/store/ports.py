@@ -149,7 +149,7 @@ class Instances(Protocol):
 
         """
 
-    async def hear(self, patience: float) -> None:
+    async def wait_for_change(self, patience: float) -> None:
         """Wait until another process reports a change, or until `patience` seconds have passed.
 
         If the processes of a store cannot notify each other, it returns after that time.

@@ -211,7 +211,7 @@ class Rows(Struct):
     subscriptions: list[Subscription] = field(default_factory=list)
     """Of all kinds of need for them, each row once."""
     resources: list[Jid] = field(default_factory=list)
-    heard: dict[Jid, int] = field(default_factory=dict)
+    active: dict[Jid, int] = field(default_factory=dict)
     """For each JID the lock token before which it was last active; JIDs for which that is not known are missing."""
     able: dict[Jid, bool] = field(default_factory=dict)
     """For each JID whether its client has `urn:xmpp:qos`; JIDs of which that is not known are missing."""
@@ -292,7 +292,7 @@ class Writes(Struct):
     """For deleted nodes, the URIs of their replacements; a node that is created has not moved any more."""
     subscriptions: list[Write[Subscription]] = field(default_factory=list)
     resources: list[Write[Jid]] = field(default_factory=list)
-    heard: list[tuple[Jid, int]] = field(default_factory=list)
+    active: list[tuple[Jid, int]] = field(default_factory=list)
     """For full JIDs that are here: all locks with lower tokens were given before they showed activity. No row is guarded."""
     able: list[tuple[Jid, bool]] = field(default_factory=list)
     """Of full JIDs that are here: whether their clients have `urn:xmpp:qos`. No row is guarded."""

@@ -93,7 +93,7 @@ class OtherProcesses:
 
     async def _watch(self, broker: Broker) -> None:
         while True:
-            await self._store.instances.hear(PERIOD)
+            await self._store.instances.wait_for_change(PERIOD)
             try:
                 wrote = await self._store.changes()
             except FencedError:

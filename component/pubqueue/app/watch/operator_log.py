@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.watch.observers import Observer
-from pubqueue.core.changes import GiveUp, HearOf, NoteResource, Release
+from pubqueue.core.changes import GiveUp, NoteActivity, NoteResource, Release
 from pubqueue.core.nodes.declare import Declare
 from pubqueue.core.nodes.manage import Configure, SetAffiliations
 from pubqueue.core.nodes.replies import Subscribed
@@ -93,7 +93,7 @@ def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) ->
         if type(request) is FreeLeft and decision.then is None:
             locks = request.freed + _freed(decision)
             log.info("worker.freed", jid=request.jid, locks=locks)
-        kinds = set(map(type, decision.changes)) - {HearOf}
+        kinds = set(map(type, decision.changes)) - {NoteActivity}
         if kinds and type(request) in LOGGED_REQUESTS:
             _log_people(request, decision)
         if GiveUp in kinds and (type(request) in LOGGED_REQUESTS or type(request) is Settle):

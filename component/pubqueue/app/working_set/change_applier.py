@@ -186,20 +186,20 @@ class ChangeApplier(ItemChanges):
         else:
             group.pop(change.jid, None)
             self._cache.able.pop(change.jid, None)
-            self._pending.heard.pop(change.jid, None)
+            self._pending.active.pop(change.jid, None)
             self._pending.able.pop(change.jid, None)
 
     def _able(self, _asked: object, change: c.NoteAble) -> None:
         if change.jid in self._cache.resources.get(account_of(change.jid), {}):
             self._cache.able[change.jid] = self._pending.able[change.jid] = change.able
 
-    def _heard(self, _asked: object, change: c.HearOf) -> None:
+    def _note_activity(self, _asked: object, change: c.NoteActivity) -> None:
         """Note the lock token after which the JID sent something; if no lock was given since then, that is known already."""
         group = self._cache.resources.get(account_of(change.jid), {})
         since = self._tokens.first(self._rows.tx, 1)
         if group.get(change.jid, since) < since:
             group[change.jid] = since
-            self._pending.heard[change.jid] = since
+            self._pending.active[change.jid] = since
 
     def _stage(self, _asked: object, change: t.Stage) -> None:
         mark, cache, pending = change.mark, self._cache, self._pending
@@ -286,7 +286,7 @@ class ChangeApplier(ItemChanges):
         s.EndSubscription: _subscription,
         s.NoteUnanswered:  _subscription,
         c.NoteResource:    _resource,
-        c.HearOf:          _heard,
+        c.NoteActivity:          _note_activity,
         c.NoteAble:        _able,
         c.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,

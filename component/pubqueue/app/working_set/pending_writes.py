@@ -30,7 +30,7 @@ class PendingWrites:
         self.moved: dict[NodeName, str] = {}
         self.subscriptions: dict[tuple[NodeName, Jid], Subscription | None] = {}
         self.resources: dict[Jid, bool] = {}
-        self.heard: dict[Jid, int] = {}
+        self.active: dict[Jid, int] = {}
         self.able: dict[Jid, bool] = {}
         self.items: dict[int, Item | None] = {}
         self.replaced: dict[int, None] = {}
@@ -51,7 +51,7 @@ class PendingWrites:
             or self.subscriptions
             or self.of
             or self.resources
-            or self.heard
+            or self.active
             or self.able
             or self.events
         )
@@ -74,7 +74,7 @@ class PendingWrites:
             writes.overwritten = [(node, old, new) for new, (node, old) in known]
         if self.resources:
             writes.resources = self._resource_writes(cache)
-        writes.heard = list(self.heard.items())
+        writes.active = list(self.active.items())
         writes.able = list(self.able.items())
         for kind, befores in self.of.items():
             writes.of[kind] = _changed(befores, cache.of[kind], always=kind.always_written)

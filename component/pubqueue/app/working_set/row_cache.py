@@ -137,7 +137,7 @@ class RowCache:
         for subscription in found.subscriptions:
             self._fill_subscription(subscription)
         for jid in found.resources:
-            self.resources[account_of(jid)][jid] = found.heard.get(jid, 0)
+            self.resources[account_of(jid)][jid] = found.active.get(jid, 0)
         self.able.update(found.able)
         for item in found.items:
             self._fill_item(item)

@@ -214,7 +214,7 @@ class WorkingSet:
             return ()
         return group.keys()
 
-    def heard_of(self, jid: Jid) -> int:
+    def active_since(self, jid: Jid) -> int:
         """Return the lock token before which the JID (or any resource of an account) last sent something; 0: not known."""
         account = account_of(jid)
         here = self.resources(account)

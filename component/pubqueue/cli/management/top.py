@@ -132,12 +132,12 @@ def _keys(ended: asyncio.Event) -> Iterator[None]:
     loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
 
-    def hear() -> None:
+    def read_key() -> None:
         if sys.stdin.read(1) in KEYS:
             ended.set()
 
     tty.setcbreak(keyboard)
-    loop.add_reader(keyboard, hear)
+    loop.add_reader(keyboard, read_key)
     try:
         yield
     finally:

@@ -24,7 +24,7 @@ class Step(Enum):
     """That the message may be used."""
 
 
-class Heard(Enum):
+class DeliveryAnswer(Enum):
     """What came back."""
 
     RESULT = auto()
@@ -80,20 +80,20 @@ class Outcome(Struct, frozen=True, gc=False):
 IGNORED: Final = Outcome(Then.IGNORE)
 ARRIVED: Final = Outcome(Then.END)
 ERRORS: Final = {
-    Heard.GONE: Outcome(Then.BOUNCE, Place.ENDS),
-    Heard.FAILED: Outcome(Then.BOUNCE, Place.PASSED_OVER),
-    Heard.UNABLE: Outcome(Then.MESSAGE),
-    Heard.SILENCE: Outcome(Then.GIVE_UP, Place.SILENCED),
+    DeliveryAnswer.GONE: Outcome(Then.BOUNCE, Place.ENDS),
+    DeliveryAnswer.FAILED: Outcome(Then.BOUNCE, Place.PASSED_OVER),
+    DeliveryAnswer.UNABLE: Outcome(Then.MESSAGE),
+    DeliveryAnswer.SILENCE: Outcome(Then.GIVE_UP, Place.SILENCED),
 }
 
 OUTCOMES: Final = {
-    (Step.ACKNOWLEDGED, Heard.RESULT): ARRIVED,
-    (Step.ACKNOWLEDGED, Heard.RECEIVED): ARRIVED,
-    (Step.ASSURED, Heard.RESULT): IGNORED,
-    (Step.ASSURED, Heard.RECEIVED): Outcome(Then.DELIVER),
-    (Step.DELIVER, Heard.RESULT): ARRIVED,
-    (Step.DELIVER, Heard.RECEIVED): ARRIVED,
-} | {(step, heard): outcome for step in Step for heard, outcome in ERRORS.items()}
+    (Step.ACKNOWLEDGED, DeliveryAnswer.RESULT): ARRIVED,
+    (Step.ACKNOWLEDGED, DeliveryAnswer.RECEIVED): ARRIVED,
+    (Step.ASSURED, DeliveryAnswer.RESULT): IGNORED,
+    (Step.ASSURED, DeliveryAnswer.RECEIVED): Outcome(Then.DELIVER),
+    (Step.DELIVER, DeliveryAnswer.RESULT): ARRIVED,
+    (Step.DELIVER, DeliveryAnswer.RECEIVED): ARRIVED,
+} | {(step, answer): outcome for step in Step for answer, outcome in ERRORS.items()}
 """Total: every step with every kind of answer."""
 
 FIRST: Final = {Level.ACKNOWLEDGED: Step.ACKNOWLEDGED, Level.ASSURED: Step.ASSURED}

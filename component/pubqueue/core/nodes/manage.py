@@ -238,10 +238,10 @@ def delete(request: Delete, facts: NodeFacts) -> Decision:
     fed = _fed_queues(request.by, node, facts.others)
     if isinstance(fed, Refused):
         return Decision(fed)
-    heard = [queue for queue in fed if queue.config.notify_delete and notifies(queue)]
-    for queue in heard:
+    notifying = [queue for queue in fed if queue.config.notify_delete and notifies(queue)]
+    for queue in notifying:
         notices += notify(queue, EVERYBODY, Deleted(NOBODY, queue.name))
-    ended = tuple([DeleteNode(queue.name, queue in heard) for queue in fed])
+    ended = tuple([DeleteNode(queue.name, queue in notifying) for queue in fed])
     return Decision(Done(), (*ended, gone), notices)
 
 

@@ -31,13 +31,13 @@ def publish(request: Publish, facts: PublishFacts, node: Node, adds: Sequence[Ad
     """Decide what happens to the items, which may be published to this node."""
     changes, dropped = _changes(facts, node, adds)
     ids = tuple([draft.id for draft in request.drafts])
-    by, heard = request.by.account, facts.audience
-    announced = [news for draft in request.drafts for news in announce(node, heard, draft, by)]
+    by, audience = request.by.account, facts.audience
+    announced = [news for draft in request.drafts for news in announce(node, audience, draft, by)]
     if not request.drafts:
-        announced += announce(node, heard, None, by)
+        announced += announce(node, audience, None, by)
     if dropped and drops_loudly(node):
         gone = tuple(item.id for item in dropped)
-        announced += notify(node, heard, Retracted(NOBODY, node.name, gone))
+        announced += notify(node, audience, Retracted(NOBODY, node.name, gone))
     replaced = tuple([item.id for _, item in facts.existing if item is not None])
     return Decision(Published(node.name, ids, replaced=replaced), tuple(changes), tuple(announced))
 

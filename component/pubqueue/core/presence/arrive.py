@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import Change, ForgetResource, HearOf, NoteResource
+from pubqueue.core.changes import Change, ForgetResource, NoteActivity, NoteResource
 from pubqueue.core.decision import Decision, Done, FeaturesWanted
 from pubqueue.core.nodes.subscriptions.changes import SetAvailable
 
@@ -60,9 +60,9 @@ def arrive(request: Arrive, facts: ArriveFacts) -> Decision:
     return Decision(reply, tuple(changes))
 
 
-def shows_itself(jid: Jid) -> tuple[HearOf, ...]:
+def shows_itself(jid: Jid) -> tuple[NoteActivity, ...]:
     """Note that a full JID has shown activity now."""
-    return () if account_of(jid) == jid else (HearOf(jid),)
+    return () if account_of(jid) == jid else (NoteActivity(jid),)
 
 
 def note_here(came: Iterable[Jid], here: tuple[Jid, ...]) -> Iterator[Change]:

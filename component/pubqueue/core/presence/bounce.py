@@ -39,13 +39,13 @@ class Bounce(Struct, frozen=True, gc=False):
 class BounceFacts(Struct, frozen=True, gc=False):
     """The item, if it is still locked under exactly that token, and the addressee's subscription.
 
-    The addressee has shown activity after all locks with tokens below `heard_of` were given.
+    The addressee has shown activity after all locks with tokens below `active_since` were given.
     """
 
     now: Millis
     case: Case | None
     subscription: Subscription | None
-    heard_of: int = 0
+    active_since: int = 0
 
 
 def bounce(request: Bounce, facts: BounceFacts) -> Decision:
@@ -67,7 +67,7 @@ def bounce(request: Bounce, facts: BounceFacts) -> Decision:
     if request.mark not in {None, mark_of(subscription.subid)}:
         return Decision(Done(), tuple(changes))
     if request.gone:
-        if not held or request.token < facts.heard_of:
+        if not held or request.token < facts.active_since:
             return Decision(Done(), tuple(changes))
         changes.append(EndSubscription(subscription.node, subscription.jid))
         return Decision(Done(), tuple(changes), (_ended(subscription),))

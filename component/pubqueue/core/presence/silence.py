@@ -34,7 +34,7 @@ REMEMBERED: Final = seconds(600)
 class Silence(Struct, frozen=True, gc=False):
     """The facts about a holder: times in seconds of one clock. `asked` is when the open ping was sent."""
 
-    heard: float
+    last_seen: float
     asked: float | None = None
     unanswered: int = 0
 
@@ -50,7 +50,7 @@ class Step(enum.Enum):
 def step(known: Silence, now: float, ping_after: float) -> Step:
     """Return the next action: ping a silent holder, and give up one that left its pings unanswered."""
     if known.asked is None:
-        return Step.PING if now - known.heard >= ping_after else Step.NOTHING
+        return Step.PING if now - known.last_seen >= ping_after else Step.NOTHING
     if now - known.asked < min(MAX_ANSWER, ping_after / 2):
         return Step.NOTHING
     return Step.GONE if known.unanswered >= ATTEMPTS else Step.PING
@@ -58,7 +58,7 @@ def step(known: Silence, now: float, ping_after: float) -> Step:
 
 def pinged(known: Silence, now: float) -> Silence:
     """Return the holder with a ping sent now."""
-    return Silence(known.heard, now, known.unanswered + 1)
+    return Silence(known.last_seen, now, known.unanswered + 1)
 
 
 class AnsweredElsewhere(Struct, frozen=True, gc=False):

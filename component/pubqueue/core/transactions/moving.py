@@ -289,8 +289,8 @@ def move(request: MoveWinners, facts: MoveFacts) -> Decision:
         changes += _taking_its_place(request, facts, winner)
         if winner.there is not None and winner.there.holder is not None and _place(winner) in TAKEN:
             notices.append(Retracted(winner.there.holder, row.node, (row.item.draft.id,)))
-        heard = facts.audiences.get(row.node, ())
-        notices += announce(winner.node, heard, row.item.draft, facts.owner)
+        audience = facts.audiences.get(row.node, ())
+        notices += announce(winner.node, audience, row.item.draft, facts.owner)
     ended = tuple((*key, row) for key, row in ends.items())
     changes.append(_moved(request, facts, ended, len(aside)))
     then = replace(request, reply=_with(request.reply, aside))

@@ -27,7 +27,7 @@ class ClientConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        *("_admission", "_began", "_full_since", "_heard", "_make", "_protocol", "_transport"),
+        *("_admission", "_began", "_full_since", "_last_read", "_make", "_protocol", "_transport"),
         *("_until", "_why", "address", "holdings", "idle", "last_words", "on_dismissed"),
         *("peer", "subscribed", "user"),
     )
@@ -58,7 +58,7 @@ class ClientConnection(asyncio.Protocol):
         self._admission, self._make = admission, make
         self._protocol: asyncio.Protocol | None = None
         self._transport: asyncio.Transport | None = None
-        self._heard = admission.clock()
+        self._last_read = admission.clock()
         self._until, self._why = math.inf, Reason.LOGIN
         self._full_since = math.inf
 
@@ -144,12 +144,12 @@ class ClientConnection(asyncio.Protocol):
         """Stop reading. The client does not count as idle until reading resumes."""
         if self.is_open and self._transport is not None:
             self._transport.pause_reading()
-            self._heard = math.inf
+            self._last_read = math.inf
 
     def resume_reading(self) -> None:
         """Continue reading."""
         if self.is_open and self._transport is not None:
-            self._heard = self._admission.clock()
+            self._last_read = self._admission.clock()
             self._transport.resume_reading()
 
     def expect(self, seconds: float | None, why: Reason = Reason.IDLE) -> None:
@@ -202,7 +202,7 @@ class ClientConnection(asyncio.Protocol):
         elif now >= self._until:
             self._until = math.inf
             self.cut(self._why)
-        elif self.idle and now - self._heard >= self.idle:
+        elif self.idle and now - self._last_read >= self.idle:
             self.cut(Reason.IDLE)
 
     # --- for asyncio ----------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on received data."""
-        self._heard = self._admission.clock()
+        self._last_read = self._admission.clock()
         try:
             if self._protocol is not None:
                 self._protocol.data_received(data)

@@ -256,20 +256,22 @@ class XmppFace:
         top = stanza.top
         kind = top.get("type")
         if kind == "result" and top.get("from") == top.get("to") == self._link.jid:
-            self._pace.hear(top.get("id") or "")
+            self._pace.take_probe(top.get("id") or "")
         if kind in {"result", "error"} and (
-            self._rosters.hear_answer(top) or self._pings.hear(top) or self._hear_delivery(top)
+            self._rosters.take_answer(top)
+            or self._pings.take_answer(top)
+            or self._take_delivery_answer(top)
         ):
             return
         self.requests.take(stanza)
 
-    def _hear_delivery(self, top: Element) -> bool:
+    def _take_delivery_answer(self, top: Element) -> bool:
         """Handle an answer to a delivery; one that this instance does not await costs a request, so it counts against its sender."""
         if not self.deliveries.awaits(top):
             sender = top.get("from")
             if sender is None or self._link.intake.beyond(self._link.principal(Jid(sender))):
                 return False
-        return self.deliveries.hear(top)
+        return self.deliveries.take_answer(top)
 
     def _note_sign(self, top: Element) -> None:
         """Note that a silent worker has sent something itself: errors are sent by servers, too."""

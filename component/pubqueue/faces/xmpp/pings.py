@@ -101,7 +101,7 @@ class Pings:
         self._open.clear()
         self._of.clear()
 
-    def hear(self, iq: Element) -> bool:
+    def take_answer(self, iq: Element) -> bool:
         """Handle the stanza if it answers a ping, and return whether it does. Forged answers are ignored."""
         found = _ID.fullmatch(iq.get("id") or "")
         sender = iq.get("from")

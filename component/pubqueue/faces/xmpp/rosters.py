@@ -78,7 +78,7 @@ class Rosters:
         for name in list(self._open):
             self._answered(name, ())
 
-    def hear_grant(self, sender: str | None, message: Element) -> bool:
+    def take_grant(self, sender: str | None, message: Element) -> bool:
         """Note a server's grant, if the message is one."""
         privileges = [message.find(ns.tag(space, "privilege")) for space in ns.PRIVILEGE]
         grants = [one for one in privileges if one is not None]
@@ -137,7 +137,7 @@ class Rosters:
         asked = self._open.get(iq.get("id") or "")
         return asked is not None and iq.get("from") == asked[0]
 
-    def hear_answer(self, iq: Element) -> bool:
+    def take_answer(self, iq: Element) -> bool:
         """Handle the stanza if it is the answer of a queried owner, and return whether it is. An error counts as an empty roster."""
         name = iq.get("id") or ""
         if not self.awaits(iq):

@@ -75,7 +75,7 @@ class Signals:
         elif top.get("to") != self._jid:
             if is_publish:
                 self._refuse(stanza, SERVICE_UNAVAILABLE)
-        elif not self._rosters.hear_grant(top.get("from"), top):
+        elif not self._rosters.take_grant(top.get("from"), top):
             self._do(stanza, asked(stanza, by, new_id))
 
     def _do(self, stanza: Stanza, request: Asked | StanzaError | None) -> None:

@@ -60,7 +60,7 @@ class Instances:
         self._owners |= dict.fromkeys(numbers, self)
         return numbers
 
-    async def hear(self, patience: float) -> None:
+    async def wait_for_change(self, patience: float) -> None:
         """Wait for some time, after which a look is worth while: there are no notifications here."""
         await asyncio.sleep(min(patience, LOOK_AGAIN))
 

@@ -120,7 +120,7 @@ class Instances:
                 dead.append(number)
         return sorted(dead)
 
-    async def hear(self, patience: float) -> None:
+    async def wait_for_change(self, patience: float) -> None:
         """Wait for some time, after which a look is worth while: there are no notifications here."""
         await asyncio.sleep(min(patience, LOOK_AGAIN))
 

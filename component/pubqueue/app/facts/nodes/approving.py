@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.facts.nodes.listing import next_part, subscriptions_part, total_of
-from pubqueue.app.facts.nodes.managing import last_to_send, owners_who_hear
+from pubqueue.app.facts.nodes.managing import last_to_send, owners_to_notify
 from pubqueue.app.store.listings import Nodes, NodesOfAccount, SubscriptionsOf
 from pubqueue.core.addresses import account_of
 from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
@@ -28,7 +28,7 @@ def for_answer(context: Context, request: Answer) -> AnswerFacts:
         node,
         rows.affiliation(request.node, request.by.account),
         None if node is None else rows.subscription(node.name, request.jid),
-        owners_who_hear(rows, node),
+        owners_to_notify(rows, node),
         last_to_send(rows, node) if request.allow else None,
     )
 
@@ -95,6 +95,6 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
         )
         for wish in request.wishes
     )
-    owners = owners_who_hear(rows, node) if node.config.notify_sub else ()
+    owners = owners_to_notify(rows, node) if node.config.notify_sub else ()
     most = context.terms.max_subscriptions
     return SubscribersFacts(node, affiliation, named=named, owners=owners, most=most)

@@ -71,7 +71,7 @@ def for_subscription(
         of_account=counted(rows.subscriptions_in(request.node, request.by.account)),
         most=context.terms.max_subscriptions,
         last=last_to_send(rows, node) if isinstance(request, Subscribe) and anew else None,
-        owners=owners_who_hear(rows, node),
+        owners=owners_to_notify(rows, node),
         came=context.came(request.by.account) if isinstance(request, Subscribe) else (),
         here=tuple(rows.resources(request.by.account)) if isinstance(request, Subscribe) else (),
     )
@@ -84,7 +84,7 @@ def last_to_send(rows: WorkingSet, node: Node | None) -> tuple[Item, bytes] | No
     return next(iter(rows.page(Items(node.name, newest=True))), None)
 
 
-def owners_who_hear(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
+def owners_to_notify(rows: WorkingSet, node: Node | None) -> tuple[Jid, ...]:
     """Return owners of a node, if they or their rosters decide on subscriptions, or the node notifies them of these."""
     if node is None:
         return ()
@@ -129,7 +129,7 @@ def for_node(
         known = replace(known, feeders=feeders(context, node))
     if isinstance(request, Describe):
         return replace(known, affiliations=_first(rows, node, _OWNER))
-    if isinstance(request, Configure) and not _is_heard_of(node, request.settings):
+    if isinstance(request, Configure) and not _is_announced(node, request.settings):
         return known
     return _with_people(context, node, request, known)
 
@@ -191,7 +191,7 @@ def _pairs(found: Iterable[AffiliationRow]) -> Pairs:
     return tuple((row.account, row.affiliation) for row in found)
 
 
-def _is_heard_of(node: Node, settings: Settings) -> bool:
+def _is_announced(node: Node, settings: Settings) -> bool:
     """Return whether these settings may shut subscribers out, or subscribers are notified of them."""
     after = configure(node.config, settings)
     if not isinstance(after, NodeConfig):

@@ -230,7 +230,7 @@ def for_bounce(context: Context, request: Bounce) -> BounceFacts:
         now=context.now,
         case=Case(item, node) if locked else None,
         subscription=rows.subscription(item.node, request.to),
-        heard_of=rows.heard_of(request.to) if request.gone else 0,
+        active_since=rows.active_since(request.to) if request.gone else 0,
     )
 
 

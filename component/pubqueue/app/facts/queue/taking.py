@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.facts.nodes.managing import owners_who_hear
+from pubqueue.app.facts.nodes.managing import owners_to_notify
 from pubqueue.core.nodes.subscriptions.take import TakeFacts
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def for_take(context: Context, request: Take) -> TakeFacts:
         node=node,
         affiliation=rows.affiliation(request.node, account),
         subscriptions=tuple(rows.subscriptions_in(request.node, account)),
-        owners=owners_who_hear(rows, node),
+        owners=owners_to_notify(rows, node),
         held=0 if node is None else rows.held_of(request.node, account),
         of_account=of_account,
         waiting=waiting,

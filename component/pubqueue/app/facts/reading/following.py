@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.app.facts.nodes.managing import owners_who_hear
+from pubqueue.app.facts.nodes.managing import owners_to_notify
 from pubqueue.app.facts.oldest import oldest
 from pubqueue.app.store.item_listings import Items, NewestItem, NewestItems
 from pubqueue.core.reading.newer import AskNewestFacts, ReadNewerFacts, no_page
@@ -28,7 +28,7 @@ def for_newer(context: Context, request: ReadNewer) -> ReadNewerFacts:
     rows = context.rows
     node = rows.node(request.node)
     rights = rows.rights(request.node, request.by.account)
-    facts = ReadNewerFacts(node, *rights, owners=owners_who_hear(rows, node))
+    facts = ReadNewerFacts(node, *rights, owners=owners_to_notify(rows, node))
     if rows.lacking or no_page(request, facts) is not None:
         return facts
     newest = next(iter(rows.page(NewestItem(request.node, dead=False))), 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.app.facts.nodes.listing import backward, drop_former, place_of
-from pubqueue.app.facts.nodes.managing import owners_who_hear
+from pubqueue.app.facts.nodes.managing import owners_to_notify
 from pubqueue.app.store.item_listings import DeadItems, Items, PlaceOf, Places
 from pubqueue.core.queue import redrive
 from pubqueue.core.queue.cancel import SLICE, is_of
@@ -94,7 +94,7 @@ def for_retrieve(context: Context, request: Retrieve) -> RetrieveFacts:
     rows, principal = context.rows, request.by
     node = rows.node(request.node)
     affiliation, subscribed = rows.rights(request.node, principal.account)
-    owners = owners_who_hear(rows, node)
+    owners = owners_to_notify(rows, node)
     no = retrieve.objection(principal, node, affiliation, subscribed=subscribed, owners=owners)
     nothing = part_of(request.page, more=False, total=0)
     if no is not None or node is None:

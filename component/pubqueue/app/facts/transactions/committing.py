@@ -120,8 +120,8 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
     node = rows.node(name)
     affiliation, subscribed = rows.rights(name, account)
     queueing = node is not None and node.config.queueing
-    heard = () if node is None else audience(context, node)
-    behind = bool(heard) and context.is_behind(name)
+    notified = () if node is None else audience(context, node)
+    behind = bool(notified) and context.is_behind(name)
     if node is not None and queueing:
         _compare(context, name, context.now if node.config.dedup_window else None)
     return CommitNodeFacts(
@@ -133,8 +133,8 @@ def _of_node(context: Context, request: CommitVersion, winners: NodeWinners) -> 
         ids=winners.ids,
         found=tuple(map(_found, rows.page(WinnerClasses(name), None, ALL))),
         taken=tuple(rows.page(TakenWinners(name), None, NAMED)) if winners.rows else (),
-        audience=heard,
-        drafts=() if behind or not heard else tuple(rows.page(WinningDrafts(name), None, ALL)),
+        audience=notified,
+        drafts=() if behind or not notified else tuple(rows.page(WinningDrafts(name), None, ALL)),
         behind=behind,
         allowance=None if node is None else context.allowance(node.creator),
     )

@@ -86,10 +86,10 @@ class PullConsumers:
             )
         made = self._known[by.jid, node] = PullConsumer(by, node, due, is_auto=is_auto)
         self._of_account[account] += 1
-        self.heard(made)
+        self.note_use(made)
         return made
 
-    def heard(self, consumer: PullConsumer) -> None:
+    def note_use(self, consumer: PullConsumer) -> None:
         """Note a request of the consumer: it is closed if there is none for long."""
         self._stay(consumer)
         if not consumer.users and self.find(consumer.by, consumer.node) is consumer:
@@ -104,7 +104,7 @@ class PullConsumers:
     def end(self, consumer: PullConsumer) -> None:
         """Note that a request was answered."""
         consumer.users -= 1
-        self.heard(consumer)
+        self.note_use(consumer)
 
     def _stay(self, consumer: PullConsumer) -> None:
         if consumer.closing is not None:

@@ -149,7 +149,7 @@ async def acknowledge(exchange: Exchange) -> web.Response:
         raise
     if consumer is not None:
         consumer.open = None
-        exchange.face.pulling.heard(consumer)
+        exchange.face.pulling.note_use(consumer)
     return linked(204, [following])
 
 

@@ -222,7 +222,7 @@ async def acknowledge(exchange: Exchange) -> web.Response:
     if verdict.is_done and number > (consumer.position or 0):
         await _move(exchange, consumer, number)
     consumer.open = None
-    exchange.face.pulling.heard(consumer)
+    exchange.face.pulling.note_use(consumer)
     return linked(204, [following])
 
 

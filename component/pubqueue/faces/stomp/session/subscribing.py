@@ -170,7 +170,7 @@ class Subscriptions:
         if one.is_ended and not one.handed and self.by_address.pop(one.address, None) is not None:
             backend = self._client.backend
             backend.forget(one.address)
-            backend.submit(one.address, Leave(one.address, how=Departure.CLOSED), 0, _heard)
+            backend.submit(one.address, Leave(one.address, how=Departure.CLOSED), 0, _ignore)
 
     def leave(self, how: Departure, call: Callable[[], None]) -> None:
         """Release all held items, and call when that is done."""
@@ -216,5 +216,5 @@ def _is_missing(reply: Reply) -> bool:
     return isinstance(reply, Refused) and reply.refusal is Refusal.NODE_NOT_FOUND
 
 
-def _heard(_reply: Reply) -> None:
+def _ignore(_reply: Reply) -> None:
     """Its result does not matter."""

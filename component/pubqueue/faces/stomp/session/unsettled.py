@@ -192,7 +192,7 @@ class Unsettled:
             template = Settle(
                 self._client.backend.by(address), some[0].subscription.node, (), Verb.RETRACT
             )
-            self._settle_all(template, some, _Settling(Owed(None, 0), _unheard))
+            self._settle_all(template, some, _Settling(Owed(None, 0), _ignore))
             self.forget(some)
 
 
@@ -219,5 +219,5 @@ class _Settling:
             self._call(self)
 
 
-def _unheard(_settling: _Settling) -> None:
+def _ignore(_settling: _Settling) -> None:
     """Its result does not matter: a message that could not be retracted is delivered again."""

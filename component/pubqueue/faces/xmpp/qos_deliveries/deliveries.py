@@ -14,10 +14,18 @@ from msgspec.structs import replace
 
 from pubqueue.core.decision import GivenUp, Unanswered
 from pubqueue.core.deliveries.again import AskUnanswered
+from pubqueue.core.deliveries.answers import NoteDeliveryAnswer
 from pubqueue.core.deliveries.features import NoteFeatures
 from pubqueue.core.deliveries.give_up import GiveUpUnanswered, Lock
-from pubqueue.core.deliveries.hearing import HearAnswer
-from pubqueue.core.deliveries.outcomes import FIRST, OUTCOMES, Heard, Place, Repeating, Step, Then
+from pubqueue.core.deliveries.outcomes import (
+    FIRST,
+    OUTCOMES,
+    DeliveryAnswer,
+    Place,
+    Repeating,
+    Step,
+    Then,
+)
 from pubqueue.core.model import Jid, Level, mark_of
 from pubqueue.core.presence.arrive import Arrive
 from pubqueue.core.presence.bounce import Bounce
@@ -185,26 +193,26 @@ class Deliveries:
             return False
         return self._waiting.find(Jid(sender), *lock[:2]) is not None
 
-    def hear(self, iq: Element) -> bool:
+    def take_answer(self, iq: Element) -> bool:
         """Handle an answer to a delivery, of this instance or another one; return whether it was awaited here."""
         lock, sender = words.lock_of(iq), iq.get("from")
         if sender is None or iq.get("to") != self._service:
             return False
         if lock is None:
-            self._hear_features(Jid(sender), iq)
+            self._take_features(Jid(sender), iq)
             return False
         jid, (seq, token, to_deliver) = Jid(sender), lock
         sent = self._waiting.find(jid, seq, token)
-        heard = words.heard_in(iq)
+        answer = words.answer_in(iq)
         if sent is None:
-            self._hear_of_others(jid, seq, token, heard, to_deliver=to_deliver)
+            self._pass_on(jid, seq, token, answer, to_deliver=to_deliver)
         elif to_deliver is (sent.step is Step.DELIVER):
-            self._act(sent, heard)
+            self._act(sent, answer)
         return sent is not None
 
-    def _act(self, sent: Sent, heard: Heard) -> None:
+    def _act(self, sent: Sent, answer: DeliveryAnswer) -> None:
         """Do what an answer to the step means."""
-        outcome = OUTCOMES[sent.step, heard]
+        outcome = OUTCOMES[sent.step, answer]
         match outcome.then:
             case Then.END:
                 self._drop(sent)
@@ -234,19 +242,21 @@ class Deliveries:
         back = Bounce(to, seq, token, gone=place is Place.ENDS, bounced=True, mark=mark)
         self._broker.submit(back, _nothing)
 
-    def _hear_of_others(
-        self, jid: Jid, seq: int, token: int, heard: Heard, *, to_deliver: bool
+    def _pass_on(
+        self, jid: Jid, seq: int, token: int, answer: DeliveryAnswer, *, to_deliver: bool
     ) -> None:
         """Note an answer to another instance; one that comes too late shows that its sender is there."""
-        if heard in {Heard.GONE, Heard.FAILED}:
-            place = OUTCOMES[Step.ACKNOWLEDGED, heard].place
+        if answer in {DeliveryAnswer.GONE, DeliveryAnswer.FAILED}:
+            place = OUTCOMES[Step.ACKNOWLEDGED, answer].place
             self._bounce(jid, seq, token, place, None)
         elif jid in self._given_up:
             del self._given_up[jid]
             self._broker.submit(Arrive(jid), _nothing)
-        elif heard is not Heard.UNABLE and token not in self._late:
-            arrived = to_deliver or heard is Heard.RESULT
-            self._broker.submit(HearAnswer(jid, seq, token, arrived), self._deliver_for_other)
+        elif answer is not DeliveryAnswer.UNABLE and token not in self._late:
+            arrived = to_deliver or answer is DeliveryAnswer.RESULT
+            self._broker.submit(
+                NoteDeliveryAnswer(jid, seq, token, arrived), self._deliver_for_other
+            )
 
     def _deliver_for_other(self, reply: Reply) -> None:
         """Say `deliver` for bytes that were received from another instance, and await its answer."""
@@ -271,7 +281,7 @@ class Deliveries:
         """Ask the client of a full JID what it can do."""
         self._write(words.question(jid, new_id(), self._service))
 
-    def _hear_features(self, jid: Jid, iq: Element) -> None:
+    def _take_features(self, jid: Jid, iq: Element) -> None:
         """Note what a client has answered, to this instance or another one."""
         if words.is_to_question(iq) and (able := words.is_able(iq)) is not None:
             self._broker.submit(NoteFeatures(jid, able), _nothing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.deliveries.outcomes import Heard
+from pubqueue.core.deliveries.outcomes import DeliveryAnswer
 from pubqueue.core.model import Level
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.render.notices import carried
@@ -69,16 +69,16 @@ def _start(service: str, to: Jid, name: str) -> str:
     return f'<iq type="set" id="{name}" from="{attribute(service)}" to="{attribute(to)}">'
 
 
-def heard_in(iq: Element) -> Heard:
+def answer_in(iq: Element) -> DeliveryAnswer:
     """Return the meaning of an answer."""
     if iq.get("type") == "result":
-        return Heard.RECEIVED if _is_received(iq) else Heard.RESULT
+        return DeliveryAnswer.RECEIVED if _is_received(iq) else DeliveryAnswer.RESULT
     error = bounces.error_of(iq)
     if bounces.condition_of(iq) in UNABLE:
-        return Heard.UNABLE
+        return DeliveryAnswer.UNABLE
     if error is not None and error.find(UNKNOWN_MESSAGE) is not None:
-        return Heard.FAILED  # the client is online and has lost the bytes
-    return Heard.GONE if bounces.is_gone(error) else Heard.FAILED
+        return DeliveryAnswer.FAILED  # the client is online and has lost the bytes
+    return DeliveryAnswer.GONE if bounces.is_gone(error) else DeliveryAnswer.FAILED
 
 
 def _is_received(iq: Element) -> bool:

@@ -24,12 +24,12 @@ class FlowProbe:
     def __init__(self) -> None:
         self._written = 0
         self._marked = 0
-        self._heard: int | None = None
+        self._back: int | None = None
 
     @property
     def is_awaited(self) -> bool:
         """Whether so many bytes are in transit that writing has to wait for an echo."""
-        return self._heard is not None and self._written - self._heard > AHEAD
+        return self._back is not None and self._written - self._back > AHEAD
 
     def wrote(self, byte_count: int) -> str | None:
         """Count written bytes; return the name of an echo that should follow them, if one is due."""
@@ -39,12 +39,12 @@ class FlowProbe:
         self._marked = self._written
         return f"told-{self._written}"
 
-    def heard(self, name: str) -> None:
+    def came_back(self, name: str) -> None:
         """Note an echo."""
         found = _NAME.fullmatch(name)
         if found is not None and int(found[1]) <= self._written:
-            self._heard = max(self._heard or 0, int(found[1]))
+            self._back = max(self._back or 0, int(found[1]))
 
     def give_up(self) -> None:
         """Stop waiting for the open echoes."""
-        self._heard = None
+        self._back = None

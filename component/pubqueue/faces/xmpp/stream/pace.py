@@ -55,17 +55,17 @@ class Pace:
         """Wait for the next echo, up to `PROBE_TIMEOUT` from now on."""
         if self._patience is not None:
             self._patience.cancel()
-        self._patience = self._component.loop.call_later(PROBE_TIMEOUT, self._hear_none)
+        self._patience = self._component.loop.call_later(PROBE_TIMEOUT, self._time_out)
 
-    def hear(self, name: str) -> None:
+    def take_probe(self, name: str) -> None:
         """Note an echo: how far the server has read."""
-        self._probe.heard(name)
+        self._probe.came_back(name)
         if (
             self._probe.is_awaited
         ):  # a late echo, after it was given up: its successor has a time limit too
             self._wait()
         self._on_probe()
 
-    def _hear_none(self) -> None:
+    def _time_out(self) -> None:
         self._probe.give_up()
         self._on_probe()

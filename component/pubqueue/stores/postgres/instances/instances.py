@@ -124,7 +124,7 @@ class Instances:
             if number == self.number:
                 self.number, self._mine = NOBODY, None
 
-    async def hear(self, patience: float) -> None:
+    async def wait_for_change(self, patience: float) -> None:
         """Wait until another process reports, or may have reported, that it wrote, or until `patience` seconds have passed."""
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
@@ -175,8 +175,8 @@ class Instances:
         before = self.listens_on
         connection = self._ready(line)
         payloads = [word.payload for word in connection.notifies(timeout=0)]
-        heard = connection is not before or any(name != self._name for name in payloads)
-        return None if heard else os.dup(connection.fileno())
+        changed = connection is not before or any(name != self._name for name in payloads)
+        return None if changed else os.dup(connection.fileno())
 
     def _enter(self, connection: Connection) -> Instance:
         epoch = _drawn()

@@ -108,7 +108,7 @@ def _resources(session: SqlSession, needs: Needs, rows: Rows) -> Iterator[None]:
     yield
     found = [(Jid(row[0]), row[1], row[2]) for row in asked]
     rows.resources = [jid for jid, *_ in found]
-    rows.heard = {jid: since for jid, since, _ in found if since}
+    rows.active = {jid: since for jid, since, _ in found if since}
     rows.able = {jid: able != 0 for jid, _, able in found if able is not None}
 
 

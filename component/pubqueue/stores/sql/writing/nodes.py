@@ -131,9 +131,9 @@ def write_resources(session: SqlSession, writes: Sequence[Write[Jid]]) -> None:
         session.many("add_resource", come)
 
 
-def write_heard(session: SqlSession, heard: Sequence[tuple[Jid, int]]) -> None:
+def write_activity(session: SqlSession, active: Sequence[tuple[Jid, int]]) -> None:
     """Write when available addresses were last active."""
-    session.many("note_activity", [(since, jid) for jid, since in heard])
+    session.many("note_activity", [(since, jid) for jid, since in active])
 
 
 def write_able(session: SqlSession, able: Sequence[tuple[Jid, bool]]) -> None:

@@ -154,7 +154,7 @@ ROWS: Final[dict[str, Callable[[SqlSession, Any], None]]] = {
     "subscriptions": nodes.write_subscriptions,
     "nodes":         nodes.change_nodes,
     "resources":     nodes.write_resources,
-    "heard":         nodes.write_heard,
+    "active":        nodes.write_activity,
     "able":          nodes.write_able,
 }
 """What is written after new nodes and items and before the kinds of `KINDS`, in order."""

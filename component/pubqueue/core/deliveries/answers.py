@@ -20,7 +20,7 @@ UNTIMED: int = 3600
 """Seconds for which an answer to a lock without a deadline is remembered."""
 
 
-class HearAnswer(Struct, frozen=True, gc=False):
+class NoteDeliveryAnswer(Struct, frozen=True, gc=False):
     """The JID has answered the delivery of this lock: it has arrived, or else its bytes were received."""
 
     jid: Jid
@@ -29,7 +29,7 @@ class HearAnswer(Struct, frozen=True, gc=False):
     arrived: bool
 
 
-class HearFacts(Struct, frozen=True, gc=False):
+class DeliveryAnswerFacts(Struct, frozen=True, gc=False):
     """The item, the answer that is known, and the id of the holder's subscription."""
 
     now: Millis
@@ -38,7 +38,7 @@ class HearFacts(Struct, frozen=True, gc=False):
     subid: str = ""
 
 
-def hear_answer(request: HearAnswer, facts: HearFacts) -> Decision:
+def note_answer(request: NoteDeliveryAnswer, facts: DeliveryAnswerFacts) -> Decision:
     """Note the answer for the instance that waits for it; nothing is stored if the lock is over, or is another's.
 
     If bytes were received, the instance that got the answer sends `deliver`: the reply has what it needs for that.
