@@ -35,16 +35,16 @@ STATUS: Final = {
 
 
 class ServiceManager(ProcessObserver):
-    """Reports the state of the process to systemd, by `say`, a function that sends one datagram."""
+    """Reports the state of the process to systemd, by `notify`, a function that sends one datagram."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self._notify = notify
         self._broker: Broker | None = None
         self._rounds: int | None = None
 
     def ready(self) -> None:
         """Note that the server has accepted the component."""
-        self._say(f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}")
+        self._notify(f"READY=1\nSTATUS={STATUS[Phase.AT_WORK]}")
 
     def at_work(self, broker: Broker, traffic: Sequence[Traffic]) -> None:  # noqa: ARG002
         """Note the broker that works from now on: the watchdog checks that it lives."""
@@ -54,16 +54,16 @@ class ServiceManager(ProcessObserver):
         """Note that no broker works any more, or not yet."""
         self._broker = None
         stopping = "STOPPING=1\n" if phase is Phase.STOPPING else ""
-        self._say(f"{stopping}STATUS={STATUS[phase]}")
+        self._notify(f"{stopping}STATUS={STATUS[phase]}")
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
         """Make systemd wait during the body: `systemctl reload` returns when the settings are in use."""
-        self._say(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        self._notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
         try:
             yield
         finally:
-            self._say("READY=1")
+            self._notify("READY=1")
 
     def lives(self) -> bool:
         """Return whether the broker, if one works, has made progress since the last call, or has nothing to do."""
@@ -78,7 +78,7 @@ class ServiceManager(ProcessObserver):
         """Report at this interval that the process lives, until cancelled."""
         while True:
             if self.lives():
-                self._say("WATCHDOG=1")
+                self._notify("WATCHDOG=1")
             await asyncio.sleep(every)
 
 

@@ -112,7 +112,7 @@ class _Stream(asyncio.Protocol):
         frames = self._frames
         frames.feed(data)
         if frames.closed and not self._transport.is_closing():
-            self._say("</stream:stream>")
+            self._write("</stream:stream>")
             self._transport.close()
 
     def give(self, stanza: bytes) -> None:
@@ -121,14 +121,14 @@ class _Stream(asyncio.Protocol):
 
     def end(self, condition: str) -> None:
         """End the stream with an error."""
-        self._say(ERROR.format(condition))
+        self._write(ERROR.format(condition))
         self._transport.close()
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         self._transport.write(text.encode())
 
     def _open(self, _header: dict[str, str]) -> None:
-        self._say(STREAM.format(self.namespace, self._server.domain, self._id))
+        self._write(STREAM.format(self.namespace, self._server.domain, self._id))
 
     def _take(self, raw: str) -> None:
         raise NotImplementedError
@@ -152,7 +152,7 @@ class ComponentStream(_Stream):
             self.end("not-authorized")
             return
         self._server.component = self
-        self._say("<handshake/>")
+        self._write("<handshake/>")
 
 
 class ClientStream(_Stream):
@@ -187,7 +187,7 @@ class ClientStream(_Stream):
 
     def _open(self, header: dict[str, str]) -> None:
         super()._open(header)
-        self._say(BIND if self._account else MECHANISMS)
+        self._write(BIND if self._account else MECHANISMS)
 
     def _take(self, raw: str) -> None:
         stanza = read(raw)
@@ -202,11 +202,11 @@ class ClientStream(_Stream):
         found = _TEXT.search(raw)
         _, name, password = (base64.b64decode(found[1]) if found else b"").split(b"\0")
         if password.decode() != self._server.password:
-            self._say(FAILURE)
+            self._write(FAILURE)
             self._transport.close()
             return
         self._account = f"{name.decode()}@{self._server.domain}"
-        self._say(SUCCESS)
+        self._write(SUCCESS)
         self._frames = Frames(self._open, self._take)  # the stream restarts (RFC 6120 6.4.6)
 
     def _bind(self, stanza: Stanza) -> None:
@@ -217,7 +217,7 @@ class ClientStream(_Stream):
             former.cut_off("conflict")
         self._jid = jid
         self._server.clients[jid] = self
-        self._say(
+        self._write(
             f"<iq type='result' id={quoteattr(stanza.attributes['id'])}>"
             f"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><jid>{escape(jid)}</jid></bind></iq>"
         )

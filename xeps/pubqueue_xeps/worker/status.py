@@ -112,9 +112,9 @@ class SentenceHandler(logging.Handler):
         event: Mapping[str, Any] = getattr(record, "pubqueue", {})
         sentence = SENTENCES.get(event.get("event", ""))
         if sentence is not None:
-            say(sentence.format_map(Facts(event)))
+            show(sentence.format_map(Facts(event)))
         elif record.levelno >= logging.WARNING:
-            say(record.getMessage())
+            show(record.getMessage())
         if record.exc_info:
             sys.stderr.write(f"{logging.Formatter().formatException(record.exc_info)}\n")
 
@@ -126,7 +126,7 @@ class Facts(dict[str, Any]):
         return "?"
 
 
-def say(sentence: str) -> None:
+def show(sentence: str) -> None:
     """Write a line, with U+FFFD in place of characters that a terminal could take for a command."""
     shown = "".join(each if each.isprintable() else "\ufffd" for each in sentence)
     sys.stderr.write(f"pubqueue: {shown}\n")
@@ -174,4 +174,4 @@ async def report_minutes(held_items: HeldItems) -> None:
     while True:
         await asyncio.sleep(MINUTE)
         if (line := minutes.line()) is not None:
-            say(line)
+            show(line)

@@ -69,9 +69,9 @@ class Observers(Generic[One]):
         """Pass on an answer to a request that only reads."""
         self._each(lambda one: one.answered(reply), reply=type(reply).__name__)
 
-    def _each(self, tell: Callable[[One], None], **facts: object) -> None:
+    def _each(self, call: Callable[[One], None], **facts: object) -> None:
         for one in self._observers:
             try:
-                tell(one)
+                call(one)
             except Exception:  # the boundary between the work and its observers
                 log.exception(one.fault, **facts)

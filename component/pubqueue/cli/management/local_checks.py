@@ -72,12 +72,12 @@ def _declared(settings: Settings) -> Iterator[Finding]:
     for node in settings.node:
         target = node.options.get("x-queueing#dead_letter_node")
         if target and target not in names:
-            says = f"dead items of {node.name} go to {target}, which the file does not declare"
-            yield look("configuration", says)
+            sentence = f"dead items of {node.name} go to {target}, which the file does not declare"
+            yield look("configuration", sentence)
         source = node.options.get("x-queueing#source")
         if source and source not in names:
-            says = f"{node.name} is fed by {source}, which the file does not declare"
-            yield look("configuration", says)
+            sentence = f"{node.name} is fed by {source}, which the file does not declare"
+            yield look("configuration", sentence)
 
 
 def _users(settings: Settings) -> Iterator[Finding]:
@@ -120,11 +120,11 @@ def _file(path: Path) -> Iterator[Finding]:
         )
         return
     free = shutil.disk_usage(path.parent).free
-    says = f"{free >> 20} MiB are free on the disk of {path}"
+    sentence = f"{free >> 20} MiB are free on the disk of {path}"
     if free < TOO_LITTLE:
-        yield bad("disk", says)
+        yield bad("disk", sentence)
     else:
-        yield look("disk", says) if free < LITTLE else good("disk", says)
+        yield look("disk", sentence) if free < LITTLE else good("disk", sentence)
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as store:
             (result,) = store.execute("PRAGMA quick_check(1)").fetchone()

@@ -158,8 +158,8 @@ def store_clock(ahead: Value) -> Finding:
             about, f"the clocks of service and store differ by up to {max(1, abs(ahead))} ms"
         )
     side = "behind" if ahead > 0 else "ahead of"
-    says = f"the service's clock is {span(abs(ahead))} {side} the store's, which decides deadlines; times in the service's log differ"
-    return look(about, says)
+    sentence = f"the service's clock is {span(abs(ahead))} {side} the store's, which decides deadlines; times in the service's log differ"
+    return look(about, sentence)
 
 
 def kept(row: dict[str, Value]) -> Finding:
@@ -167,11 +167,11 @@ def kept(row: dict[str, Value]) -> Finding:
     bounds = [
         f"{row[f'{what}_limit'] or 'any number of'} {what}" for what in ("nodes", "items", "bytes")
     ]
-    says = f"an account may have {', '.join(bounds)}"
+    sentence = f"an account may have {', '.join(bounds)}"
     nearest = row["nearest"]
     names = [str(name) for name in nearest] if isinstance(nearest, (list, tuple)) else []
-    says += f"; nearest to a limit: {', '.join(names)}" if names else ""
-    return look("quotas", says) if row["near"] else good("quotas", says)
+    sentence += f"; nearest to a limit: {', '.join(names)}" if names else ""
+    return look("quotas", sentence) if row["near"] else good("quotas", sentence)
 
 
 async def _clock(link: Link, who: str, about: str) -> Finding:
@@ -190,8 +190,8 @@ async def _clock(link: Link, who: str, about: str) -> Finding:
     skew = round(theirs - (asked + time.time()) * 500)
     if abs(skew) <= SKEW:
         return good(about, f"the clock of {who} differs from ours by up to {max(1, abs(skew))} ms")
-    says = f"the clock of {who} is {span(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
-    return bad(about, says) if abs(skew) > WRONG_CLOCK else look(about, says)
+    sentence = f"the clock of {who} is {span(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
+    return bad(about, sentence) if abs(skew) > WRONG_CLOCK else look(about, sentence)
 
 
 # --- queues -------------------------------------------------------------------------------------
@@ -296,10 +296,10 @@ async def _large(link: Link) -> Finding:
     except IqError:
         pass  # it has arrived, and that is what matters
     except ServiceUnavailable:
-        says = (
+        sentence = (
             f"a stanza of {LARGE} bytes does not arrive: large payloads and pages will not either"
         )
-        return look("stanza size", says)
+        return look("stanza size", sentence)
     return good("stanza size", f"a stanza of {LARGE} bytes arrives")
 
 

@@ -65,12 +65,12 @@ def _prepared(settings: Settings, again: Callable[[], Settings]) -> None:
 
 
 def _offline(settings: Settings, _again: Callable[[], Settings]) -> None:
-    _say(settings, checking.check_offline(settings))
+    _print(settings, checking.check_offline(settings))
 
 
 def _online(settings: Settings, _again: Callable[[], Settings]) -> None:
     try:
-        _say(settings, checking.check(settings))
+        _print(settings, checking.check(settings))
     except StoreError as problem:
         stop(FAILED, f"the store cannot be used: {problem}")
     except RefusedByServerError as problem:
@@ -79,7 +79,7 @@ def _online(settings: Settings, _again: Callable[[], Settings]) -> None:
         stop(FAILED, f"{settings.server} does not accept {settings.jid}{_reason(problem)}")
 
 
-def _say(settings: Settings, lines: Coroutine[Any, Any, list[str]]) -> None:
+def _print(settings: Settings, lines: Coroutine[Any, Any, list[str]]) -> None:
     """Print the findings line by line."""
     logs.configure("error")
     click.echo(f"configuration: good, {count(len(settings.node), 'declared node')}")

@@ -278,7 +278,7 @@ def _with_skipped(request: CommitVersion, taken: int) -> CommitVersion:
 def _set_aside(
     request: CommitVersion, facts: CommitFacts, nodes: list[CommittedNode], taken: int
 ) -> SetAside | Decision:
-    """Return the fate of winners that cannot have their ids, with their new node among `nodes`."""
+    """Return what becomes of winners that cannot have their ids, with their new node among `nodes`."""
     match request.on_taken:
         case OnTaken.FAIL:
             return _refused(facts, taken)

@@ -317,7 +317,7 @@ def _goes_aside(facts: MoveFacts, winner: MetWinner) -> bool:
 
 
 def _dead_letter(request: MoveWinners, facts: MoveFacts, winner: MetWinner) -> tuple[Change, ...]:
-    """Return the fate of a winner that cannot have its id: nothing, or a dead letter under an id of its own."""
+    """Return what becomes of a winner that cannot have its id: nothing, or a dead letter under an id of its own."""
     if facts.dead_letters is None:
         return ()
     name = dead_letter_id(request, winner.row, facts.at, twice=winner.twice)

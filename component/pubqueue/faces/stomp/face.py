@@ -233,9 +233,9 @@ class StompFace:
 
     def send_notices(self, notices: Sequence[Notice | ToEach]) -> Sequence[Notice]:
         """Send the notices, and return deliveries that could not be sent."""
-        return [notice for notice in singly(notices) if not self._say(notice)]
+        return [notice for notice in singly(notices) if not self._send_notice(notice)]
 
-    def _say(self, notice: Notice) -> bool:
+    def _send_notice(self, notice: Notice) -> bool:
         found = self._receivers.get(notice.to)
         if found is None or not self._is_up:
             return not isinstance(notice, Deliver)

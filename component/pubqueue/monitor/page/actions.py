@@ -37,7 +37,7 @@ class PageAction(Struct, frozen=True):
     """`{node}` is the node, `{items}` the number of items, `{reason}` why they died."""
     yes: str
     of: Of
-    grave: bool = False
+    destructive: bool = False
     """The action cannot be undone."""
 
 
@@ -91,19 +91,19 @@ ACTIONS: Final = {
             *("discard", OPERATIONS["discard"], "Discard"),
             "Delete {items} of {node}? This cannot be undone.",
             *("Yes, discard", Of.ITEMS),
-            grave=True,
+            destructive=True,
         ),
         PageAction(
             *("discard-reason", OPERATIONS["discard"], "Discard these"),
             "Delete the dead items of {node} that died of “{reason}”? This cannot be undone.",
             *("Yes, discard them", Of.REASON),
-            grave=True,
+            destructive=True,
         ),
         PageAction(
             *("cancel", OPERATIONS["cancel"], "Cancel"),
             "Remove {items} of {node} before they are done? A worker that holds one is notified. This cannot be undone.",
             *("Yes, cancel", Of.ITEMS),
-            grave=True,
+            destructive=True,
         ),
         PageAction(
             *("release", OPERATIONS["release"], "Release"),
@@ -114,7 +114,7 @@ ACTIONS: Final = {
             *("purge", OPERATIONS["purge"], "Purge"),
             "Delete all items of {node}, including those that workers hold? This cannot be undone.",
             *("Yes, delete all items", Of.NODE),
-            grave=True,
+            destructive=True,
         ),
     )
 }

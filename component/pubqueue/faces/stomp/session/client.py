@@ -79,10 +79,10 @@ class Client:
     ) -> None:
         self.backend, self.address, self.version, self.wire = backend, address, version, wire
         self.fail, self._on_progress = fail, on_progress
-        self.answers = Answers(self._say, fail)
+        self.answers = Answers(self._send_frame, fail)
         self.has_left = False
 
-    def _say(self, frame: Frame) -> None:
+    def _send_frame(self, frame: Frame) -> None:
         self.wire.put(write(frame, self.version))
 
     def owe(self, frame: Frame) -> Owed:

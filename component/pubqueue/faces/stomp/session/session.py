@@ -168,14 +168,14 @@ class StompSession:
                 return True
         elif is_gone and not isinstance(notice, Retracted | Unlocked):
             return True
-        return self._say(one, notice)
+        return self._write_notice(one, notice)
 
-    def _say(self, one: Subscription, notice: Notice) -> bool:
+    def _write_notice(self, one: Subscription, notice: Notice) -> bool:
         match notice:
             case Deliver():
                 return self._deliver(one, notice)
             case Announce():
-                self._tell(one, notice)
+                self._announce(one, notice)
             case Retracted() | Unlocked():
                 self.unsettled.lose(one, notice.ids)
             case Deleted():
@@ -207,7 +207,7 @@ class StompSession:
         self.unsettled.add(handed, is_auto=is_auto)
         return True
 
-    def _tell(self, one: Subscription, notice: Announce) -> None:
+    def _announce(self, one: Subscription, notice: Announce) -> None:
         """Send a message of a topic; a client that does not read is disconnected, so that others do not wait for it."""
         named = self.unsettled.next_news()
         ack = None if one.mode is Mode.AUTO else named
