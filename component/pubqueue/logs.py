@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 FORMERLY: Final = {
     "delivery_mark.failed": "unsaid.failed",
     "login.refused": "page.login_refused",
+    "operation.performed": "operation",
     "operator_log.failed": "told.failed",
     "presence.given_up": "unrepeated.given_up",
+    "stream.retrying": "stream.waits",
 }
 """Renamed events and their former names. For one release, `formerly` has the former name, for filters that search for it."""
 

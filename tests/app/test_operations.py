@@ -271,7 +271,7 @@ def test_changes_are_logged_with_their_account_and_reads_are_not():
     (line,) = logs
     assert line.pop("log_level") == "info"
     assert line == {
-        "event": "operation",
+        "event": "operation.performed",
         "operation": "redrive",
         "by": "boss@x/desk",
         "node": "jobs",

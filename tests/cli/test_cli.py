@@ -196,7 +196,7 @@ async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
         "level=info event=service.started",
         "level=info event=stream.up",
         "level=warning event=stream.down",
-        "level=info event=stream.waits",
+        "level=info event=stream.retrying",
         "level=info event=stream.up",
         "level=info event=service.stopping",
         "level=info event=service.stopped",

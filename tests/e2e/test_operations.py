@@ -249,7 +249,7 @@ async def test_operations_on_a_queue_are_logged_with_their_user(server, tmp_path
         (again,) = await root.rows("purge", "jobs", "--yes")
         assert (again["done"], again["count"]) == ("purge", 0)
         assert await root.rows("items", "jobs") == []
-    lines = [line for line in program.log.splitlines() if "event=operation " in line]
+    lines = [line for line in program.log.splitlines() if "event=operation.performed " in line]
     said = [dict(word.split("=", 1) for word in shlex.split(line)) for line in lines]
     assert [(one["operation"], one["node"]) for one in said] == [
         (name, "jobs")
@@ -367,7 +367,7 @@ async def test_schedules_are_made_changed_fired_and_removed(server, tmp_path):
         assert item["publisher"] == "queue.localhost"
         await root.does("schedule", "remove", "weekly")
         assert [row["schedule"] for row in await root.rows("schedule", "list")] == ["nightly"]
-    lines = [line for line in program.log.splitlines() if "event=operation " in line]
+    lines = [line for line in program.log.splitlines() if "event=operation.performed " in line]
     said = [dict(word.split("=", 1) for word in shlex.split(line)) for line in lines]
     assert [(one["operation"], one.get("schedule") or one["name"]) for one in said] == [
         ("schedule-add", "weekly"),

@@ -57,7 +57,7 @@ async def test_operations_are_called_and_logged_with_the_address_of_the_client(b
             "operations/cancel", {"node": "jobs", "item": ["a/b"]}, headers=FORGED
         )
     assert answer.json["rows"][0]["count"] == 1
-    assert [one["remote"] for one in logs if one["event"] == "operation"] == [CLIENT]
+    assert [one["remote"] for one in logs if one["event"] == "operation.performed"] == [CLIENT]
 
 
 async def test_a_page_of_the_proxys_host_may_change_something_and_one_of_another_may_not(behind):

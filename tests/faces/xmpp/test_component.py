@@ -129,7 +129,7 @@ async def test_a_lost_stream_is_opened_again():
                     await server.reconnected(n)
                     await talker.up.wait()
                 assert (talker.ups, talker.downs) == (3, 2)
-        assert lines(log) == ["stream.up", *["stream.down", "stream.waits", "stream.up"] * 2]
+        assert lines(log) == ["stream.up", *["stream.down", "stream.retrying", "stream.up"] * 2]
         levels = {line["event"]: line["log_level"] for line in log}
         assert (levels["stream.down"], levels["stream.up"]) == ("warning", "info")
 

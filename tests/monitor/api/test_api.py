@@ -102,7 +102,7 @@ async def test_a_change_is_in_the_audit_log_with_the_user_and_its_address(servic
         await api.get("operations/items?node=jobs")
         assert logs == []
         await api.post("operations/purge", {"node": "jobs"})
-    (line,) = [one for one in logs if one["event"] == "operation"]
+    (line,) = [one for one in logs if one["event"] == "operation.performed"]
     assert line["by"] == "changer@queue.example/api"
     assert (line["operation"], line["node"], line["remote"]) == ("purge", "jobs", "127.0.0.1")
 
@@ -118,7 +118,7 @@ async def test_a_change_whose_client_hangs_up_is_in_the_audit_log(service, api):
         _, writer = await asyncio.open_connection("127.0.0.1", URL(service.place).port)
         writer.write(head.encode() + body)
         writer.transport.close()
-        await until(lambda: [one for one in logs if one["event"] == "operation"])
+        await until(lambda: [one for one in logs if one["event"] == "operation.performed"])
     assert (await api.get("operations/items?node=jobs")).json["rows"] == []
 
 

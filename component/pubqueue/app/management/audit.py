@@ -33,4 +33,4 @@ def performed(operation: Operation, by: Principal, given: Given, *, remote: str 
         words["remote"] = remote
     if node := given.one("node") or words.pop("name", None):
         words = {"node": node, **words}
-    log.info("operation", operation=operation.name, by=by.jid, **words)
+    log.info("operation.performed", operation=operation.name, by=by.jid, **words)

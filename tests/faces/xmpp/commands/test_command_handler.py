@@ -88,7 +88,12 @@ def test_an_action_of_a_user_is_logged_once_it_is_done(sitting):
     asked = sitting.send("pause", session=session, node="jobs")
     with capture_logs() as logs:
         asked.write(Done(), "q")
-    reported = {"event": "operation", "operation": "pause", "by": BOSS.jid, "node": "jobs"}
+    reported = {
+        "event": "operation.performed",
+        "operation": "pause",
+        "by": BOSS.jid,
+        "node": "jobs",
+    }
     assert logs == [reported | {"log_level": "info"}]
 
 

@@ -163,7 +163,7 @@ class Component(PlainComponent):
 
     async def _pause(self, seconds: float) -> float:
         """Wait about so long before the next attempt, and return how long to wait after that."""
-        log.info("stream.waits", server=self._name, again_in=seconds)
+        log.info("stream.retrying", server=self._name, again_in=seconds)
         await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311  # jitter, no secret
         return min(MAX_PAUSE, seconds * 2)
 
