@@ -41,19 +41,19 @@ class Seconds:
 
 
 class Held(WatchedStore):
-    """A store that does not answer for a while; `asked` are the waiting calls."""
+    """A store that does not answer for a while; `under_way` are the waiting calls."""
 
     def __init__(self, store):
         super().__init__(store, [])
         self.answers = asyncio.Event()
         self.answers.set()
-        self.asked = set()
+        self.under_way = set()
         self.instances = self
 
     async def answered(self, call):
-        self.asked.add(call)
+        self.under_way.add(call)
         await self.answers.wait()
-        self.asked.discard(call)
+        self.under_way.discard(call)
 
     async def batch(self, job):
         await self.answered("batch")
@@ -69,13 +69,13 @@ class Held(WatchedStore):
     async def abandoned(self):
         return []
 
-    async def hear(self, _patience):
+    async def wait_for_change(self, _patience):
         await turns()
 
     async def falls_silent(self):
         """Wait until all tasks wait for it."""
         self.answers.clear()
-        await until(lambda: self.asked == {"batch", "changes", "renew"})
+        await until(lambda: self.under_way == {"batch", "changes", "renew"})
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from pubqueue_xeps.worker.status import (
     STANDARD_ERROR,
     Minutes,
     report_minutes,
-    say,
+    show,
     wanted,
 )
 
@@ -107,7 +107,7 @@ def test_nothing_is_printed_once_logging_is_set_up(unset, capsys):
 
 
 def test_a_terminal_gets_no_escape_commands(capsys):
-    say("\x1b[2J i1\n")
+    show("\x1b[2J i1\n")
     assert capsys.readouterr().err == "pubqueue: \ufffd[2J i1\ufffd\n"
 
 
