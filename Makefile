@@ -17,9 +17,9 @@ PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
 PYTEST := $(PY)m pytest -n $(PROCESSES)
-# the rules, the settings, the codecs, what all faces share, and the tests of the tree that do not run a program for seconds
-RULES := $(addprefix tests/,core config xeps/wire xeps/client faces/flow faces/http faces/listener faces/push) \
-	$(filter-out tests/test_documentation.py tests/test_types.py,$(wildcard tests/test_*.py))
+# the rules, the settings, the codecs and what all faces share; and the tests of the tree that do not run a program for seconds
+RULES := $(addprefix tests/,core config xeps/wire xeps/client faces/flow faces/http faces/listener faces/push)
+TREE := $(filter-out tests/test_documentation.py tests/test_types.py,$(wildcard tests/test_*.py))
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,10 +45,13 @@ check: setup ## lint, types, layers, imports and prose, without the tests
 	$(PY) tools/prose
 
 quick: ## the inner loop, in less than a minute: check, and the tests of rules, settings, codecs, the wire on SQLite and the tree
-	@$(MAKE) --no-print-directory --jobs --output-sync check quick-rules quick-wire
+	@$(MAKE) --no-print-directory --jobs --output-sync check quick-rules quick-tree quick-wire
 
 quick-rules: setup
 	$(PY)m pytest -q -m "not e2e and not spark" $(RULES)
+
+quick-tree: setup
+	$(PY)m pytest -q $(TREE)
 
 # nearly all of their time is waiting
 quick-wire: setup
@@ -119,4 +122,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick quick-rules quick-wire test test-spark bench pauses faults simulate fuzz peers docs five-minutes man deb lock clean
+.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-spark bench pauses faults simulate fuzz peers docs five-minutes man deb lock clean
