@@ -41,7 +41,9 @@ WIPE: Final = """
     DO $$ DECLARE names text; BEGIN
         SELECT string_agg(oid::regclass::text, ', ') INTO names FROM pg_class
         WHERE relnamespace = to_regnamespace('pubqueue') AND relkind = 'r' AND relname != 'pubqueue'
-            AND pg_relation_size(oid) > 0;
+            AND (pg_relation_size(oid) > 0 OR oid IN (
+                SELECT refobjid FROM pg_depend JOIN pg_sequence ON seqrelid = objid AND classid = 'pg_class'::regclass
+                WHERE pg_sequence_last_value(seqrelid) IS NOT NULL));
         IF names IS NOT NULL THEN
             EXECUTE 'TRUNCATE ' || names || ' RESTART IDENTITY CASCADE';
             INSERT INTO pubqueue.writing VALUES (0, 0);
@@ -49,8 +51,8 @@ WIPE: Final = """
         END IF;
     END $$
 """
-"""Returns a store to its initial state, without creating its tables again. A table of no pages is empty: to truncate it
-would make new files for it and its indexes."""
+"""Returns a store to its initial state, without creating its tables again. A table of no pages whose numbers
+were not used is as new: to truncate it would make new files for it and its indexes."""
 
 
 class PostgresError(RuntimeError):
