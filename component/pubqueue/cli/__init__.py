@@ -80,13 +80,13 @@ def _not_installed(name: str, extra: str, problem: ModuleNotFoundError) -> click
     """Return a command for its line in the help; when it runs, it prints what to install."""
     wanted = f"'pubqueue[{extra}]'" if extra else "--force-reinstall pubqueue"
 
-    def name_it() -> None:
+    def refuse() -> None:
         sentence = f"{name} needs pip install {wanted} (no module {problem.name})"
         stop(ASKED_WRONGLY, sentence)
 
     return click.Command(
         name,
-        callback=name_it,
+        callback=refuse,
         help=f"Needs pip install {wanted}.",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )

@@ -286,7 +286,7 @@ class ChangeApplier(ItemChanges):
         s.EndSubscription: _subscription,
         s.NoteUnanswered:  _subscription,
         c.NoteResource:    _resource,
-        c.NoteActivity:          _note_activity,
+        c.NoteActivity:    _note_activity,
         c.NoteAble:        _able,
         c.ForgetResource:  _resource,
         **ItemChanges.OF_ITEMS,
