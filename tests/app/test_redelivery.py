@@ -116,6 +116,17 @@ async def test_a_process_with_a_released_number_has_nothing_to_send_again(lives)
     assert [item for _, item, *_ in sent(said)] == ["b"]
 
 
+async def test_a_process_that_joins_does_not_repeat_what_another_delivered_before_it_was_up(lives):
+    first = lives.broker
+    said = await lives.begin(up=False, beside=True)
+    await lives.do(Arrive(BOB))  # its first batch
+    joined, lives.broker = lives.broker, first
+    await lives.do(publishes("a"))
+    lives.face.up()
+    await joined.settled()
+    assert sent(said) == []
+
+
 async def test_after_an_end_in_order_nothing_comes_again(lives):
     await lives.do(publishes("a"))
     lives.face.down()

@@ -62,8 +62,8 @@ class DeliveredMark:
         """Write the mark, if it is due. While notices are not `flowing`, nothing is sent."""
         if self._at is None:
             self._at = now
-            if self._instance.number and not self._instance.died:
-                self.note_all(tx)  # the process that had the number before has left nothing behind
+            if self._instance.follows_none:
+                self.note_all(tx)
         elif flowing and abs(now - self._at) >= LAG:
             self._write(tx, self._left)
             self._at, self._sure, self._left = now, self._left, self._sent
@@ -81,17 +81,20 @@ class DeliveredMark:
 class Redelivery:
     """Repeats, slice by slice, deliveries that a process may not have sent, or a broken stream lost.
 
-    `done` is set while there is nothing more to send.
+    `done` is set while there is nothing more to send; at first only if the instance follows none.
     """
 
     def __init__(
-        self, submit: Callable[[Resend, Callable[[Reply], None]], None], instance: int
+        self, submit: Callable[[Resend, Callable[[Reply], None]], None], instance: Instance
     ) -> None:
         self._submit = submit
-        self._first = Resend(instance=instance)
+        self._first = Resend(instance=instance.number)
         self._next: Resend | None = self._first
         self._asked = self._failed = False
         self.done = asyncio.Event()
+        if instance.follows_none:
+            self._next = None
+            self.done.set()
 
     def lose(self, span: tuple[int, int]) -> None:
         """Note that a stream broke: deliveries under these tokens are sent again when there is a stream."""

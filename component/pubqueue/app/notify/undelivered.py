@@ -41,7 +41,7 @@ class Undelivered:
         """Set the number of this process among those on the store; called before the work begins."""
         self._instance = instance
         self._mark = DeliveredMark(instance)
-        self._own = Redelivery(self._submit, instance.number)
+        self._own = Redelivery(self._submit, instance)
 
     def go_on(self) -> None:
         """Send the deliveries to repeat: an address can be reached."""
@@ -85,7 +85,7 @@ class Undelivered:
             StoreError: that could not be recorded.
 
         """
-        redelivery = Redelivery(self._submit, number)
+        redelivery = Redelivery(self._submit, Instance(number, died=True))
         self._others.append(redelivery)
         try:
             if self.flows:

@@ -117,6 +117,11 @@ class Instance(Struct, frozen=True):
     number: int
     died: bool = False
 
+    @property
+    def follows_none(self) -> bool:
+        """Whether no earlier process can have left unsent deliveries under this number. 0 is also the number of a process that is not counted."""
+        return self.number > 0 and not self.died
+
 
 class Instances(Protocol):
     """The processes that serve from one store."""
