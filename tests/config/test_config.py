@@ -337,7 +337,16 @@ def test_names_are_normalised_as_the_server_will():
         ("jid = 'q'\nserver = ''", "nothing is served"),
         *(
             (f"jid = 'q'\nsecret = 'a'\nserver = {server!r}", "server must be host:port")
-            for server in ("host", ":5347", "host:", "host:0", "host:65536", "host:x", "h:٣")
+            for server in (
+                "host",
+                ":5347",
+                "host:",
+                "host:0",
+                "host:65536",
+                "host:x",
+                "h:٣",
+                "h:" + "9" * 5_000,
+            )
         ),
         *(
             (f"jid = 'q'\nsecret = 'a'\nstore = {store!r}", "store must be sqlite:///")

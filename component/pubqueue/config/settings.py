@@ -21,6 +21,8 @@ from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.core.presence.silence import USUAL as SILENCE
 from pubqueue.core.schedules.model import MAX_NAME_LENGTH
 from pubqueue.core.transactions.model import DEFAULTS, Limits
+from pubqueue.core.validity import MAX_SPAN
+from pubqueue.faces.listener.places import is_port
 from pubqueue.stores import shown_address, store_at
 from pubqueue.stores.unreadable import why
 
@@ -88,7 +90,7 @@ class ScheduleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last hundred."""
     priority: int = 0
     """The items' priority in a queue; higher goes first."""
-    ttl: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    ttl: Annotated[float, msgspec.Meta(ge=0, le=MAX_SPAN / 1000)] | None = None
     """Seconds after which an item expires; by default the node's `item_expire`."""
     headers: dict[str, str] = {}
     """Headers that workers receive with the payload (XEP-0131)."""
@@ -277,7 +279,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
         """
         host, _, port = self.server.rpartition(":")
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:  # noqa: PLR2004
+        if not host or not is_port(port) or not int(port):
             raise ConfigError(
                 f"server must be host:port, not {self.server!r}", key="server", value=self.server
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from pubqueue.core.reading.summaries import Power
 
 HIGHEST: Final = 10**18
-"""Higher than any number that is a valid parameter."""
+"""Higher than any number that is a valid parameter; a power of ten."""
 
 
 class UnfitError(ValueError):
@@ -177,7 +176,7 @@ def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...
 def _misses(parameter: Parameter, text: str) -> str:
     """Return what the text should be and is not, empty if it is valid."""
     match parameter.kind:
-        case ParameterKind.COUNT if not (text.isascii() and text.isdigit() and int(text) < HIGHEST):
+        case ParameterKind.COUNT if not _is_count(text):
             return "a whole number from 0"
         case ParameterKind.NUMBER if not _is_number(text):
             return "a number"
@@ -199,8 +198,12 @@ def _payload(name: str, text: str, readers: Readers) -> tuple[str, ...]:
     return payload.decode(), space
 
 
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < len(str(HIGHEST))
+
+
 def _is_number(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return abs(float(text)) < HIGHEST  # False for NaN, too
     except ValueError:
         return False

@@ -33,6 +33,16 @@ class Place(Struct, frozen=True):
         return f"{host}:{self.port}"
 
 
+def is_port(text: str) -> bool:
+    """Return whether the text is the number of a port, or 0."""
+    return (
+        text.isascii()
+        and text.isdigit()
+        and len(text) <= len(str(MAX_PORT))
+        and int(text) <= MAX_PORT
+    )
+
+
 def places(text: str, tls: Tls | None = None) -> tuple[Place, ...]:
     """Return the addresses of a setting: host:port, or a port of the loopback interface; several with commas between them.
 
@@ -45,7 +55,7 @@ def places(text: str, tls: Tls | None = None) -> tuple[Place, ...]:
 
 def _place(text: str, tls: Tls | None) -> Place:
     host, colon, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or not int(port) <= MAX_PORT:
+    if not is_port(port):
         raise ValueError(f"must be host:port or a port, not {text!r}")
     if not colon:
         return Place("127.0.0.1", int(port), tls)
