@@ -35,5 +35,5 @@ def test_how_long_a_target_wants_to_be_left_alone():
     assert retry_after({"Retry-After": "99999"}, now) == MAX_RETRY
     assert retry_after({"Retry-After": "Wed, 21 Oct 2015 07:28:05 GMT"}, now) == 5
     assert retry_after({"Retry-After": "Wed, 21 Oct 2015 07:00:00 GMT"}, now) == 0
-    for odd in ("", "-1", "soon", "1.5"):
+    for odd in ("", "-1", "soon", "1.5", f"Wed, 21 Oct {'9' * 20} 07:28:05 GMT"):
         assert retry_after({"Retry-After": odd}, now) is None

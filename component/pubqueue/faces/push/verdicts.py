@@ -76,7 +76,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         return min(float(text[:9]), MAX_RETRY)
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
