@@ -165,3 +165,43 @@ async def test_what_could_be_read_in_two_ways_is_refused_and_nothing_behind_it_i
     assert caplog.records == []
     assert {line["event"] for line in logs} <= {"request.malformed"}
     assert all("smuggled" not in str(line) for line in logs)
+
+
+@pytest.mark.parametrize("path", [b"/echo", b"/nowhere"])
+@pytest.mark.parametrize("expected", [b"\xe9", b"200-ok", b""])
+async def test_an_expectation_that_is_not_known_is_refused(path, expected):
+    async with HttpHost([_OnePath()]).serving([Place(HOST, 0)]) as [(_, port)]:
+        head = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: %s\r\n\r\n"
+        with capture_logs() as logs:
+            answers = await said(port, head % (path, expected))
+    refused = [417] if expected else statuses(answers)
+    assert (statuses(answers), logs) == (refused, [])
+
+
+async def test_a_client_of_http_1_0_has_no_expectations(echo):
+    head = HEAD.replace(b"1.1", b"1.0") + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\none"
+    answers = await said(echo.port, head)
+    assert (statuses(answers), answers[-3:]) == ([200], b"one")
+
+
+async def test_a_client_that_leaves_is_not_a_fault(echo, monkeypatch):
+    left = asyncio.Event()
+
+    async def leave(_request):
+        left.set()
+        raise ConnectionResetError
+
+    monkeypatch.setattr(echo, "answer", leave)
+    async with HttpHost([echo]).serving([Place(HOST, 0)]) as [(_, port)]:
+        with capture_logs() as logs:
+            await said(port, LAST)
+    assert left.is_set()
+    assert logs == []
+
+
+class _OnePath:
+    def add_to(self, app):
+        async def answer(_request):
+            return web.Response()
+
+        app.router.add_get("/echo", answer)

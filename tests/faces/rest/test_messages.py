@@ -222,6 +222,16 @@ async def test_an_id_is_posted_once(rest):
     assert (busy.status_code, busy.json()["type"].rpartition(":")[2]) == (409, "being-worked-on")
 
 
+@pytest.mark.parametrize("target", ["http://[", "http://a:b", "a b", "http://ä"])
+async def test_a_link_whose_target_is_no_uri_is_refused(rest, target):
+    """The links of a message are beside ours, in fields that a strict worker could not read."""
+    etl = await rest.as_()
+    here = await follow(etl, "/queues/jobs", "post-message")
+    field = f'<{target}>; rel="reply-to"'.encode()
+    sent = await etl.post(here, content=b"ask", headers=[(b"Link", field)])
+    assert (sent.status_code, sent.json()["detail"]) == (400, "Link cannot be read")
+
+
 async def test_replies_go_to_a_destination_of_ours(rest):  # R14
     etl, bee = await rest.as_(), await rest.as_("bee")
     here = await follow(etl, "/queues/jobs", "post-message")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 
@@ -55,12 +55,12 @@ def _within(body: bytes, limit: int) -> bytes:
     return body
 
 
-def waits(request: web.Request) -> bool:
-    """Return whether the client waits for `100 Continue` before it sends the body."""
-    return request.headers.get("Expect", "").lower() == "100-continue"
-
-
-async def ask_for(request: web.Request) -> None:
-    """Send `100 Continue` to a client that waits for it (RFC 9110 10.1.1)."""
+async def meets_expectation(request: web.Request) -> bool:
+    """Send `100 Continue` if the client waits for that before it sends the body; return False if it expects something else (RFC 9110 10.1.1)."""
+    if request.version < HttpVersion11:
+        return True  # 1.0 has no expectations
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        return False
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     request.writer.output_size = 0  # no part of the answer has been sent
+    return True

@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aiohttp import web, web_response
+from aiohttp import web, web_response, web_urldispatcher
 
 from pubqueue.app.watch.connections import Reason
 from pubqueue.app.watch.watching import Traffic
+from pubqueue.faces.http import bodies
 from pubqueue.faces.http.malformed import logger
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener
 
@@ -53,6 +54,14 @@ BUSY: Final = (
 )
 
 web_response.SERVER_SOFTWARE = NAME  # type: ignore[attr-defined]  # answers to malformed requests run no hook
+
+
+async def _expect(request: web.Request) -> None:
+    if not await bodies.meets_expectation(request):
+        raise web.HTTPExpectationFailed(text="The expectation is not known.\n")
+
+
+web_urldispatcher._default_expect_handler = _expect  # noqa: SLF001  # its own puts the header into the answer, and fails if that is not UTF-8
 
 _connection: ContextVar[ClientConnection] = ContextVar("connection")
 """The connection of the current request: aiohttp runs a connection's task in the context in which it was created."""

@@ -31,11 +31,11 @@ class Malformed(logging.Filter):
         self._begun, self._lines, self._passed_over = clock(), 0, 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Log our own event, and drop the line."""
+        """Log our own event, and drop the line. A client that has disconnected is not logged."""
         problem = record.exc_info[1] if record.exc_info else None
         if isinstance(problem, HttpProcessingError):
             self._malformed(type(problem).__name__)
-        elif isinstance(problem, Exception):
+        elif isinstance(problem, Exception) and not isinstance(problem, ConnectionError):
             log.error("request.failed", face="http", **fault(problem))
         return False
 

@@ -69,10 +69,9 @@ class RestDoor:
         size = request.content_length or 0
         if terms is not None and size > (limit := max(terms.max_body, terms.max_batch_body)):
             return too_large(limit).response()
-        if not bodies.waits(request):
-            return ProblemError(417, "bad-request", "the expectation is not known").response()
-        await bodies.ask_for(request)
-        return None
+        if await bodies.meets_expectation(request):
+            return None
+        return ProblemError(417, "bad-request", "the expectation is not known").response()
 
     async def _handle(
         self, profile: Profile, routes: Routes, request: web.Request

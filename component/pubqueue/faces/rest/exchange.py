@@ -11,6 +11,7 @@ from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.model import NodeName, PublishModel
 from pubqueue.core.nodes.discovery import Describe
 from pubqueue.core.nodes.replies import RostersWanted
+from pubqueue.faces.http.urls import split
 from pubqueue.faces.rest.http import bodies
 from pubqueue.faces.rest.http.links import Link, path
 from pubqueue.faces.rest.http.problems import ProblemError, not_found, refused
@@ -77,8 +78,11 @@ class Exchange:
     def node_at(self, url: str) -> str | None:
         """Return the node whose destination has this URL, or that is posted to there; None for another URL."""
         root = urlsplit(f"{self.base}{self.profile.prefix}")
-        parts = urlsplit(url)
-        if (parts.scheme, parts.netloc) not in {(root.scheme, root.netloc), ("", "")}:
+        parts = split(url)
+        if parts is None or (parts.scheme, parts.netloc) not in {
+            (root.scheme, root.netloc),
+            ("", ""),
+        }:
             return None
         if not parts.path.startswith(root.path + "/"):
             return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from pubqueue.config import plain_text
+from pubqueue.faces.http.urls import split
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -29,10 +30,10 @@ def place_of(request: web.Request) -> str:
 
 def referring(request: web.Request) -> str:
     """Return our page from which a form was sent; the first page if the request does not name one."""
-    there = urlsplit(request.headers.get("Referer", ""))
-    page = there.path.rpartition("/")[2]
-    if there.netloc != request.host:
+    there = split(request.headers.get("Referer", ""))
+    if there is None or there.netloc != request.host:
         return "./"
+    page = there.path.rpartition("/")[2]
     return known_place(f"{page}?{there.query}" if there.query else page)
 
 
@@ -53,7 +54,10 @@ def is_from_here(request: web.Request) -> bool:
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
         return False
     origin = request.headers.get("Origin")
-    return origin is None or urlsplit(origin).netloc == request.host
+    if origin is None:
+        return True
+    parts = split(origin)
+    return parts is not None and parts.netloc == request.host
 
 
 def is_private(request: web.Request) -> bool:

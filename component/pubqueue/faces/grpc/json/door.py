@@ -115,10 +115,7 @@ class JsonDoor:
         """Ask for the body of a request that waits for that, unless it is too large."""
         if (request.content_length or 0) > MAX_BODY:
             return _of_body(413)
-        if not bodies.waits(request):
-            return _of_body(417)
-        await bodies.ask_for(request)
-        return None
+        return None if await bodies.meets_expectation(request) else _of_body(417)
 
     async def _handle(self, request: web.Request) -> web.Response:
         raw = request.rel_url.raw_path

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from pubqueue.faces.http.peers import is_trusted
+from pubqueue.faces.http.urls import split
 from pubqueue.faces.rest.http.problems import bad_request
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from pubqueue.faces.rest.terms import RestTerms
 
-HOST: Final = re.compile(r"[A-Za-z0-9.\-:\[\]]{1,255}")
+HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{1,45}\]|[A-Za-z0-9.-]{1,255})(?::[0-9]{1,5})?")
 _PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*/?")
 _PAIR: Final = re.compile(r'\s*([!#-\'*+\-.^-z|~\w]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*')
 
@@ -51,7 +52,7 @@ def base_of(headers: Mapping[str, str], peer: str, terms: RestTerms, *, is_priva
     scheme, host, prefix = "https" if is_private else "http", headers.get("Host", ""), ""
     if terms.proxies and is_trusted(peer, terms.proxies, loopback=False):
         scheme, host, prefix = _reported(headers, scheme, host)
-    if scheme not in {"http", "https"} or not HOST.fullmatch(host):
+    if scheme not in {"http", "https"} or not HOST.fullmatch(host) or split(f"//{host}") is None:
         raise bad_request("the host of the request is not the name or the address of a host")
     if not _PREFIX.fullmatch(prefix):
         raise bad_request("X-Forwarded-Prefix is not a path")

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pubqueue.faces.http.urls import split
 from pubqueue.faces.rest.http.problems import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_TARGET: Final = re.compile(r"\s*<([^<>]*)>")
+_TARGET: Final = re.compile(r"\s*<([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]*)>")
+"""The target in the characters of a URI (RFC 3986 2)."""
 _PARAMETER: Final = re.compile(
     r'\s*;\s*([!#$%&\'*+\-.^_`|~0-9A-Za-z]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*)))?'
 )
@@ -41,7 +43,7 @@ def links_in(fields: Iterable[str]) -> Iterator[GivenLink]:
         at = 0
         while at < len(field):
             target = _TARGET.match(field, at)
-            if target is None:
+            if target is None or split(target[1]) is None:
                 raise bad_request("Link cannot be read")
             begin, at, rels = at, target.end(), ()
             while parameter := _PARAMETER.match(field, at):
