@@ -229,6 +229,7 @@ async def test_a_removed_user_is_refused_with_the_next_request(service, api):
     [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],
@@ -307,6 +308,22 @@ async def test_a_wrong_body_is_refused_in_words(service, api, body, said):
     answer = await api.call("POST", "operations/cancel", CHANGE, data=body, headers=headers)
     assert answer.status == 400
     assert said in answer.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"\xff=1", "\\udcff: this is not valid Unicode"),
+        (b"%FF=1", "\\udcff: this is not valid Unicode"),
+        (b"node=jobs&" + b"x" * 300 + b"=1", "x" * 100 + ": cancel knows no such parameter"),
+    ],
+)
+async def test_a_wrong_form_is_refused_in_words(service, api, body, said):
+    await names(service, "a")
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    with capture_logs() as logs:
+        answer = await api.call("POST", "operations/cancel", CHANGE, data=body, headers=headers)
+    assert (answer.status, answer.detail, logs) == (400, said, [])
 
 
 @pytest.mark.parametrize(

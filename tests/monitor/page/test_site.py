@@ -101,6 +101,27 @@ async def test_a_wrong_token_opens_nothing_and_is_logged(visitor, token):
     assert (await visitor.get("/ui/"))[0] == 303
 
 
+FORM, PARTS = "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        (FORM, b"password=\xff", 400),
+        (FORM, b"password=%ff", 400),
+        (FORM, b"&a=" * 5_000, 400),
+        (FORM, b"x" * 300_000, 413),
+        (f"{FORM}; charset=rot13", b"password=\xff", 400),
+        (PARTS, b'--x\r\nContent-Disposition: form-data; name="to"\r\n\r\n\xff\r\n--x--\r\n', 415),
+        ("text/plain", b"password=a", 415),
+    ],
+)
+async def test_a_form_that_cannot_be_read_is_no_attempt_to_log_in(visitor, kind, body, status):
+    with capture_logs() as logs:
+        answer = await visitor.post("/ui/login", body, headers={"Content-Type": kind})
+    assert (answer[0], logs) == (status, [])
+
+
 @pytest.mark.parametrize("path", ["queue?node=a%26b%20%C3%A4&hours=6", "?q=a+b", "items?node=jobs"])
 async def test_a_log_in_returns_to_where_one_was(service, visitor, path):
     _, headers, _ = await visitor.get(f"/ui/{path}")
@@ -316,6 +337,7 @@ async def test_payloads_are_shown_to_operators_only(service, visitor):
         ({"form": "0" * 64}, {}),
         ({}, {"Origin": "https://evil.example"}),
         ({}, {"Origin": "null"}),
+        ({}, {"Origin": "http://["}),
         ({}, {"Sec-Fetch-Site": "cross-site"}),
         ({}, {"Sec-Fetch-Site": "same-site"}),
     ],

@@ -20,6 +20,10 @@ HIGHEST: Final = 10**18
 """Higher than any number that is a valid parameter; a power of ten."""
 
 
+MAX_SHOWN: Final = 100
+"""Characters of an unknown parameter's name that a message has."""
+
+
 class UnfitError(ValueError):
     """A parameter of an operation is invalid; the message says why, and begins with the parameter."""
 
@@ -147,7 +151,7 @@ def fit(operation: Operation, given: Given, readers: Readers) -> Given:
     """
     known = {parameter.name: parameter for parameter in operation.parameters}
     if unknown := sorted(given.keys() - known.keys()):
-        raise UnfitError(f"{unknown[0]}: {operation.name} knows no such parameter")
+        raise UnfitError(f"{unknown[0][:MAX_SHOWN]}: {operation.name} knows no such parameter")
     return Given({name: _fit(one, given, readers) for name, one in known.items()})
 
 

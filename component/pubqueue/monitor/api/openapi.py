@@ -8,7 +8,8 @@ from pubqueue.app.management.cells import Cell
 from pubqueue.app.management.model import ParameterKind
 from pubqueue.faces.http.problems import MEDIA_TYPE
 from pubqueue.faces.http_status import STATUS
-from pubqueue.monitor.api.parameters import FORM, JSON
+from pubqueue.monitor.api.parameters import JSON
+from pubqueue.monitor.bodies import FORM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

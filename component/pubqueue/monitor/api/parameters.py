@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pubqueue.app.management.model import Operation
 
 JSON: Final = "application/json"
-FORM: Final = "application/x-www-form-urlencoded"
 
 MAX_PAIRS: Final = 10_000
 """Maximum number of values in one request."""
@@ -26,7 +25,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]]) -> Given:
     """Return the parameters of a query or a form. A parameter with several values is repeated.
 
     Raises:
-        UnfitError: a value has a character that is not allowed in names and payloads, or there
+        UnfitError: a name or a value has a character that is not allowed in names and payloads, or there
             are too many values.
 
     """
@@ -34,7 +33,7 @@ def from_pairs(pairs: Iterable[tuple[str, str]]) -> Given:
     for count, (name, value) in enumerate(pairs):
         if count >= MAX_PAIRS:
             raise UnfitError(f"{_shown(name)}: a request may have up to {MAX_PAIRS} values")
-        found.setdefault(name, []).append(_checked(name, value))
+        found.setdefault(_checked(name, name), []).append(_checked(name, value))
     return Given({name: tuple(values) for name, values in found.items()})
 
 

@@ -21,8 +21,9 @@ from pubqueue.faces.xmpp.xml.payload_text import from_text
 from pubqueue.monitor.api import openapi
 from pubqueue.monitor.api.answers import listed, method_of, written
 from pubqueue.monitor.api.callers import Callers
-from pubqueue.monitor.api.parameters import FORM, JSON, MAX_PAIRS, from_json, from_pairs
+from pubqueue.monitor.api.parameters import JSON, MAX_PAIRS, from_json, from_pairs
 from pubqueue.monitor.asking import Asking, RefusedError, SilentError
+from pubqueue.monitor.bodies import FORM, body_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -190,7 +191,7 @@ async def _given(request: web.Request, operation: Operation) -> Given:
         raise UnfitError("the query: parameters of this operation are in the body")
     if "Content-Encoding" in request.headers:
         raise web.HTTPUnsupportedMediaType(reason="The body must not be compressed.")
-    body = await request.read()
+    body = await body_of(request)
     if request.content_type == FORM:
         return from_pairs(_pairs(body.decode("utf-8", "surrogateescape")))
     if request.content_type == JSON or not body:

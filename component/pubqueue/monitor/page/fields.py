@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
@@ -10,6 +10,8 @@ from pubqueue.core.model import ItemId, NodeName
 from pubqueue.monitor.page.actions import ACTIONS, Of
 
 if TYPE_CHECKING:
+    from multidict import MultiMapping
+
     from pubqueue.monitor.page.actions import PageAction
     from pubqueue.monitor.page.logins import Login
 
@@ -24,7 +26,7 @@ NO_SUCH_NAME: Final = "No queue or item has this name."
 
 def asked_action(
     name: str,
-    form: Any,  # noqa: ANN401  # a query or a form of aiohttp
+    form: MultiMapping[str],
     session: Login,
 ) -> tuple[PageAction, NodeName, tuple[ItemId, ...], str]:
     """Return the action, its node, its items and the reason; refuse users who may only read, and invalid forms."""
@@ -33,8 +35,8 @@ def asked_action(
     action = ACTIONS.get(name)
     if action is None:
         raise web.HTTPBadRequest(reason="There is no such action.")
-    node = NodeName(str(form.get("node", "")))
-    ids = tuple(dict.fromkeys(ItemId(str(one)) for one in form.getall("item", ())))
+    node = NodeName(form.get("node", ""))
+    ids = tuple(dict.fromkeys(ItemId(one) for one in form.getall("item", ())))
     if action.of is Of.NODE:
         return action, node, (), ""
     if action.of is Of.REASON:
@@ -46,9 +48,9 @@ def asked_action(
     return action, node, ids, ""
 
 
-def reason_of(form: Any) -> str:  # noqa: ANN401  # a query or a form of aiohttp
+def reason_of(form: MultiMapping[str]) -> str:
     """Return the reason by which items are selected, up to its maximum length."""
-    return str(form.get("reason", ""))[:MAX_REASON_LENGTH]
+    return form.get("reason", "")[:MAX_REASON_LENGTH]
 
 
 def contains_nul(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 import structlog
@@ -16,6 +16,7 @@ from pubqueue.core.model import ItemId, Jid, State
 from pubqueue.core.reading.survey import Sort
 from pubqueue.faces.http_status import STATUS
 from pubqueue.monitor.asking import Asking, RefusedError, SilentError
+from pubqueue.monitor.bodies import form_of
 from pubqueue.monitor.page import formats, views
 from pubqueue.monitor.page.actions import ACTIONS, OF_REASON, OF_STATE, given
 from pubqueue.monitor.page.fields import (
@@ -41,6 +42,8 @@ from pubqueue.monitor.page.places import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from importlib.resources.abc import Traversable
+
+    from multidict import MultiDict
 
     from pubqueue.app.broker import Broker
     from pubqueue.config.plain_text import Networks
@@ -236,11 +239,11 @@ class Site:
         return self._shown(request, "login.html", None, title="Log in", why=why, to=to)
 
     async def _log_in(self, request: web.Request) -> web.StreamResponse:
-        form = await request.post()
-        to, address = known_place(str(form.get("to", ""))), address_of(request, self._proxies)
+        form = await form_of(request)
+        to, address = known_place(form.get("to", "")), address_of(request, self._proxies)
         if not is_guarded(request, self._proxies):
             return self._refused(request, to, 403, UNGUARDED)
-        name, password = str(form.get("name", "")).strip(), str(form.get("password", ""))
+        name, password = form.get("name", "").strip(), form.get("password", "")
         given = Plain(name, password) if name else Bearer(password.strip())
         proven = await self._logins.accounts.prove(given, face=FACE, peer=address)
         if isinstance(proven, Denied):
@@ -288,14 +291,14 @@ class Site:
         response.del_cookie(COOKIE, path="/")
         raise response
 
-    async def _form(self, request: web.Request, session: Login) -> Any:  # noqa: ANN401  # aiohttp's
+    async def _form(self, request: web.Request, session: Login) -> MultiDict[str]:
         """Return a form that this session was given; refuse any other."""
-        form = await request.post()
-        if not views.same(str(form.get("form", "")), session.form):
+        form = await form_of(request)
+        if not views.same(form.get("form", ""), session.form):
             raise web.HTTPForbidden(
                 reason="This form has expired or belongs to another login. Go back and try again."
             )
-        if any(contains_nul(str(value)) for value in form.values()):
+        if any(map(contains_nul, form.values())):
             raise web.HTTPBadRequest(reason=NO_SUCH_NAME)
         return form
 
