@@ -90,7 +90,8 @@ CREDENTIALS: Final = (
 )
 """Sent after everything else: who has sent wrong ones has to wait."""
 QUERIES: Final = tuple(
-    b"? ?a=% ?node=%ff ?node=jobs&node=jobs ?node=jobs&after=%00 ?node=jobs&after=-1 ?node=jobs&max=99999999999999999999"
+    b"? ?note=\xff&mark=\xff ?node=\xff&id=\xff&to=\xff&q=\xff&max=\xff /\xff"
+    b" ?a=% ?node=%ff ?node=jobs&node=jobs ?node=jobs&after=%00 ?node=jobs&after=-1 ?node=jobs&max=99999999999999999999"
     b" ?%5b= ?node=jobs&id=%F0%9F ?node=jobs&id=a&action=purge ?wait=1e999 ?max=-0 ?token=%2b ?q=%00 ?sort=none&after=inf:a"
     b" ?hours=x&after=a%20b / // /.. /%2e%2e /%00 /%ff ;a=b #f ?alt=media&pageSize=-1 ?to=//x&note=a&mark=%ff ?pretty".split()
 )
@@ -233,7 +234,9 @@ def _usual(
         b"Connection": b"close",
         b"Content-Type": FORM.encode() if on_page and random.random() < 0.8 else kind,
     }
-    if random.random() < 0.95:
+    if on_page and random.random() < 0.05:
+        lines[b"Cookie"] = b":".join([*served.cookie.split(b":")[:3], random.choice(VALUES), b"a"])
+    elif random.random() < 0.95:
         lines |= {b"Cookie": served.cookie} if on_page else {b"Authorization": BEARER}
     for name, value in lines.items():
         if name not in odd or random.random() < 0.1:

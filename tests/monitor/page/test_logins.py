@@ -58,6 +58,16 @@ def test_the_configuration_alone_is_not_enough_to_sign(logins, clock):
     assert made(clock, LOOKER, seed=b"another").read(cookie) is None
 
 
+@pytest.mark.parametrize("odd", ["", "\udcff", "ä", "٣"])
+@pytest.mark.parametrize("part", range(5))
+def test_a_cookie_of_any_bytes_is_no_login(logins, odd, part):
+    login, cookie = logins.begin(of(LOOKER))
+    words = cookie.split(":")
+    words[part] = odd
+    assert logins.read(":".join(words)) is None
+    assert not logins.signed(login, odd, odd)
+
+
 @pytest.mark.parametrize(
     "users",
     [

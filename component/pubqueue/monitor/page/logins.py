@@ -107,4 +107,5 @@ class Logins:
 
     def _mac(self, proven: Proven, text: str) -> str:
         key = hmac.digest(self._seed, f"{proven.name}:{proven.mark}".encode(), "sha256")
-        return hmac.new(key, text.encode(), "sha256").hexdigest()
+        sent = text.encode("utf-8", "surrogatepass")  # a cookie or a link may have any bytes
+        return hmac.new(key, sent, "sha256").hexdigest()
