@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
     from fuzz.rig import Rig
 
+    Address = tuple[str | None, str | None, str | None]
+    """The id of a request, its sender, and its addressee."""
+
 IQ: Final = f"{{{ACCEPT}}}iq"
+MESSAGE: Final = f"{{{ACCEPT}}}message"
+PUBLISH: Final = f"{{{ns.PUBSUB}}}pubsub/{{{ns.PUBSUB}}}publish"
 ERROR: Final = f"{{{ACCEPT}}}error"
 DEFINED: Final = f"{{{ns.STANZAS}}}"
 EVENT_ITEM: Final = f"{{{ns.EVENT}}}event/{{{ns.EVENT}}}items/{{{ns.EVENT}}}item"
@@ -50,6 +55,7 @@ class Fuzzer:
         self._random = random
         self.grower = Grower(random)
         self._fed = 0
+        self._published: Counter[Address] = Counter()
         self.counts: Counter[str] = Counter()
 
     async def run(self, stanzas: int) -> None:
@@ -69,10 +75,13 @@ class Fuzzer:
         """Feed these, and judge what comes of it."""
         self._fed += len(stanzas)
         asked = [one for one in stanzas if one.tag == IQ and one.get("type") in {"get", "set"}]
+        messages = [one for one in stanzas if one.tag == MESSAGE and one.get("type") != "error"]
+        self._published.update(_address(one) for one in messages if one.find(PUBLISH) is not None)
         before, noting = self._rig.version(), self._rig.notes_something()
         said = await self._rig.feed(stanzas, len(asked))
         answers = [one for one in said if one.tag == IQ]
         wrong = [*self._rig.complaints(), *_mismatch(asked, answers), *map(_misshapen, said)]
+        wrong += map(self._unexpected, said)
         alone = len(stanzas) == len(answers) == 1
         refused = alone and _is_refused(stanzas[0], answers[0])
         # what may go out again by now goes out with whatever comes next
@@ -87,6 +96,16 @@ class Fuzzer:
             )
         self._count(stanzas, answers, said)
         self._remember(said)
+
+    def _unexpected(self, said: etree._Element) -> str:
+        """Return what is wrong with an error that is no answer to an IQ: it may only refuse a publish by message."""
+        if said.tag == IQ or said.get("type") != "error":
+            return ""
+        refused = said.get("id") or None, said.get("to"), said.get("from")
+        if not self._published[refused]:
+            return "an error to what was no request"
+        self._published[refused] -= 1
+        return ""
 
     def _count(
         self,
@@ -131,18 +150,20 @@ def _is_refused(asked: etree._Element, answer: etree._Element) -> bool:
 
 def _mismatch(asked: Sequence[etree._Element], answers: Sequence[etree._Element]) -> list[str]:
     """Say how the answers are not exactly one to each request, to who asked, from who was asked."""
-    wanted = Counter((iq.get("id"), iq.get("from"), iq.get("to")) for iq in asked)
+    wanted = Counter(map(_address, asked))
     got = Counter((iq.get("id"), iq.get("to"), iq.get("from")) for iq in answers)
     if wanted == got:
         return []
     return [f"not answered: {list(wanted - got)}, answered for nothing: {list(got - wanted)}"]
 
 
+def _address(asked: etree._Element) -> Address:
+    return asked.get("id"), asked.get("from"), asked.get("to")
+
+
 def _misshapen(said: etree._Element) -> str:
     """Say what is wrong with a stanza of the face; nothing if all is well."""
     kind = said.get("type")
-    if said.tag != IQ and kind == "error":
-        return "an error to what was no request"
     if said.tag == IQ and kind not in {"result", "error"}:
         return "a request of its own"
     if kind == "error":

@@ -18,7 +18,9 @@ from pubqueue.core.decision import (
 )
 from pubqueue.core.nodes.manage import Purge
 from pubqueue.core.queue.publication import Publish
+from pubqueue.faces.xmpp import signals
 from pubqueue.faces.xmpp.answers import Answers
+from pubqueue.faces.xmpp.refusals import bad_request
 from pubqueue_xeps.wire.ns import OWNER, PUBSUB
 
 STANZAS = 3000
@@ -106,6 +108,23 @@ async def test_a_second_answer_is_noticed(tmp_path, monkeypatch):
         again.append(True)
         with pytest.raises(FaceFaultError, match="answered for nothing"):
             await fuzzer.feed([fuzzer.grower.next() for _ in range(100)])
+
+
+async def test_only_a_publish_by_message_is_answered_with_an_error(tmp_path, monkeypatch):
+    def message(inner):
+        made = stanza("message", "etl@localhost/spark", id="tell")
+        made.append(etree.fromstring(f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"))
+        return made
+
+    async with Rig(tmp_path, Random(1)) as rig:
+        fuzzer = Fuzzer(rig, Random(1))
+        await rig.renew()
+        await fuzzer.feed([message("<publish><item/></publish>")])
+        assert fuzzer.counts["messages and presence"] == 1
+        monkeypatch.setattr(signals, "publish_in", lambda top: top)
+        monkeypatch.setattr(signals, "asked", lambda *_: bad_request())
+        with pytest.raises(FaceFaultError, match="an error to what was no request"):
+            await fuzzer.feed([message("<items/>")])
 
 
 async def test_an_exception_is_noticed(tmp_path, monkeypatch):
