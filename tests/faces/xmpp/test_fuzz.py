@@ -111,20 +111,20 @@ async def test_a_second_answer_is_noticed(tmp_path, monkeypatch):
 
 
 async def test_only_a_publish_by_message_is_answered_with_an_error(tmp_path, monkeypatch):
-    def message(inner):
-        made = stanza("message", "etl@localhost/spark", id="tell")
+    def message(name, inner):
+        made = stanza("message", "etl@localhost/spark", id=name)
         made.append(etree.fromstring(f"<pubsub xmlns='{PUBSUB}'>{inner}</pubsub>"))
         return made
 
     async with Rig(tmp_path, Random(1)) as rig:
         fuzzer = Fuzzer(rig, Random(1))
         await rig.renew()
-        await fuzzer.feed([message("<publish><item/></publish>")])
+        await fuzzer.feed([message("one", "<publish><item/></publish>")])
         assert fuzzer.counts["messages and presence"] == 1
         monkeypatch.setattr(signals, "publish_in", lambda top: top)
         monkeypatch.setattr(signals, "asked", lambda *_: bad_request())
         with pytest.raises(FaceFaultError, match="an error to what was no request"):
-            await fuzzer.feed([message("<items/>")])
+            await fuzzer.feed([message("two", "<items/>")])
 
 
 async def test_an_exception_is_noticed(tmp_path, monkeypatch):
