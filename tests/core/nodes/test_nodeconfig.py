@@ -116,6 +116,13 @@ def test_a_value_beyond_its_bounds_is_refused_with_its_name(name, text):
     assert answer.reason.startswith(f"{name}: ")
 
 
+@pytest.mark.parametrize("name", ["title", "filter", "dead_letter_node", "labels", "language"])
+def test_no_setting_has_a_nul(name):
+    text = 'headers.a = "\0"' if name == "filter" else "a=\0"
+    reason = f"{name}: a NUL character is not allowed"
+    assert configured(**{name: text}) == Refused(Refusal.INVALID_CONFIG, reason, setting=name)
+
+
 @pytest.mark.parametrize("value", [0, -1, None, True + 10**6, 1.5])
 def test_typed_values_have_the_same_bounds(value):
     reason = "max_failures: a whole number from 1 to 1000000 is required"

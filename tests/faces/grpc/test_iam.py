@@ -137,6 +137,8 @@ async def test_permissions_are_as_they_are(of, etl):  # G39
         ("allUsers", None),
         ("user:", None),
         ("user:a b", None),
+        ("user:a\0", None),
+        ("user:a\x7f", None),
         ("user:a/b", None),
         ("domain:example.org", None),
     ],

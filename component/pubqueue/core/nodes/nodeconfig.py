@@ -319,7 +319,10 @@ def _as_text(value: Value) -> str:
     """Return a value as text: typed values have the same bounds as texts."""
     if isinstance(value, bool):
         return _write_boolean(value)
-    return _write_or_max(value) if value is None else str(value)
+    text = _write_or_max(value) if value is None else str(value)
+    if "\0" in text:
+        raise BadValueError("a NUL character is not allowed")  # not every store can keep it
+    return text
 
 
 def _refuse_value(name: str, setting: Setting, problem: ValueError) -> Refused:

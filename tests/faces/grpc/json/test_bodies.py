@@ -39,7 +39,7 @@ def outcome(read):
         *(b"[]", b'"a"', b"7", b"null", b"{", b'{"a":1}x', b"NaN", b'{"a":NaN}', b'{"a":Infinity}'),
         *(b"\xff", b"\xef\xbb\xbf{}", '{"a":1}'.encode("utf-16"), b'{"a":1,"a":2}'),
         *(b"[" * 50_000, b'{"a":' * 50_000, b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}"),
-        b"topic=a",
+        *(b"topic=a", b'{"\\ud800":1}', b'{"a":[{"\\udfff":1}]}'),
     ],
     ids=lambda body: repr(body[:20]),
 )

@@ -74,6 +74,8 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> Fields:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a name twice")
+    for name in found:
+        name.encode()  # raises ValueError for half of a surrogate pair, of which protobuf makes an error of its own
     return found
 
 

@@ -67,7 +67,7 @@ PERMISSIONS: Final[Mapping[ResourceKind, Mapping[str, Action | None]]] = {
 # fmt: on
 
 _MEMBER_OF: Final = re.compile(
-    r"(?:user|serviceAccount):(?P<name>[^\s:/@\"&'<>]+)(?:@(?P<domain>[a-z0-9.-]+))?"
+    r"(?:user|serviceAccount):(?P<name>[^\s\x00-\x1f\x7f:/@\"&'<>]+)(?:@(?P<domain>[a-z0-9.-]+))?"
 )
 _RANKS: Final = (_OWNER, _PUBLISHER, _MEMBER, Affiliation.PUBLISH_ONLY)
 """The strongest first."""

@@ -92,16 +92,15 @@ class Routes:
 
 
 def segments_of(raw_path: str) -> tuple[str, ...] | None:
-    """Return the decoded segments of a path; None if one is not UTF-8."""
+    """Return the decoded segments of a path; None if one is not UTF-8, or has a NUL, which no name has."""
     try:
-        return tuple(
-            [
-                unquote_to_bytes(part).decode() if "%" in part else part
-                for part in raw_path.strip("/").split("/")
-            ]
-        )
+        segments = [
+            unquote_to_bytes(part).decode() if "%" in part else part
+            for part in raw_path.strip("/").split("/")
+        ]
     except UnicodeDecodeError:
         return None
+    return None if any("\0" in segment for segment in segments) else tuple(segments)
 
 
 def _compiled(part: str) -> str | re.Pattern[str]:

@@ -36,15 +36,28 @@ def decoded(text: str, name: str) -> str:
     """Return the meaning of a value of `Message-*`.
 
     Raises:
-        ProblemError: it is not UTF-8.
+        ProblemError: it is not UTF-8, or has a NUL.
 
     """
     if "%" not in text and text.isascii():
         return text
     try:
-        return unquote_to_bytes(text.encode()).decode()
+        found = unquote_to_bytes(text.encode()).decode()
     except UnicodeError:
         raise bad_request(f"{name} is not UTF-8") from None
+    return without_nul(found, name)
+
+
+def without_nul(text: str, name: str) -> str:
+    """Return the text, if every store can keep it.
+
+    Raises:
+        ProblemError: it has a NUL.
+
+    """
+    if "\0" in text:
+        raise bad_request(f"{name} has a NUL character")
+    return text
 
 
 def plain(text: str, name: str) -> str:

@@ -143,11 +143,12 @@ async def form(exchange: Exchange) -> list[tuple[str, str]]:
         raise ProblemError(415, "media-type", f"the body is {FORM}")
     body = await exchange.body(MAX_FORM)
     try:
-        return parse_qsl(
+        fields = parse_qsl(
             body.decode(), keep_blank_values=True, strict_parsing=bool(body), errors="strict"
         )
     except ValueError:
         raise bad_request("the form cannot be read") from None
+    return [(name, values.without_nul(value, name)) for name, value in fields]
 
 
 def verdict_of(fields: list[tuple[str, str]]) -> Verdict:

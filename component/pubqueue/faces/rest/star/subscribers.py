@@ -16,6 +16,7 @@ from pubqueue.faces.push import signing, targets
 from pubqueue.faces.rest.batches.atom import ATOM, parsed
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request
+from pubqueue.faces.rest.items import values
 from pubqueue.faces.rest.push import words
 
 if TYPE_CHECKING:
@@ -178,13 +179,14 @@ def _field(body: bytes, wanted: str) -> str:
     found = [value for name, value in fields if name == wanted]
     if len(found) != 1 or not found[0]:
         raise bad_request(f"the form has one {wanted}")
-    return found[0]
+    return values.without_nul(found[0], wanted)
 
 
 async def _list(exchange: Exchange, *, is_queue: bool) -> web.Response:
     await exchange.destined(is_queue=is_queue)
+    after = values.without_nul(exchange.request.query.get("after", ""), "after")
     page: Registrations = await exchange.ask(
-        ListRegistrations(exchange.by, exchange.node, exchange.request.query.get("after", ""), PAGE)
+        ListRegistrations(exchange.by, exchange.node, after, PAGE)
     )
     feed = etree.Element(f"{{{ATOM}}}feed", nsmap={None: ATOM})  # type: ignore[dict-item]  # None is the default namespace
     for row in page.entries:
