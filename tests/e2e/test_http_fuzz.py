@@ -13,8 +13,10 @@ from pubqueue.faces.listener import Place
 REQUESTS = 1_500
 
 
-async def test_no_request_meets_a_fault(tmp_path):
-    async with serving(tmp_path) as served:
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_no_request_meets_a_fault(request, tmp_path, kind):
+    store = request.getfixturevalue("postgres").address if kind == "postgres" else ""
+    async with serving(tmp_path, store) as served:
         statuses = await send_all(served, islice(requests(Random(7), served), REQUESTS))
         statuses += await send_all(served, logins(served))
     assert {200, 201, 303, 400, 404, 405, 415, 417} <= statuses.keys()

@@ -54,7 +54,7 @@ PAGES: Final = (
     ),
 )
 OTHERS: Final = ("/metrics", "/healthz", "/readyz", "/stomp", "/nowhere", "*", "//", "/%00")
-SEGMENTS: Final = ("jobs", "news", "1", "a", "9" * 20, "%ff", "00", "%00")
+SEGMENTS: Final = ("jobs", "a%00b", "news", "1", "a", "9" * 20, "%ff", "00", "%00")
 ODD: Final = (0, 1, 1, 2, 3)
 """How many odd headers a request has."""
 METHODS: Final = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "LOCK")
@@ -101,6 +101,7 @@ BODIES: Final = (
     *(b'{"node": 1e400}', b'{"node":' + b"9" * 5_000 + b"}", b'{"max":true,"node":["jobs"]}', b"[" * 5_000),
     *(b'{"name":"/topics/a/b","topic":{}}', b'{"subscription":"/subscriptions/a/b","maxEvents":-1}'),
     *(b'{"topic":"/topics/a/b","message":{"data":"%"}}', b'{"ackIds":["AA"],"ackDeadlineSeconds":1e9}'),
+    *(b"done=false&reason=%00", b"acknowledge=%00", b"url=%00", b'{"pubsub#title":"\\u0000","x-queueing#filter":["\\u0000"]}'),
     *(b"<a", b"<?xml version='1.0' encoding='x'?><a/>", b"<feed xmlns='http://www.w3.org/2005/Atom'><entry/></feed>"),
     *(b"--x\r\n\r\n--x--", b'--x\r\nContent-Disposition: form-data; name="to"\r\n\r\n\xff\r\n--x--\r\n', b"--y"),
     *(b"3\r\nabc\r\n0\r\n\r\n", b"-1\r\n", b"fffffffffffffffff\r\n", b"3;\r\nabcd\r\n", b"3\r\nabc"),
@@ -133,15 +134,15 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[Served]:
-    """Run a service with all that is served over HTTP on one port."""
+async def serving(folder: Path, store: str = "") -> AsyncIterator[Served]:
+    """Run a service with all that is served over HTTP on one port; by default its store is in the folder."""
     (port,) = free_ports(1)
     config = folder / "pubqueue.toml"
     config.write_text(f"""
 jid = "queue.example"
 secret = "s"
 server = ""
-store = "sqlite:///{folder}/queue.db"
+store = "{store or f"sqlite:///{folder}/queue.db"}"
 http = "127.0.0.1:{port}"
 [rest]
 listen = "127.0.0.1:{port}"

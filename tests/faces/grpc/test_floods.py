@@ -91,6 +91,12 @@ async def hold(first):
     await asyncio.Event().wait()
 
 
+async def silent():
+    """Open a stream, and request nothing."""
+    await asyncio.Event().wait()
+    yield
+
+
 async def test_two_thousand_idle_streams_take_little_and_others_are_served(service, v1):  # G48
     await served(v1)
     before = resident(service)
@@ -259,8 +265,8 @@ async def test_one_account_has_too_many_streams_and_another_is_served(tmp_path):
     async with GrpcService(tmp_path, bounds) as service, calling(service) as greedy:
         await greedy.publisher.CreateTopic(name=TOPIC)
         await greedy.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
-        first = m.StreamingPullRequest(subscription=BILL, stream_ack_deadline_seconds=60)
-        streams = [greedy.subscriber.StreamingPull(hold(first)) for _ in range(80)]
+        # a client that writes to a stream that has ended already reports an error of its own
+        streams = [greedy.subscriber.StreamingPull(silent()) for _ in range(80)]
         ends = [asyncio.create_task(stream.code()) for stream in streams]
         await until(lambda: sum(one.done() for one in ends) >= 30)
         over = [one.result() for one in ends if one.done()]
