@@ -93,11 +93,12 @@ faults: setup ## 10,000 items while component, server, workers, database are kil
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
 	cd tests && PYTHONHASHSEED=0 ../.venv/bin/python -m simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
 
-fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, a million streams of STOMP, 50,000 HTTP requests, requests of REST, and a queue's life at random (SEED=2 for others)
+fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, a million streams of STOMP, 50,000 HTTP requests, 20,000 calls of gRPC, requests of REST, and a queue's life at random (SEED=2 for others)
 	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
 	cd tests && ../.venv/bin/python -m fuzz.bodies $(if $(SEED),--seed $(SEED))
 	cd tests && ../.venv/bin/python -m fuzz.frames $(if $(SEED),--seed $(SEED))
 	cd tests && ../.venv/bin/python -m fuzz.requests $(if $(SEED),--seed $(SEED))
+	cd tests && ../.venv/bin/python -m fuzz.calls $(if $(SEED),--seed $(SEED))
 	cd tests && ../.venv/bin/python -m faces.rest.openapi_judge $(SEED)
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 

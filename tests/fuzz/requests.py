@@ -124,13 +124,11 @@ class Served:
         self.program, self.port = program, port
         self.cookie = self.form = b""
 
-    def faults(self) -> list[str]:
-        """Return the lines of the log about faults."""
-        return [
-            line
-            for line in self.program.log.splitlines()
-            if "level=error" in line or "Traceback" in line
-        ]
+
+def faults(program: Program) -> list[str]:
+    """Return the lines of the log about faults."""
+    lines = program.log.splitlines()
+    return [line for line in lines if "level=error" in line or "Traceback" in line]
 
 
 @asynccontextmanager
@@ -287,8 +285,8 @@ async def send_all(served: Served, requests: Iterable[bytes]) -> Counter[int]:
     while some := list(islice(left, AT_ONCE)):
         found = await asyncio.gather(*(ask(served.port, request) for request in some))
         statuses.update(found)
-        if faults := served.faults():
-            raise FaultError("\n".join((faults[0], "after one of:", *map(repr, some))))
+        if lines := faults(served.program):
+            raise FaultError("\n".join((lines[0], "after one of:", *map(repr, some))))
         for request, status in zip(some, found, strict=True):
             if status >= 500 and status not in UNABLE:
                 raise FaultError(f"status {status} for {request!r}")
