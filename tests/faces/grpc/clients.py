@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from faces.sides import RIGHT, SERVICE
@@ -14,6 +15,9 @@ from pubqueue.faces.grpc.face import GrpcFace
 from pubqueue.faces.grpc.terms import Terms
 from pubqueue.faces.grpc.wire import messages
 from pubqueue.faces.listener.places import Place
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 NAMES = ("etl", "bee", "ann", "eva", "slow", "eve")
 PASSWORD = passwords.make(RIGHT)
@@ -66,6 +70,12 @@ class Stub:
             return call(said, metadata=self.metadata, timeout=timeout)
 
         return do
+
+
+async def silent() -> AsyncIterator[Any]:
+    """Open a stream, and request nothing: a client that writes to a stream which has been refused reports a fault of its own."""
+    await asyncio.Event().wait()
+    yield
 
 
 async def code_of(call) -> grpc.StatusCode:

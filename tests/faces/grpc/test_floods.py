@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import grpc
 import pytest
-from faces.grpc.clients import PUBLISHER, SUBSCRIBER, TECH_SUBSCRIBER, Stub, code_of
+from faces.grpc.clients import PUBLISHER, SUBSCRIBER, TECH_SUBSCRIBER, Stub, code_of, silent
 from faces.grpc.service import GrpcService
 from faces.grpc.test_who_calls import basic
 from grpc import StatusCode
@@ -89,12 +89,6 @@ async def hold(first):
     """Say the first request of a stream, and no more."""
     yield first
     await asyncio.Event().wait()
-
-
-async def silent():
-    """Open a stream, and request nothing."""
-    await asyncio.Event().wait()
-    yield
 
 
 async def test_two_thousand_idle_streams_take_little_and_others_are_served(service, v1):  # G48
@@ -265,7 +259,6 @@ async def test_one_account_has_too_many_streams_and_another_is_served(tmp_path):
     async with GrpcService(tmp_path, bounds) as service, calling(service) as greedy:
         await greedy.publisher.CreateTopic(name=TOPIC)
         await greedy.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
-        # a client that writes to a stream that has ended already reports an error of its own
         streams = [greedy.subscriber.StreamingPull(silent()) for _ in range(80)]
         ends = [asyncio.create_task(stream.code()) for stream in streams]
         await until(lambda: sum(one.done() for one in ends) >= 30)
