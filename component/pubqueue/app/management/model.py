@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 HIGHEST: Final = 10**18
 """Higher than any number that is a valid parameter; a power of ten."""
 
-
 MAX_SHOWN: Final = 100
 """Characters of an unknown parameter's name that a message has."""
 
