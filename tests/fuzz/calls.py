@@ -37,7 +37,7 @@ OWN_FAULT: Final = "Internal error from Core"
 """How a client reports that it has written to a stream which has ended already."""
 LOOK: Final = 20
 """Calls between two looks at the log."""
-PATIENCE: Final = 0.3
+CALL_TIMEOUT: Final = 0.3
 """Seconds for a call: some wait for a message, and streams have no end."""
 DEPTH: Final = 5
 
@@ -122,14 +122,14 @@ class Caller:
 
     async def _finish(self, do: Any, rpc: MethodDescriptor, request: Message) -> None:
         if not rpc.server_streaming:
-            self._remember(await do(_Partial(request), timeout=PATIENCE))
+            self._remember(await do(_Partial(request), timeout=CALL_TIMEOUT))
             return
 
         async def said() -> AsyncIterator[_Partial]:
             yield _Partial(request)
             yield _Partial(self._request(rpc))
 
-        async for answer in do(said(), timeout=PATIENCE):
+        async for answer in do(said(), timeout=CALL_TIMEOUT):
             self._remember(answer)
 
     def _remember(self, answer: Any) -> None:

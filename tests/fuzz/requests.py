@@ -41,7 +41,7 @@ TOKEN: Final = "a-token-for-all-that-is-served"
 BEARER: Final = b"Bearer " + TOKEN.encode()
 UNABLE: Final = frozenset({501, 503, 505, 507})
 """Statuses from 500 on that are meant."""
-PATIENCE: Final = 1.0
+ANSWER_TIMEOUT: Final = 1.0
 """Seconds for an answer: some requests are not complete, and get none."""
 AT_ONCE: Final = 8
 PAGES: Final = (
@@ -249,7 +249,7 @@ async def ask(port: int, request: bytes) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(request)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(ANSWER_TIMEOUT):
             found = _STATUS.match(await reader.readline())
         return int(found[1]) if found else 0
     except (TimeoutError, ConnectionError):
