@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 IQ: Final = f"{{{ACCEPT}}}iq"
 MESSAGE: Final = f"{{{ACCEPT}}}message"
+DELIVER: Final = f"{{{ns.QOS}}}deliver"
 OWN: Final = {
     f"{{{ns.QOS}}}acknowledged",
     f"{{{ns.QOS}}}assured",
-    f"{{{ns.QOS}}}deliver",
+    DELIVER,
     f"{{{ns.DISCO_INFO}}}query",
 }
 """Requests that the face may send."""
@@ -144,9 +145,9 @@ def _is_refused(asked: etree._Element, answer: etree._Element) -> bool:
     """Say whether nothing of what was asked may be done.
 
     Of several affiliations or subscriptions those may be refused that the error names, and the others made (XEP-0060
-    8.8.2.4, 8.9.2.4).
+    8.8.2.4, 8.9.2.4). The answer to a deliver is remembered, also if its message is refused.
     """
-    if answer.get("type") != "error":
+    if answer.get("type") != "error" or asked.find(DELIVER) is not None:
         return False
     refused, all_of_them = (len(one.findall(ENTRY)) for one in (answer, asked))
     return not 0 < refused < all_of_them
