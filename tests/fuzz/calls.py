@@ -21,6 +21,7 @@ import grpc
 from faces.grpc.clients import IAM, PUBLISHER, SUBSCRIBER, TECH_PUBLISHER, TECH_SUBSCRIBER, Stub
 from faces.grpc.service import GrpcService
 from google.protobuf.descriptor import FieldDescriptor
+from harness.patience import TIMEOUT
 
 from fuzz.requests import FaultError, faults
 from pubqueue.faces.grpc.wire import messages
@@ -37,8 +38,8 @@ OWN_FAULT: Final = "Internal error from Core"
 """How a client reports that it has written to a stream which has ended already."""
 LOOK: Final = 20
 """Calls between two looks at the log."""
-CALL_TIMEOUT: Final = 0.3
-"""Seconds for a call: some wait for a message, and streams have no end."""
+WAITING: Final = {"Pull": 0.3, "PullBatch": 0.3, "StreamingPull": 0.3}
+"""Seconds for calls that may wait for a message, or have no end."""
 DEPTH: Final = 5
 
 TOPICS: Final = ("projects/p/topics/orders", "projects/p/topics/news", "projects/xmpp/topics/jobs")
@@ -121,15 +122,16 @@ class Caller:
         return f"{rpc.full_name}: {request}", grpc.StatusCode.OK
 
     async def _finish(self, do: Any, rpc: MethodDescriptor, request: Message) -> None:
+        timeout = WAITING.get(rpc.name, TIMEOUT)
         if not rpc.server_streaming:
-            self._remember(await do(_Partial(request), timeout=CALL_TIMEOUT))
+            self._remember(await do(_Partial(request), timeout=timeout))
             return
 
         async def said() -> AsyncIterator[_Partial]:
             yield _Partial(request)
             yield _Partial(self._request(rpc))
 
-        async for answer in do(said(), timeout=CALL_TIMEOUT):
+        async for answer in do(said(), timeout=timeout):
             self._remember(answer)
 
     def _remember(self, answer: Any) -> None:

@@ -41,7 +41,7 @@ TOKEN: Final = "a-token-for-all-that-is-served"
 BEARER: Final = b"Bearer " + TOKEN.encode()
 UNABLE: Final = frozenset({501, 503, 505, 507})
 """Statuses from 500 on that are meant."""
-ANSWER_TIMEOUT: Final = 1.0
+ANSWER_TIMEOUT: Final = 5.0
 """Seconds for an answer: some requests are not complete, and get none."""
 AT_ONCE: Final = 8
 PAGES: Final = (
