@@ -147,11 +147,13 @@ class Queue(RuleBasedStateMachine):
         return outcome.decisions
 
     def any_silent(self, requests):
-        """Return whether a silent worker sends the request: even a refused request shows that it is alive, and it may get items again."""
+        """Return whether a worker that is silent or held back sends the request: even a refused request shows that it is alive, and it may get items again."""
         asking = [one for one in requests if hasattr(one, "by") and hasattr(one, "node")]
         keys = {(one.node, jid) for one in asking for jid in (one.by.jid, one.by.account)}
         rows = [self.shell.look(lambda tx, key=key: tx.subscription(*key)) for key in keys]
-        return any(row is not None and row.unanswered for row in rows)
+        if any(row is not None and row.unanswered for row in rows):
+            return True
+        return any(self.shell.holds_back(*key) for key in keys)
 
     def settle_groups(self, outcome):
         """Turns come in the order of publish, up to the limit; a lowered limit waits for existing turns to end."""
@@ -325,7 +327,7 @@ class Queue(RuleBasedStateMachine):
         used = PublishKey(key, Millis(REMEMBERED * 1000), strict)
         request = replace(publishes(*names, payload=payload, by=by), key=used)
         ids, contents, until = self.keys.get(key, ((), (), 0))
-        before = self.shell.dump()
+        before, silent = self.shell.dump(), self.any_silent([request])
         busy = self.closed or any(self.taken(name, payload) for name in names)
         busy = busy or self.lacks_room(names, payload)
         reply = self.do(request)
@@ -334,7 +336,7 @@ class Queue(RuleBasedStateMachine):
                 assert reply == Refused(Refusal.KEY_REUSED)
             else:
                 assert (reply.ids, reply.again) == (ids, True)
-            assert self.any_silent([request]) or self.shell.dump() == before
+            assert silent or self.shell.dump() == before
             return
         assert isinstance(reply, Published) == (self.there and not busy)
         if isinstance(reply, Published):
@@ -536,14 +538,14 @@ class Queue(RuleBasedStateMachine):
         """A repetition gets the same answer and does nothing; another verdict or another account does not get it."""
         once, until = self.remembered[pick % len(self.remembered)]
         node = self.shell.look(lambda tx: tx.node(once.node))
-        before = self.shell.dump()
+        before, silent = self.shell.dump(), self.any_silent([once])
         verb = once.verb if not other else next(verb for verb in Verb if verb is not once.verb)
         reply = self.do(replace(once, verb=verb, outcome=Outcome.RELEASE))
         if node is not None and until > self.shell.now:
             refusal = None if isinstance(reply, Done) else reply.refusal
             assert refusal is (Refusal.LOCK_LOST if other else None)
             assert other or reply.again
-            assert self.any_silent([once]) or self.shell.dump() == before
+            assert silent or self.shell.dump() == before
         else:
             assert isinstance(reply, Refused)
         if account_of(by) != account_of(once.by.jid) and by not in {BOSS, ETL}:
