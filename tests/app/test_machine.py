@@ -709,6 +709,8 @@ class Queue(RuleBasedStateMachine):
             for item in here:
                 if item.published < since or purged:
                     self.end_for_a_seek(item)
+            if purged:
+                self.kept.clear()
             self.bring_back([item for item in kept if item.published >= since])
 
     def end_for_a_seek(self, item):
@@ -729,6 +731,8 @@ class Queue(RuleBasedStateMachine):
     @rule()
     def drop_what_is_not_kept(self):
         step, before = DropDone(), dict(self.kept)
+        found = self.shell.look_within(lambda tx: done(tx, JOBS))
+        over = {one.seq for one in found if one.expires and one.expires <= self.shell.now}
         while step is not None:
             (decision,) = self.step(step)
             step = decision.then
@@ -738,7 +742,8 @@ class Queue(RuleBasedStateMachine):
         if node is not None and self.keeps and before:
             most = node.config.max_bytes or sum(map(len, before.values()))
             size = sum(map(len, self.kept.values()))
-            first = next((before[seq] for seq in before if seq not in self.kept), b"")
+            gone = before.keys() - self.kept.keys() - over
+            first = next((before[seq] for seq in before if seq in gone), b"")
             assert size <= most
             assert not first or size + len(first) > most, "more than had to go"
         else:
