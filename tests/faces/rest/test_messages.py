@@ -5,7 +5,10 @@ import asyncio
 import pytest
 from faces.contract import BODIES
 from faces.rest.clients import follow, links
+from harness.batches.facts import held
 from harness.patience import until
+
+from pubqueue.faces.rest.items.delivered import OWN_RELATIONS, headers_of
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -230,6 +233,30 @@ async def test_a_link_whose_target_is_no_uri_is_refused(rest, target):
     field = f'<{target}>; rel="reply-to"'.encode()
     sent = await etl.post(here, content=b"ask", headers=[(b"Link", field)])
     assert (sent.status_code, sent.json()["detail"]) == (400, "Link cannot be read")
+
+
+@pytest.mark.parametrize("rel", sorted(OWN_RELATIONS))
+async def test_no_publisher_adds_a_link_of_the_service(rest, rel):
+    etl, bee = await rest.as_(), await rest.as_("bee")
+    field = f'<http://evil.example/1>; rel="{rel} up", <http://evil.example/2>; rel={rel.upper()}, <http://ok.example/>; rel=up'
+    await post(etl, b"a", Link=field)
+    found = (await take(bee)).headers.get_list("Link")
+    assert "evil" not in str(found)
+    assert "<http://ok.example/>; rel=up" in found
+
+
+@pytest.mark.parametrize(
+    ("value", "passed"),
+    [
+        ("<http://a/>; rel=up", ["<http://a/>; rel=up"]),
+        ('<http://a/>;rel="acknowledgement"', []),
+        ("nowhere", []),
+        ("<http://[>; rel=up", []),
+    ],
+)
+def test_links_of_other_protocols_are_passed_on_if_they_can_be_read(value, passed):
+    fields = headers_of(held(headers=(("link", value),)), str)
+    assert [text for name, text in fields if name == "Link"] == passed
 
 
 async def test_replies_go_to_a_destination_of_ours(rest):  # R14

@@ -6,7 +6,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.core.addresses import account_of
+from pubqueue.faces.rest.http.problems import ProblemError
 from pubqueue.faces.rest.items import values
+from pubqueue.faces.rest.items.link_fields import links_in
 from pubqueue.faces.rest.items.published import CORRELATION, REPLY_TO
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 UNTYPED: Final = "application/octet-stream"
 """The content type of a body whose publisher gave none."""
 
+OWN_RELATIONS: Final = frozenset(
+    {"acknowledgement", "acknowledge-next", "consume-next", "consumer", "generator", "next", "self"}
+)
+"""Relations of links that the service adds to a message. Links of publishers with one of these are not passed on."""
+
 # fmt: off
 NAMES: Final[Mapping[str, str]] = MappingProxyType({
     CORRELATION:           "Correlation-Id",
@@ -29,7 +36,6 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType({
     "content-encoding":    "Content-Encoding",
     "content-disposition": "Content-Disposition",
     "content-location":    "Message-Content-Location",
-    "link":                "Link",
 })
 # fmt: on
 """Headers of items that are headers of HTTP too, by their names in lower case; others are `Message-Header-*`."""
@@ -72,11 +78,22 @@ def _row(name: str, value: str, reply_url: Callable[[str], str]) -> list[tuple[s
         return []
     if small == REPLY_TO:
         return [("Link", f'<{reply_url(value)}>; rel="reply-to"')]
+    if small == "link":
+        return [("Link", text) for text in _links(value)]
     if small in NAMES:
         return [(NAMES[small], value)] if _is_carried(value) else []
     if values.TOKEN.fullmatch(name):
         return [(f"Message-Header-{name}", values.encoded(value))]
     return []
+
+
+def _links(value: str) -> list[str]:
+    """Return the links of a publisher that can be beside ours: a worker must not take one for the lock of the message."""
+    try:
+        found = list(links_in([value]))
+    except ProblemError:
+        return []  # of another protocol, where it is a text as any other
+    return [link.text for link in found if OWN_RELATIONS.isdisjoint(link.rels)]
 
 
 def _is_carried(value: str) -> bool:
