@@ -3,8 +3,9 @@
 A stored lock token marks which deliveries have been sent: those of all older locks. The mark is
 written now and then, with a batch that comes anyway, and covers deliveries sent some seconds
 before, so that the bytes have left. When the process starts and an address can be reached, items
-locked under later tokens are sent again to their holders, under the same tokens. So are those sent
-in the last seconds before a stream broke, when there is another.
+locked under later tokens are sent again to their holders, under the same tokens, unless no earlier
+process can have left any. So are those sent in the last seconds before a stream broke, when there
+is another.
 
 Each of several processes on a store has a mark of its own, for the deliveries of its own locks. If
 one dies, another process repeats its unsent deliveries, with all that was locked since: more than

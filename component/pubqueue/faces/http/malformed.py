@@ -35,7 +35,7 @@ class Malformed(logging.Filter):
         problem = record.exc_info[1] if record.exc_info else None
         if isinstance(problem, HttpProcessingError):
             self._malformed(type(problem).__name__)
-        elif isinstance(problem, Exception) and not isinstance(problem, ConnectionError):
+        elif isinstance(problem, Exception) and not isinstance(problem, ConnectionResetError):
             log.error("request.failed", face="http", **fault(problem))
         return False
 
