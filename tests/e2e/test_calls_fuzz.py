@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fuzz.calls import calling, run
-from fuzz.requests import FaultError
+from fuzz.outcome import FaultError
 from grpc import StatusCode
 
 CALLS = 400

@@ -6,13 +6,8 @@ logged.
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import tempfile
-import time
 from collections import Counter, deque
 from contextlib import asynccontextmanager
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,11 +18,12 @@ from faces.grpc.service import GrpcService
 from google.protobuf.descriptor import FieldDescriptor
 from harness.patience import TIMEOUT
 
-from fuzz.requests import FaultError, faults
+from fuzz.outcome import FaultError, faults, print_outcome
 from pubqueue.faces.grpc.wire import messages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     from google.protobuf.descriptor import MethodDescriptor
     from google.protobuf.message import Message
@@ -36,8 +32,8 @@ SERVICES: Final = (PUBLISHER, SUBSCRIBER, TECH_PUBLISHER, TECH_SUBSCRIBER, IAM)
 FAULTS: Final = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS}
 OWN_FAULT: Final = "Internal error from Core"
 """How a client reports that it has written to a stream which has ended already."""
-LOOK: Final = 20
-"""Calls between two looks at the log."""
+LOG_EVERY: Final = 20
+"""Calls between two reads of the log."""
 WAITING: Final = {"Pull": 0.3, "PullBatch": 0.3, "StreamingPull": 0.3}
 """Seconds for calls that may wait for a message, or have no end."""
 DEPTH: Final = 5
@@ -214,12 +210,12 @@ async def run(service: GrpcService, caller: Caller, count: int) -> Counter[str]:
 
     """
     codes: Counter[str] = Counter()
-    last: deque[str] = deque(maxlen=LOOK)
+    last: deque[str] = deque(maxlen=LOG_EVERY)
     for at in range(count):
         called, code = await caller.call()
         codes[code.name] += 1
         last.append(called)
-        logged = [] if at % LOOK and at + 1 < count else faults(service)
+        logged = [] if at % LOG_EVERY and at + 1 < count else faults(service)
         if code in FAULTS or logged:
             raise FaultError("\n".join((code.name, *logged[:1], "after:", *last)))
     return codes
@@ -235,16 +231,7 @@ def main(*, count: int, seed: int) -> None:
         async with calling(folder, Random(seed)) as (service, caller):
             return await run(service, caller, count)
 
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="pubqueue-fuzz-") as folder:
-        try:
-            codes = asyncio.run(fuzz(Path(folder)))
-        except FaultError as error:
-            click.echo(f"seed {seed}: {error}")
-            sys.exit(1)
-    click.echo(f"{count:,} calls without a fault, in {time.monotonic() - begun:.0f} s")
-    for code, times in sorted(codes.items()):
-        click.echo(f"{times:>10,} {code}")
+    print_outcome(fuzz, f"{count:,} calls", seed)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-import tempfile
-import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from itertools import islice
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +21,7 @@ import click
 from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.program import Program
 
+from fuzz.outcome import FaultError, faults, print_outcome
 from pubqueue.app.management.table import OPERATIONS
 from pubqueue.faces.grpc.json.door import VERSION
 from pubqueue.faces.grpc.json.rows import ROWS
@@ -36,11 +33,12 @@ from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Container, Iterable, Iterator, Sequence
+    from pathlib import Path
 
 TOKEN: Final = "a-token-for-all-that-is-served"
 BEARER: Final = b"Bearer " + TOKEN.encode()
 UNABLE: Final = frozenset({501, 503, 505, 507})
-"""Statuses from 500 on that are meant."""
+"""Statuses from 500 on that are no faults."""
 ANSWER_TIMEOUT: Final = 5.0
 """Seconds for an answer: some requests are not complete, and get none."""
 AT_ONCE: Final = 8
@@ -88,7 +86,7 @@ CREDENTIALS: Final = (
     *(b"Basic", b"Basic ====", b"Basic YQ==", b"Basic //46eA==", b"Basic gDp4"),
     *(b"Bearer", b"Bearer \xff", b"Bearer " + b"x" * 5_000, b"Digest a=b", b"\xff"),
 )
-"""Sent after everything else: who has sent wrong ones has to wait."""
+"""Sent after everything else: an address that has sent wrong ones has to wait."""
 QUERIES: Final = tuple(
     b"? ?note=\xff&mark=\xff ?node=\xff&id=\xff&to=\xff&q=\xff&max=\xff /\xff"
     b" ?a=% ?node=%ff ?node=jobs&node=jobs ?node=jobs&after=%00 ?node=jobs&after=-1 ?node=jobs&max=99999999999999999999"
@@ -113,22 +111,12 @@ TYPES: Final = (
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 
 
-class FaultError(AssertionError):
-    """A request has met a fault of the service."""
-
-
 class Served:
-    """The service: its program, its port, and what its page knows a browser by."""
+    """The service: its program and port; and the cookie and the form's token of a login at its page."""
 
     def __init__(self, program: Program, port: int) -> None:
         self.program, self.port = program, port
         self.cookie = self.form = b""
-
-
-def faults(program: Program) -> list[str]:
-    """Return the lines of the log about faults."""
-    lines = program.log.splitlines()
-    return [line for line in lines if "level=error" in line or "Traceback" in line]
 
 
 @asynccontextmanager
@@ -299,21 +287,13 @@ async def send_all(served: Served, requests: Iterable[bytes]) -> Counter[int]:
 def main(*, count: int, seed: int) -> None:
     """Send random requests; stop at the first that meets a fault."""
 
-    async def run(folder: Path) -> Counter[int]:
+    async def run(folder: Path) -> Counter[str]:
         async with serving(folder) as served:
             statuses = await send_all(served, islice(requests(Random(seed), served), count))
-            return statuses + await send_all(served, logins(served))
+            statuses += await send_all(served, logins(served))
+        return Counter({f"{one or 'without an answer'}": times for one, times in statuses.items()})
 
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="pubqueue-fuzz-") as folder:
-        try:
-            statuses = asyncio.run(run(Path(folder)))
-        except FaultError as error:
-            click.echo(f"seed {seed}: {error}")
-            sys.exit(1)
-    click.echo(f"{count:,} requests without a fault, in {time.monotonic() - begun:.0f} s")
-    for status, times in sorted(statuses.items()):
-        click.echo(f"{times:>10,} {status or 'without an answer'}")
+    print_outcome(run, f"{count:,} requests", seed)
 
 
 if __name__ == "__main__":
