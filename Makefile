@@ -63,7 +63,7 @@ test: check ## everything but the tests on clusters of Spark; CI runs both (PROC
 	$(PYTEST)
 
 test-spark: setup ## Spark clusters of several processes, which are killed (minutes)
-	$(PY)m pytest tests/spark_cluster
+	$(PY)m pytest proof/spark_cluster
 
 bench: setup ## this component against one that stores nothing, and against other queues, behind Prosody and ejabberd, over STOMP, HTTP and gRPC
 	.venv/bin/python -m bench
@@ -86,19 +86,19 @@ pauses: setup ## what a trickle of work waits beside long work, and what memory 
 	.venv/bin/python -m bench.connections
 
 faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
-	cd tests && ../.venv/bin/python -m faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
+	.venv/bin/python -m proof.faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
 	cd tests && ../.venv/bin/python -m faces.rest.served.lives $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED))
 	cd tests && ../.venv/bin/python -m faces.together.one_queue $(if $(ITEMS),--items $(ITEMS))
 
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
-	cd tests && PYTHONHASHSEED=0 ../.venv/bin/python -m simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
+	PYTHONHASHSEED=0 .venv/bin/python -m proof.simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
 
 fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type, a million streams of STOMP, 50,000 HTTP requests, 20,000 calls of gRPC, requests of REST, and a queue's life at random (SEED=2 for others)
-	cd tests && ../.venv/bin/python -m fuzz $(if $(SEED),--seed $(SEED))
-	cd tests && ../.venv/bin/python -m fuzz.bodies $(if $(SEED),--seed $(SEED))
-	cd tests && ../.venv/bin/python -m fuzz.frames $(if $(SEED),--seed $(SEED))
-	cd tests && ../.venv/bin/python -m fuzz.requests $(if $(SEED),--seed $(SEED))
-	cd tests && ../.venv/bin/python -m fuzz.calls $(if $(SEED),--seed $(SEED))
+	.venv/bin/python -m proof.fuzz $(if $(SEED),--seed $(SEED))
+	.venv/bin/python -m proof.fuzz.bodies $(if $(SEED),--seed $(SEED))
+	.venv/bin/python -m proof.fuzz.frames $(if $(SEED),--seed $(SEED))
+	.venv/bin/python -m proof.fuzz.requests $(if $(SEED),--seed $(SEED))
+	.venv/bin/python -m proof.fuzz.calls $(if $(SEED),--seed $(SEED))
 	cd tests && ../.venv/bin/python -m faces.rest.openapi_judge $(SEED)
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from fuzz.costs import HEADER, KINDS
+from proof.fuzz.costs import HEADER, KINDS
 
 from pubqueue.app.principals import Principals
 from pubqueue.faces.xmpp import XmppFace

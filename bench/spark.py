@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 import click
 from harness.background import Background
 from harness.servers.live import component
+from proof.spark_cluster.driver import Driver
+from proof.spark_cluster.standalone import SPARK_HOME
 from rich.console import Console
 from rich.table import Table
-from spark_cluster.driver import Driver
-from spark_cluster.standalone import SPARK_HOME
 
 from bench import timed
 from bench.report import spread

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("component", "xeps", "spark", "demo", "bench", "examples", "tests", "tools")
+FOLDERS = ("component", "xeps", "spark", "demo", "bench", "examples", "tests", "proof", "tools")
 EVENT = re.compile(r"[a-z_]+\.[a-z_.]+")
 LOGGERS = {"debug", "info", "warning", "error", "exception", "critical"}
 
@@ -35,7 +35,9 @@ class Denied(NamedTuple):
     allowed: Mapping[str, str] = MappingProxyType({})
 
 
-IN_TESTS = {"tests/": "what a program, a stream or a log has written, and who reads it"}
+IN_TESTS = dict.fromkeys(
+    ("tests/", "proof/"), "what a program, a stream or a log has written, and who reads it"
+)
 IN_BENCH = IN_TESTS | {"bench/": "likewise"}
 IN_TOOLS = IN_BENCH | {"tools/": "likewise"}
 

@@ -5,37 +5,38 @@ from collections import Counter
 from pathlib import Path
 
 TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 SLEEPS = {
     # the helper
     "harness/patience.py": 3,
     # the length of a fault, or of work, is what is asked for
     "harness/servers/relay.py": 1,
     "faults/test_fair_shares.py": 2,
-    "faults_run/worker.py": 1,
-    "faults_run/workers.py": 1,
+    "proof/faults_run/worker.py": 1,
+    "proof/faults_run/workers.py": 1,
     "xeps/worker/test_levels_e2e.py": 1,
     # what a program does every so often, for as long as it lives
     "harness/processes/suspended.py": 1,
-    "faults_run/disks.py": 1,
-    "faults_run/publisher.py": 1,
-    "faults_run/run.py": 1,
+    "proof/faults_run/disks.py": 1,
+    "proof/faults_run/publisher.py": 1,
+    "proof/faults_run/run.py": 1,
     # virtual time, which a sleep lets pass
     "app/test_other_processes.py": 1,
     "faces/test_contract_of_toy_face.py": 2,
-    "simulate/client.py": 2,
-    "simulate/network.py": 1,
-    "simulate/owner.py": 1,
-    "simulate/places.py": 3,
-    "simulate/postgres_place.py": 3,
-    "simulate/run.py": 4,
-    "simulate/test_instance.py": 4,
-    "simulate/test_simulator.py": 2,
-    "simulate/troubles.py": 1,
-    "simulate/world.py": 2,
+    "proof/simulate/client.py": 2,
+    "proof/simulate/network.py": 1,
+    "proof/simulate/owner.py": 1,
+    "proof/simulate/places.py": 3,
+    "proof/simulate/postgres_place.py": 3,
+    "proof/simulate/run.py": 4,
+    "proof/simulate/test_instance.py": 4,
+    "proof/simulate/test_simulator.py": 2,
+    "proof/simulate/troubles.py": 1,
+    "proof/simulate/world.py": 2,
     "xeps/client/test_pace.py": 2,
     "xeps/worker/test_status.py": 1,
 }
-"""How many calls of `sleep` each file of the tests has, by why it may."""
+"""How many calls of `sleep` each file of the tests and proofs has, by why it may."""
 
 
 def is_sleep(node: ast.AST) -> bool:
@@ -54,10 +55,10 @@ def is_poll(node: ast.AST) -> bool:
 
 def found(matches) -> Counter[str]:
     counts = Counter()
-    for path in TESTS.rglob("*.py"):
+    for path in (*TESTS.rglob("*.py"), *(ROOT / "proof").rglob("*.py")):
         text = path.read_text()
         if ".sleep(" in text:
-            name = path.relative_to(TESTS).as_posix()
+            name = path.relative_to(ROOT).as_posix().removeprefix("tests/")
             counts[name] = sum(map(matches, ast.walk(ast.parse(text))))
     return +counts
 
@@ -69,6 +70,6 @@ def test_nothing_sleeps_but_what_has_a_reason():
 def test_no_test_polls_by_hand():
     # a simulated client, and the two programs that do something at each turn
     polls = found(is_poll).keys() - {"harness/patience.py"}
-    assert polls <= {name for name in SLEEPS if name.startswith(("simulate/", "faults_run/"))} | {
+    assert polls <= {name for name in SLEEPS if name.startswith("proof/")} | {
         "harness/processes/suspended.py"
     }

@@ -4,9 +4,9 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from fuzz.calls import calling, run
-from fuzz.outcome import FaultError
 from grpc import StatusCode
+from proof.fuzz.calls import calling, run
+from proof.fuzz.outcome import FaultError
 
 CALLS = 400
 

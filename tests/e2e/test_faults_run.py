@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from faults_run.__main__ import main
-from faults_run.notes import Notes
-from faults_run.plan import OF_DATABASES, OF_DISKS, ROUND, Plan
-from faults_run.run import RunResult
 from harness.stores.recount import Count
+from proof.faults_run.__main__ import main
+from proof.faults_run.notes import Notes
+from proof.faults_run.plan import OF_DATABASES, OF_DISKS, ROUND, Plan
+from proof.faults_run.run import RunResult
 
 
 @pytest.mark.e2e

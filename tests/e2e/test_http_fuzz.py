@@ -5,8 +5,8 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
-from fuzz.outcome import FaultError
-from fuzz.requests import Served, logins, requests, send_all, serving
+from proof.fuzz.outcome import FaultError
+from proof.fuzz.requests import Served, logins, requests, send_all, serving
 
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Place

@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 
 import pytest
-from faults_run.publisher import Publisher
 from harness.clients.session import PUBSUB, condition, session
 from harness.databases.postgres import Postgres
 from harness.processes import doomed
 from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import listener
+from proof.faults_run.publisher import Publisher
 
 NODE = """
 [[node]]

@@ -5,9 +5,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from faults_run.plan import Fault, Plan
-from faults_run.report import reported
-from faults_run.run import Run
+from proof.faults_run.plan import Fault, Plan
+from proof.faults_run.report import reported
+from proof.faults_run.run import Run
 
 PLAN = Plan(
     items=2000,

@@ -11,7 +11,7 @@ from faces.sides import SERVICE, two_sides, users_for
 from harness.batches.queue_requests import a_queue
 from harness.batches.toy_face import WORD, LineFace
 from harness.batches.toy_words import refusal
-from simulate import virtual_time
+from proof.simulate import virtual_time
 
 from pubqueue.app.accounts import Accounts
 from pubqueue.app.principals import Principals

@@ -4,7 +4,7 @@ from collections import Counter, deque
 from random import Random
 
 import pytest
-from fuzz import frames
+from proof.fuzz import frames
 
 from pubqueue.faces.stomp.codec import COMMANDS, Cause, Frame, FrameReader
 

@@ -5,11 +5,11 @@ import asyncio
 from random import Random
 
 import pytest
-from fuzz.grow import stanza
-from fuzz.judge import FaceFaultError, Fuzzer
-from fuzz.rig import Rig
 from lxml import etree
 from msgspec.structs import replace
+from proof.fuzz.grow import stanza
+from proof.fuzz.judge import FaceFaultError, Fuzzer
+from proof.fuzz.rig import Rig
 
 from pubqueue.app import rules
 from pubqueue.core.decision import (

@@ -1,7 +1,7 @@
 """The fuzz check on processor time passes what is linear, and finds what is not."""
 
 import pytest
-from fuzz.costs import KINDS, is_too_dear, too_dear, units
+from proof.fuzz.costs import KINDS, is_too_dear, too_dear, units
 
 from pubqueue.faces.xmpp.stream import expat_feeder, reader
 from pubqueue.faces.xmpp.xml.stanza import Stanza, _declare

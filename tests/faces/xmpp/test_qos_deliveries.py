@@ -1,7 +1,6 @@
 """Deliveries in requests on the wire: who gets them, what each answer does, and what silence costs."""
 
 import pytest
-from fuzz.rig import SERVICE
 from harness.stanzas.leveled_service import QOS, leveled
 from harness.stanzas.leveled_words import (
     ANT,
@@ -23,6 +22,7 @@ from harness.stanzas.leveled_words import (
     worker,
 )
 from harness.stanzas.schema import validate_own
+from proof.fuzz.rig import SERVICE
 
 from pubqueue.faces.flow.intake import Intake
 

@@ -12,9 +12,9 @@ from collections import Counter
 from contextlib import AsyncExitStack
 
 import pytest
-from fuzz.rig import SERVICE, Wire
 from harness.patience import TIMEOUT
 from harness.servers.stub_server import ROOT
+from proof.fuzz.rig import SERVICE, Wire
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms

@@ -87,7 +87,7 @@ def _by_scenarios() -> Iterator[tuple[str, str, frozenset[str]]]:
 
 
 def _by_tests() -> Iterator[tuple[str, str, frozenset[str]]]:
-    for path in sorted(ROOT.glob("tests/**/test_*.py")):
+    for path in sorted([*ROOT.glob("tests/**/test_*.py"), *ROOT.glob("proof/**/test_*.py")]):
         text = path.read_text()
         if "covers(" not in text:
             continue

@@ -10,10 +10,10 @@ import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from fuzz.rig import SERVICE, Wire
 from harness.patience import TIMEOUT
 from harness.servers.stub_server import ROOT
 from lxml import etree
+from proof.fuzz.rig import SERVICE, Wire
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 from harness.patience import TIMEOUT
 from harness.servers.ejabberd import Ejabberd
-from simulate import virtual_time
+from proof.simulate import virtual_time
 
 from pubqueue import Publisher, Timings
 from pubqueue_demo.prosody import Prosody

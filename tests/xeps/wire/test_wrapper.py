@@ -4,9 +4,9 @@ import base64
 from random import Random
 
 import pytest
-from fuzz.bodies import BodyError, bodies, check
 from hypothesis import example, given
 from hypothesis import strategies as st
+from proof.fuzz.bodies import BodyError, bodies, check
 
 from pubqueue_xeps.wire.payloads import content_type, data_element, wrapper, xml_body
 from pubqueue_xeps.wire.payloads.wrapper import Body, Wrapped, unwrap, wrap

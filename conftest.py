@@ -1,0 +1,74 @@
+"""Hypothesis: `make test` draws the same examples every time, `make fuzz` new ones and more of them.
+
+And the order of all tests, beside which others they run, and the PostgreSQL that all tests of a process share.
+"""
+
+import gc
+import os
+
+import pytest
+from harness import side_by_side
+from harness.as_before import process_as_before
+from harness.databases.postgres import Postgres
+from harness.processes import interrupts
+from hypothesis import settings
+
+# the contract of stores, and what others take from beside it: its failures are told like those of tests
+pytest.register_assert_rewrite("stores")
+
+interrupts.hear()
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
+settings.load_profile("repeatable")
+
+# every Java of these tests is over before better code would pay
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_addoption(parser):
+    """Let `make quick` do without PostgreSQL."""
+    parser.addoption(
+        "--sqlite",
+        action="store_true",
+        help="play the scenarios on SQLite only, as make quick does",
+    )
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with what takes long; the sort is stable, and the order random otherwise."""
+    items.sort(key=lambda item: side_by_side.turn(item.nodeid))
+
+
+def pytest_collection_finish():
+    """Leave the modules and tests themselves out of every later look for garbage: a tenth of the processor time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Say who stays together."""
+    config.option.loadscopereorder = False
+    return side_by_side.Units(config, log)
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    """Programs that a test runs in its own process configure that for themselves alone."""
+    with process_as_before():
+        yield
+
+
+@pytest.fixture(scope="session")
+def running_postgres():
+    """The server itself, started when a test first asks for it."""
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(running_postgres):
+    """A server with an empty store."""
+    running_postgres.wipe()
+    return running_postgres

@@ -1,0 +1,1 @@
+"""Spark on clusters of several processes: how the format is deployed, and what happens when parts are killed."""
