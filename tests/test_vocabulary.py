@@ -35,10 +35,8 @@ class Denied(NamedTuple):
     allowed: Mapping[str, str] = MappingProxyType({})
 
 
-IN_TESTS = dict.fromkeys(
-    ("tests/", "proof/"), "what a program, a stream or a log has written, and who reads it"
-)
-IN_BENCH = IN_TESTS | {"bench/": "likewise"}
+IN_TESTS = {"tests/": "what a program, a stream or a log has written, and who reads it"}
+IN_BENCH = IN_TESTS | {"proof/": "likewise", "bench/": "likewise"}
 IN_TOOLS = IN_BENCH | {"tools/": "likewise"}
 
 # fmt: off
