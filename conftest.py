@@ -9,7 +9,6 @@ import os
 import pytest
 from harness import side_by_side
 from harness.as_before import process_as_before
-from harness.databases.postgres import Postgres
 from harness.processes import interrupts
 from hypothesis import settings
 
@@ -63,6 +62,8 @@ def as_before():
 @pytest.fixture(scope="session")
 def running_postgres():
     """The server itself, started when a test first asks for it."""
+    from harness.databases.postgres import Postgres  # noqa: PLC0415 - only these tests reach it
+
     with Postgres() as server:
         yield server
 
