@@ -2,9 +2,12 @@
 
 import json
 import logging
+import sys
 
 import pytest
 import structlog
+from harness.processes.program import Program, write_config
+from harness.servers.stub_server import StubServer
 
 from pubqueue import logs
 
@@ -74,3 +77,26 @@ def test_an_event_that_was_renamed_carries_its_old_name(lines, now, formerly):
     structlog.get_logger("pubqueue.test").error(now)
     (line,) = lines()
     assert f"event={now} formerly={formerly}" in line
+
+
+IN_COLOUR = """
+import atexit, sys
+from pubqueue.cli import COLOURED, COMMANDS, main
+def tell():
+    print(sorted({"pygments", "rich"} & sys.modules.keys()), file=sys.stderr)
+for name in COMMANDS.keys() - COLOURED:
+    main.get_command(None, name)
+tell()
+atexit.register(tell)
+main()
+"""
+
+
+async def test_nothing_that_draws_in_colour_is_imported_for_a_log_without_colour(tmp_path):
+    """Neither for a command that may have no table to draw, nor while the service runs."""
+    async with StubServer() as server:
+        config = write_config(tmp_path, server)
+        async with Program(config, (sys.executable, "-Ic", IN_COLOUR)) as program:
+            pass
+    first, *_, last = program.log.splitlines()
+    assert (first, last) == ("[]", "[]")

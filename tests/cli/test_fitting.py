@@ -11,7 +11,7 @@ from pubqueue.app.management.items import EVENTS, ITEMS
 from pubqueue.app.management.nodes import MEMBERS, QUEUES
 from pubqueue.app.management.schedules import SCHEDULES
 from pubqueue.app.management.service import WORKERS
-from pubqueue.cli.management import output
+from pubqueue.cli.management import tables
 
 NAME = "a3f6c1b0-77aa-4b1e-9d2f-0c5e8d1f4a21"
 ACCOUNT = "rebooking-worker@workers.example.org/7"
@@ -49,7 +49,7 @@ def value(column):
 def drawn(operation, room):
     row = {column.name: value(column) for column in operation.columns}
     console = Console(file=io.StringIO(), width=room, highlight=False, color_system=None)
-    console.print(output.table(operation.columns, [row], 1_700_000_200_000, room))
+    console.print(tables.table(operation.columns, [row], 1_700_000_200_000, room))
     return console.file.getvalue()
 
 
@@ -83,10 +83,10 @@ def test_prose_is_wrapped_at_its_words():
 def test_a_name_wider_than_the_terminal_is_broken_and_not_lost():
     row = {"jid": "a" * 100, "affiliation": "owner"}
     console = Console(file=io.StringIO(), width=60, highlight=False, color_system=None)
-    console.print(output.table(MEMBERS.columns, [row], None, 60))
+    console.print(tables.table(MEMBERS.columns, [row], None, 60))
     assert console.file.getvalue().count("a") >= 100
 
 
 def test_without_a_terminal_every_line_is_whole():
-    assert "Milliseconds" not in drawn(EVENTS, output.UNBOUNDED)
-    assert len(drawn(ITEMS, output.UNBOUNDED).splitlines()) == 2
+    assert "Milliseconds" not in drawn(EVENTS, tables.UNBOUNDED)
+    assert len(drawn(ITEMS, tables.UNBOUNDED).splitlines()) == 2

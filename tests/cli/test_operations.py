@@ -13,6 +13,7 @@ from pubqueue.app.management.model import Column
 from pubqueue.app.management.table import OPERATIONS
 from pubqueue.cli import COMMANDS, main
 from pubqueue.cli.management import output
+from pubqueue.cli.plain_text import plain
 from pubqueue.cli.service.unread import unread
 
 LISTS = (
@@ -62,7 +63,7 @@ def test_the_commands_need_nothing_that_the_service_needs():
 
 
 def test_what_would_control_a_terminal_is_written_out():
-    assert output.plain("a\x1b[31mb\u202ec\nd") == "a\\x1b[31mb\\u202ec\nd"
+    assert plain("a\x1b[31mb\u202ec\nd") == "a\\x1b[31mb\\u202ec\nd"
 
 
 def test_json_is_one_line_whatever_stands_in_it(capsys):

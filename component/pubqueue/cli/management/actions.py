@@ -15,6 +15,7 @@ from pubqueue.app.management.table import OPERATIONS
 from pubqueue.cli.exit_codes import FAILED
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, confirm, run, sure, words
+from pubqueue.cli.plain_text import plain
 from pubqueue.core.decision import Cancelled
 from pubqueue.core.limits.request_sizes import MAX_NAMED
 from pubqueue.core.model import ItemId, NodeName
@@ -195,7 +196,7 @@ def _take_out(
             result = {"done": operation.name, **sums, "missing": missing, "note": answer.note}
             output.write_json(result)
         else:
-            click.echo(output.plain(answer.note))
+            click.echo(plain(answer.note))
 
     run(url, work)
     if missing:

@@ -13,6 +13,7 @@ from pubqueue.cli.management import output, remote_checks
 from pubqueue.cli.management.options import answering
 from pubqueue.cli.management.report import Level, bad, good
 from pubqueue.cli.management.session import linked
+from pubqueue.cli.plain_text import plain
 from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Visit:
             output.write_json({"level": level, "about": finding.about, "says": finding.says})
             return
         word = click.style(f"{finding.level.value:<12}", fg=COLOURS[finding.level])
-        click.echo(f"{word}  {finding.about}: {output.plain(finding.says)}")
+        click.echo(f"{word}  {finding.about}: {plain(finding.says)}")
 
 
 @click.command()

@@ -16,6 +16,7 @@ from pubqueue.app.management.nodes import SETTINGS
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, run, words
 from pubqueue.cli.management.session import RefusedError
+from pubqueue.cli.plain_text import plain
 
 if TYPE_CHECKING:
     from pubqueue.cli.management.session import Link, Page
@@ -72,7 +73,7 @@ def events(
 async def _say_if_it_is_off(link: Link, node: str | None, shown: int, *, aside: bool) -> None:
     """Print how to turn the log of a node on, or that it has no events; on standard error if programs read the rest."""
     if node is not None and await _is_off(link, node):
-        click.echo(OFF.format(output.plain(node)), err=aside)
+        click.echo(OFF.format(plain(node)), err=aside)
         return
     if not shown and not aside:
         click.echo("There are no such events." if node else NONE)
@@ -106,7 +107,7 @@ def _write(page: Page, *, for_programs: bool) -> None:
         else:
             at = output.as_json(row, EVENTS.columns)["at"]
             known = (row["node"], row["item"], row["type"], row["worker"], row["detail"])
-            fields = "  ".join(output.plain(str(value)) for value in known if value is not None)
+            fields = "  ".join(plain(str(value)) for value in known if value is not None)
             click.echo(f"{row['seq']}  {at}  {fields}")
 
 

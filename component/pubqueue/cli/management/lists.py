@@ -14,6 +14,7 @@ from pubqueue.app.management.overview import OVERVIEW, SORTS
 from pubqueue.app.management.service import SERVICE, WORKERS
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, run, words
+from pubqueue.cli.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ def write_list(
         left, any_rows = limit, False
         async for page in link.pages(operation, given, limit):
             if head and not any_rows and page.rows and not for_programs:
-                click.echo(output.plain(page.note))
+                click.echo(plain(page.note))
             any_rows = any_rows or bool(page.rows)
             output.rows(operation, page, for_programs=for_programs)
             left = None if left is None else left - len(page.rows)

@@ -19,6 +19,7 @@ from pubqueue.app.management.words import count
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering
+from pubqueue.cli.plain_text import plain
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
 from pubqueue_xeps.publisher.publisher import Publisher
@@ -254,7 +255,7 @@ def _publish_one(
         output.write_json({"done": "publish", **known})
     else:
         where = "was already in" if one.duplicate else WHERE[level]
-        click.echo(output.plain(f"{one.id} {where} {one.node}."))
+        click.echo(plain(f"{one.id} {where} {one.node}."))
 
 
 class Tally:
@@ -298,7 +299,7 @@ def _publish_all(
         known = {"node": node, "count": tally.confirmed, "duplicates": tally.known}
         output.write_json({"done": "publish", **known})
     else:
-        click.echo(output.plain(f"{tally}."))
+        click.echo(plain(f"{tally}."))
 
 
 async def _publish_some(
@@ -350,7 +351,7 @@ def _run(work: Coroutine[Any, Any, T], tally: Tally) -> T:
     except NotAllPublished:
         raise
     except BadLineError as problem:
-        stop(problem.code, output.plain(f"{problem}. {tally}."))
+        stop(problem.code, plain(f"{problem}. {tally}."))
     except ConfigurationError as problem:
         stop(ASKED_WRONGLY, problem)
     except PubqueueError as problem:

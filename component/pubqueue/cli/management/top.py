@@ -16,7 +16,7 @@ from rich.text import Text
 
 from pubqueue.app.management.nodes import NO_QUEUE, QUEUES
 from pubqueue.app.management.words import count
-from pubqueue.cli.management import output
+from pubqueue.cli.management import output, tables
 from pubqueue.cli.management.options import answering, run
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def top(url: str | None, every: float, *, once: bool, as_json: bool) -> None:
                 output.write_json(output.as_json(row, QUEUES.columns))
         else:
             click.echo(_head(link, found, more=more))
-            where = output.console()
-            where.print(output.table(QUEUES.columns, found, now, where.width))
+            where = tables.console()
+            where.print(tables.table(QUEUES.columns, found, now, where.width))
 
     run(url, work)
 
@@ -110,14 +110,14 @@ def _head(link: Link, found: list[dict[str, Value]], *, more: bool) -> str:
 async def _watch(link: Link, every: float) -> None:
     """Keep a screen up to date until a key ends it."""
     ended = asyncio.Event()
-    console = output.console()
+    console = tables.console()
     with _keys(ended), Live(console=console, screen=True, auto_refresh=False) as live:
         while not ended.is_set():
             found, now, more = await _look(link)
             room = max(1, console.size.height - AROUND)
             parts: list[RenderableType] = [
                 Text(_head(link, found, more=more), style="bold", overflow="ellipsis"),
-                output.table(QUEUES.columns, found[:room], now, console.width),
+                tables.table(QUEUES.columns, found[:room], now, console.width),
                 Text("press q to quit", style="dim"),
             ]
             live.update(Group(*parts), refresh=True)

@@ -1,17 +1,32 @@
-"""Makes a table as narrow as its terminal: names stay whole, prose is wrapped, and the least important columns are left out."""
+"""The output of operations for people: tables as narrow as the terminal.
+
+Names stay whole, prose is wrapped, and the least important columns are left out.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from pubqueue.app.management.cells import Cell
+from pubqueue.app.management.words import cell_text
+from pubqueue.cli.plain_text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from pubqueue.app.management.cells import Value
     from pubqueue.app.management.model import Column
+
+UNBOUNDED: Final = 10_000
+"""The width of output that does not go to a terminal: lines are never wrapped there."""
+
+RIGHT: Final = frozenset({Cell.COUNT, Cell.RATE})
 
 BETWEEN: Final = 2
 """Spaces between two columns."""
@@ -27,6 +42,58 @@ SPARE: Final = (
     *("last_holder", "failed", "published", "last", "source", "oldest", "holder", "in_flight"),
 )
 """Columns that a narrow table leaves out, in this order; `--json` has them all."""
+
+
+def console() -> Console:
+    """Return the console for tables."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(file=sys.stdout, width=UNBOUNDED, highlight=False, color_system=None)
+
+
+def table(
+    columns: Iterable[Column],
+    found: Iterable[Mapping[str, Value]],
+    now: int | None,
+    room: int = UNBOUNDED,
+) -> Table:
+    """Return rows as a table that is no wider than `room`.
+
+    If names are too long to fit side by side, each row becomes several lines, one for each cell.
+    """
+    shown = [column for column in columns if not column.more]
+    cells = [[plain(cell_text(one.cell, row[one.name], now)) for one in shown] for row in found]
+    kept = fitted(shown, cells, room)
+    if kept is None:
+        return _lines(shown, cells)
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for number, width in kept:
+        column = shown[number]
+        justify: Any = "right" if column.cell in RIGHT else "left"
+        made.add_column(column.label, justify=justify, overflow="fold", width=width)
+    for row in cells:
+        made.add_row(*(Text(row[number]) for number, _ in kept))
+    return made
+
+
+def _lines(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table:
+    made = Table.grid(padding=(0, 2))
+    for row in cells:
+        for column, text in zip(columns, row, strict=True):
+            if text:
+                made.add_row(Text(column.label, style="bold"), Text(text, overflow="fold"))
+        made.add_row()
+    return made
+
+
+def cells(columns: Iterable[Column], row: Mapping[str, Value], now: int | None) -> Table:
+    """Return one row as a table with a line for each cell that is not empty."""
+    made = Table.grid(padding=(0, 2))
+    for column in columns:
+        text = cell_text(column.cell, row[column.name], now)
+        if text:
+            made.add_row(Text(column.label, style="bold"), Text(plain(text), overflow="fold"))
+    return made
 
 
 class Width(NamedTuple):
