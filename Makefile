@@ -13,10 +13,12 @@ HOURS ?=
 STORE ?=
 INSTANCES ?=
 ONLY ?=
+PART ?=
+ALL ?=
 PROCESSES ?= 3
 
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
-PYTEST := $(PY)m pytest -n $(PROCESSES)
+GATE := $(PY) tools/gate --processes $(PROCESSES)
 # the rules, the settings, the codecs and what all faces share; and the tests of the tree that do not run a program for seconds
 RULES := $(addprefix tests/,core config xeps/wire xeps/client faces/flow faces/http faces/listener faces/push)
 TREE := $(filter-out tests/test_documentation.py tests/test_types.py,$(wildcard tests/test_*.py))
@@ -59,11 +61,20 @@ quick-tree: setup
 quick-wire: setup
 	$(PY)m pytest -q -n 4 --sqlite tests/scenarios/test_scenarios.py tests/scenarios/test_hostile_stream.py
 
-test: check ## everything but the tests on clusters of Spark; CI runs both (PROCESSES=1 for one after the other)
-	$(PYTEST)
+test: check ## what each commit has to pass (PROCESSES=1 for one case after the other)
+	$(GATE) test
 
-test-spark: setup ## Spark clusters of several processes, which are killed (minutes)
-	$(PY)m pytest proof/spark_cluster
+test-long: setup ## what proves more than each commit needs, in parts (PART=stores for one; tools/gate parts lists them)
+	$(GATE) long $(PART)
+
+test-ci: setup # the second half of .ci/run
+	$(GATE) ci
+
+affected: setup ## the tests that your change reaches directly, for the inner loop (ALL=1 with those it reaches by other modules)
+	$(GATE) affected $(if $(ALL),--all)
+
+ready: setup ## before you hand in: what CI will run, in a clean clone, and each test file that you touched three times beside a load
+	$(GATE) ready
 
 bench: setup ## this component against one that stores nothing, and against other queues, behind Prosody and ejabberd, over STOMP, HTTP and gRPC
 	.venv/bin/python -m bench
@@ -126,4 +137,4 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-spark bench pauses faults simulate fuzz peers docs five-minutes man deb lock clean
+.PHONY: help setup demo pipeline check quick quick-rules quick-tree quick-wire test test-long test-ci affected ready bench pauses faults simulate fuzz peers docs five-minutes man deb lock clean

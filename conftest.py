@@ -15,6 +15,8 @@ from hypothesis import settings
 # the contract of stores, and what others take from beside it: its failures are told like those of tests
 pytest.register_assert_rewrite("stores")
 
+pytest_plugins = ["harness.gate.plugin"]
+
 interrupts.hear()
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)

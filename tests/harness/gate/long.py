@@ -1,0 +1,151 @@
+"""The set `long`: what proves more than each commit needs, in parts, with the paths that force each.
+
+A case belongs to a part if its id begins with one of the part's beginnings; it is then left out of `make test`. CI runs the
+parts that the paths of the change force, and one more by rotation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of `long`: its cases by the beginnings of their ids, and the paths a change of which forces it."""
+
+    name: str
+    proves: str
+    cases: tuple[str, ...]
+    forced_by: tuple[str, ...]
+    deep: bool = False
+    """Whether it draws ten times the examples of each day."""
+
+    @property
+    def files(self) -> list[str]:
+        """The files and folders that pytest has to read for it."""
+        return sorted({case.partition("::")[0] for case in self.cases})
+
+
+# fmt: off
+PARTS: Final = (
+    Part(
+        "packaging", "the Debian package, wheels and the pages of operations, on copies of this machine",
+        cases=("tests/packaging/",),
+        forced_by=(
+            "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/service_lock", "tests/packaging/",
+            "docs/operations/", "docs/how-to/install.md", "docs/how-to/attach.md", "tests/harness/machines/",
+        ),
+    ),
+    Part(
+        "demo", "the demo with its accidents, and the examples that run Spark",
+        cases=(
+            "tests/e2e/test_demo.py", "tests/examples/", "tests/demo/test_java.py", "tests/spark/test_example.py",
+            "tests/e2e/test_rehearsal.py",
+        ),
+        forced_by=("demo/", "examples/", "docs/tutorial/", "docs/operations/rehearsal", "tests/demo/", "tests/examples/"),
+    ),
+    Part(
+        "instances", "several instances on one store, killed and under load; crowds at every fault point",
+        cases=(
+            "tests/e2e/test_two_instances.py", "tests/e2e/test_faults_run.py", "tests/e2e/test_crowd_fault_points.py",
+            "tests/e2e/test_group_fault_points.py", "tests/e2e/test_messages_killed.py",
+            "tests/e2e/test_schedules_killed.py", "tests/e2e/test_transaction_fault_points.py",
+            "tests/app/test_machines_of_two.py",
+        ),
+        forced_by=(
+            "component/pubqueue/app/batch", "component/pubqueue/app/broker", "component/pubqueue/app/committer",
+            "component/pubqueue/app/notify", "component/pubqueue/app/tasks", "proof/faults_run/",
+        ),
+    ),
+    Part(
+        "faults", "disks that fill, databases that are lost, cut or refuse, clocks that are set",
+        cases=(
+            "tests/faults/test_clock_steps.py", "tests/faults/test_cut_in_a_stanza.py", "tests/faults/test_ended_under_load.py",
+            "tests/faults/test_ended_without_a_store.py", "tests/faults/test_fair_shares.py", "tests/faults/test_full_disk.py",
+            "tests/faults/test_locked_store.py", "tests/faults/test_losing_postgres.py", "tests/faults/test_postgres_refuses.py",
+            "tests/faults/test_postgres_roles.py", "tests/faults/test_stuck_server.py", "tests/faults/test_stuck_worker.py",
+            "tests/faults/test_thousand_workers.py", "tests/stores/test_postgres_standby.py", "tests/e2e/test_standby.py",
+        ),
+        forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "tests/faults/"),
+    ),
+    Part(
+        "stores", "power lost at every write, backups and copies killed at every step",
+        cases=(
+            "tests/stores/test_power_loss.py", "tests/stores/test_copying.py", "tests/stores/test_backups.py",
+            "tests/e2e/test_backups.py", "tests/stores/test_postgres_closing.py",
+        ),
+        forced_by=("component/pubqueue/stores/", "tests/harness/databases/", "tests/stores/"),
+    ),
+    Part(
+        "simulator", "defects planted in the simulated service are found",
+        cases=("proof/simulate/",),
+        forced_by=("proof/simulate/",),
+    ),
+    Part(
+        "kills", "services killed at every point, over each face; Google's own system tests",
+        cases=(
+            "tests/faces/grpc/test_kills.py", "tests/faces/grpc/test_seek_kills.py", "tests/faces/grpc/test_fault_points.py",
+            "tests/faces/grpc/test_google_system.py", "tests/faces/grpc/test_many_copies.py",
+            "tests/faces/together/", "tests/xeps/xep_qos/test_kills.py",
+        ),
+        forced_by=("component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/"),
+    ),
+    Part(
+        "servers", "every scenario behind Prosody and ejabberd",
+        cases=("tests/scenarios/test_on_servers.py",),
+        forced_by=("component/pubqueue/faces/xmpp/", "tests/scenarios/", "tests/harness/scenarios/"),
+    ),
+    Part(
+        "postgres", "every scenario on PostgreSQL",
+        cases=("tests/scenarios/test_scenarios.py::test_scenario[postgresql",),
+        forced_by=("component/pubqueue/stores/", "tests/scenarios/", "tests/harness/scenarios/"),
+    ),
+    Part(
+        "spark", "reads, writes and streams in a session of Spark",
+        cases=("tests/spark/test_spark_",),
+        forced_by=("spark/", "xeps/pubqueue_xeps/wire/", "xeps/pubqueue_xeps/client/", "tests/spark/"),
+    ),
+    Part(
+        "clusters", "jobs on clusters of Spark, killed",
+        cases=("proof/spark_cluster/",),
+        forced_by=("spark/", "proof/spark_cluster/"),
+    ),
+    Part(
+        "browser", "the page in Chromium, in all sizes and both themes",
+        cases=("tests/monitor/page/test_browser.py",),
+        forced_by=("component/pubqueue/monitor/", "tests/monitor/page/"),
+    ),
+)
+# fmt: on
+
+BY_NAME: Final = {part.name: part for part in PARTS}
+
+
+@cache
+def part_of(case: str) -> str:
+    """Return the part that a case belongs to, "" if it runs every day."""
+    return next((part.name for part in PARTS if case.startswith(part.cases)), "")
+
+
+def forced(paths: Iterable[str]) -> list[str]:
+    """Return the parts that a change of these paths forces, in the order of the table."""
+    changed = list(paths)
+    return [part.name for part in PARTS if any(path.startswith(part.forced_by) for path in changed)]
+
+
+def turn(number: int, already: Sequence[str]) -> str:
+    """Return the part whose turn it is at the commit of this number; "" if it runs already."""
+    name = PARTS[number % len(PARTS)].name
+    return "" if name in already else name
+
+
+def described() -> str:
+    """Return the table for people: each part, and what forces it."""
+    return "\n".join(
+        f"{part.name}: {part.proves}\n    forced by {', '.join(part.forced_by)}" for part in PARTS
+    )

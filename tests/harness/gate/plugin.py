@@ -1,0 +1,98 @@
+"""Hooks of every run: its seed follows from the commit, `long` is left to those who ask for it, and `--report` keeps what happened."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from harness.gate import change, long
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).parents[3]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the gate."""
+    group = parser.getgroup("gate")
+    group.addoption(
+        "--part",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run this part of the set `long`, and nothing else",
+    )
+    group.addoption(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the cases and their outputs here, as JSON",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the seed from the commit: whoever runs it has the same order and the same draws."""
+    if config.getoption("randomly_seed", None) == "default":
+        config.option.randomly_seed = change.seed(ROOT) or "default"
+    if not hasattr(config, "workerinput") and (path := config.getoption("report")):
+        config.pluginmanager.register(Report(path))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was not asked for: without `--part` that is `long`, except files that were named one by one."""
+    chosen, others = [], []
+    parts = config.getoption("part")
+    named = {argument.partition("::")[0] for argument in config.args}
+    for item in items:
+        part = long.part_of(item.nodeid)
+        wanted = part in parts if parts else not part or item.nodeid.partition("::")[0] in named
+        (chosen if wanted else others).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = chosen
+
+
+class Report:
+    """Collects the cases of a run, and writes them at its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seconds: dict[str, float] = {}
+        self._outputs: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a phase of a case."""
+        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0) + getattr(
+            report, "duration", 0
+        )
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a file that cannot be read."""
+        if report.failed:
+            self._seconds.setdefault(report.nodeid, 0)
+            self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed:
+            parts: Sequence[tuple[str, Any]] = report.sections
+            sections = "".join(f"\n--- {name} ---\n{text}" for name, text in parts)
+            output = f"{report.longreprtext or report.outcome}{sections}\n"
+            self._outputs[report.nodeid] = self._outputs.get(report.nodeid, "") + output
+
+    def pytest_sessionfinish(self) -> None:
+        """Write what was collected."""
+        cases = [
+            {
+                "test": test,
+                "seconds": seconds,
+                "output": self._outputs.get(test, ""),
+                "passed": test not in self._outputs,
+            }
+            for test, seconds in self._seconds.items()
+        ]
+        self._path.write_text(json.dumps(cases))

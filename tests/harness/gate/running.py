@@ -1,0 +1,147 @@
+"""Runs pytest for the gate: the set of each day, parts of `long`, red cases again; prints the table and returns the verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from harness.gate import change, long
+from harness.gate.cases import MAX_RED, Case, Flaky, Verdict, judge, table
+from harness.gate.touched import Touched
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONG_LIMIT: Final = 1500
+"""Seconds that a case of `long` may take; those of each day have the limit of pyproject.toml."""
+FAILED: Final = 1
+"""The exit code of pytest when cases failed; any other but 0 is a fault of the run."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The checkout that is judged, and how."""
+
+    root: Path
+    processes: str = "3"
+    since: str = change.EMPTY
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """The files of the change."""
+        return change.paths(self.root, self.since)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the commit."""
+        return change.seed(self.root) or 0
+
+    def daily(self) -> Verdict:
+        """Run what each commit has to pass."""
+        return self._judged("tests", [])
+
+    def parts(self, names: Sequence[str], *, refuses: bool = True) -> Verdict:
+        """Run parts of `long`."""
+        parts = [long.BY_NAME[name] for name in names]
+        words = [f"--part={part.name}" for part in parts]
+        words += ["-o", f"faulthandler_timeout={LONG_LIMIT}"]
+        words += ["--deep"] if any(part.deep for part in parts) else []
+        words += sorted({file for part in parts for file in part.files})
+        return self._judged(f"long: {', '.join(names)}", words, refuses=refuses)
+
+    def ci(self) -> None:
+        """Run what each commit has to pass, the parts that the change forces, and the one whose turn it is."""
+        self.daily()
+        forced = long.forced(self.paths)
+        print(
+            f"gate: the change since {self.since[:12]} forces {', '.join(forced) or 'no part'} of long",
+            flush=True,
+        )
+        if forced:
+            self.parts(forced)
+        if turn := long.turn(change.number(self.root), forced):
+            self.parts([turn], refuses=False)
+
+    def ended(self) -> int:
+        """Print the flaky cases with both outputs, and the table; return the exit code of all runs."""
+        for verdict in self.verdicts:
+            for one in verdict.flaky:
+                self._keep(one)
+        print(f"\n{'=' * 20} the gate, at seed {self.seed} {'=' * 20}")
+        print(table(self.verdicts, self.seed))
+        failed = [verdict for verdict in self.verdicts if verdict.failed]
+        for verdict in failed:
+            if not verdict.refuses:
+                print(
+                    f"\n{'!' * 80}\n{verdict.name} IS RED. Only its turn chose it, so this change is not refused; mend the cause.\n{'!' * 80}"
+                )
+        return int(any(verdict.refuses for verdict in failed))
+
+    def _judged(self, name: str, words: Sequence[str], *, refuses: bool = True) -> Verdict:
+        began = time.monotonic()
+        print(f"gate: {name}, seed {self.seed}", flush=True)
+        code, cases = self._run(["-n", self.processes, *words])
+        red = [case for case in cases if not case.passed]
+        fault = (
+            "" if code in {0, FAILED} and bool(red) == bool(code) else f"pytest ended with {code}"
+        )
+        stay, flaky = (
+            judge(red, self._again, Touched(self.root, self.paths)) if not fault else (red, [])
+        )
+        if len(red) > MAX_RED:
+            print(f"gate: {len(red)} cases are red, more than {MAX_RED}: none is run again")
+        print(f"gate: {name} took {time.monotonic() - began:.0f} s", flush=True)
+        verdict = Verdict(name, cases, stay, flaky, fault, refuses)
+        self.verdicts.append(verdict)
+        return verdict
+
+    def _again(self, test: str) -> Case:
+        """Run a red case alone, in a process of its own, and print what that printed."""
+        print(f"gate: again, alone: {test}", flush=True)
+        with tempfile.TemporaryFile("w+") as output:
+            code, cases = self._run(["-n", "0", "-rA", "--no-header", test], output)
+            output.seek(0)
+            printed = output.read()
+        print(printed, flush=True)
+        return Case(test, sum(case.seconds for case in cases), printed, passed=code == 0)
+
+    def _run(self, words: Sequence[str], output: IO[str] | None = None) -> tuple[int, list[Case]]:
+        """Run pytest, with its output on this one's unless there is a file for it; return how it ended and its cases."""
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder, "report.json")
+            line = [
+                sys.executable,
+                "-I",
+                "-m",
+                "pytest",
+                f"--report={report}",
+                f"--randomly-seed={self.seed}",
+                *words,
+            ]
+            code = subprocess.run(
+                line, cwd=self.root, stdout=output, stderr=output, check=False
+            ).returncode
+            if not report.exists():
+                return code or FAILED, []
+            return code, [Case(**case) for case in json.loads(report.read_text())]
+
+    def _keep(self, one: Flaky) -> None:
+        """Print both outputs of a flaky case, and keep them in `build/flaky`."""
+        folder = self.root / "build" / "flaky"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = "".join(letter if letter.isalnum() else "-" for letter in one.red.test)[-120:]
+        text = (
+            f"{one.red.test}\nseed {self.seed}, load {os.getloadavg()}\n\n"
+            f"in the run, {one.red.seconds:.1f} s:\n{one.red.output}\nalone, {one.alone.seconds:.1f} s:\n{one.alone.output}\n"
+        )
+        (folder / f"{name}.txt").write_text(text)
+        print(f"\nflaky: {text}")
