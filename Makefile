@@ -99,7 +99,7 @@ pauses: setup ## what a trickle of work waits beside long work, and what memory 
 faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
 	.venv/bin/python -m proof.faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
 	cd tests && ../.venv/bin/python -m faces.rest.served.lives $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED))
-	cd tests && ../.venv/bin/python -m faces.together.one_queue $(if $(ITEMS),--items $(ITEMS))
+	.venv/bin/python -m proof.one_queue $(if $(ITEMS),--items $(ITEMS))
 
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)
 	PYTHONHASHSEED=0 .venv/bin/python -m proof.simulate $(if $(SEED),--seed $(SEED)) $(if $(HOURS),--hours $(HOURS)) $(if $(STORE),--store $(STORE)) $(if $(ONLY),--only $(ONLY))
@@ -110,7 +110,7 @@ fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type
 	.venv/bin/python -m proof.fuzz.frames $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.requests $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.calls $(if $(SEED),--seed $(SEED))
-	cd tests && ../.venv/bin/python -m faces.rest.openapi_judge $(SEED)
+	.venv/bin/python -m proof.fuzz.openapi $(SEED)
 	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
 
 peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the table of docs/explanation/other-services.md

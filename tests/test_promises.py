@@ -13,11 +13,11 @@ PAGE = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 SHOWN = {
     "Guarantees": {
         "a confirmed publish is on disk": "stores/test_power_loss.py e2e/test_fault_points.py",
-        "an item is with one worker at a time": "app/test_machine.py e2e/test_faults_run.py",
+        "an item is with one worker at a time": "app/test_machine.py proof/faults_run/test_faults_run.py",
         "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt app/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
                               "core/queue/test_expire.py::test_the_last_failure_allowed_is_the_end",
-        "each item is done at least once": "e2e/test_faults_run.py ../proof/simulate/test_simulator.py",
+        "each item is done at least once": "proof/simulate/test_simulator.py proof/faults_run/test_faults_run.py",
         "a publish may be repeated": "scenarios/publish-known-answers.txt core/queue/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",
         "a batch is published once, all of it or nothing": "e2e/test_transaction_fault_points.py app/test_transaction_machine.py",
@@ -53,7 +53,7 @@ SHOWN = {
         "a worker": "scenarios/queue-connection-lost.txt faults/test_stuck_worker.py",
         "a publisher": "e2e/test_publisher.py",
         "the service": "e2e/test_fault_points.py e2e/test_taken_up.py",
-        "the XMPP server": "e2e/test_faults_run.py faults/test_stuck_server.py",
+        "the XMPP server": "faults/test_stuck_server.py proof/faults_run/test_faults_run.py",
         "PostgreSQL": "faults/test_losing_postgres.py faults/test_cut_database.py",
         "the machine": "stores/test_power_loss.py",
     },
@@ -90,6 +90,6 @@ def test_each_row_of_the_page_is_here():
 def test_the_tests_named_exist(shown):
     for one in shown.split():
         file, _, name = one.partition("::")
-        path = ROOT / "tests" / file
+        path = ROOT / (file if file.startswith("proof/") else f"tests/{file}")
         assert path.exists(), file
         assert not name or name in functions(path), one

@@ -13,15 +13,14 @@ from xdist.scheduler import LoadScopeScheduling
 TOGETHER: Final = "tests/spark/test_spark_"
 """The tests of one Spark session, which takes long to start, and much memory."""
 
-APART: Final = ("tests/scenarios/", "tests/e2e/")
+APART: Final = ("tests/scenarios/", "tests/e2e/", "proof/faults_run/", "proof/simulate/")
 """Most of the time of each of these is waiting, or begins with a server of its own."""
 
 FIRST: Final = (
     TOGETHER,
     "tests/e2e/test_demo.py",
     "tests/spark/test_example.py",
-    "tests/e2e/test_faults_run.py",
-    "tests/e2e/test_two_instances.py",
+    "proof/faults_run/",
     "tests/examples/",
     "tests/demo/test_java.py",
     "tests/stores/test_power_loss.py",

@@ -1,8 +1,8 @@
 """The OpenAPI documents of the profiles: valid, complete, and kept to by every answer."""
 
 import pytest
-from faces.rest.openapi_judge import judged, the_document
 from harness.http.judged import check_document
+from proof.fuzz.openapi import judged, the_document
 
 from pubqueue.faces.rest.hornetq.routes import ROUTES as OF_HORNETQ
 from pubqueue.faces.rest.star.routes import ROUTES

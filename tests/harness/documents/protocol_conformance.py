@@ -83,13 +83,13 @@ STOMP: Final = ProtocolIndex(
 )
 GRPC: Final = ProtocolIndex(
     "grpc.md",
-    ("tests/faces/grpc", "tests/faces/together", "tests/config", "tests/core"),
+    ("tests/faces/grpc", "proof/one_queue", "tests/config", "tests/core"),
     r"G\d+",
     most=6,
 )
 REST: Final = ProtocolIndex(
     "rest.md",
-    ("tests/faces/rest", "tests/faces/together", "tests/monitor", "tests/config"),
+    ("tests/faces/rest", "proof/one_queue", "tests/monitor", "tests/config"),
     r"[RHW]\d\d",
     most=6,
 )

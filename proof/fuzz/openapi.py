@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document of REST, and every answer held against it. `python -m faces.rest.openapi_judge` makes many."""
+"""`.venv/bin/python -m proof.fuzz.openapi`: make requests from the OpenAPI document of REST, and hold every answer against it."""
 
 import asyncio
 import base64

@@ -1,7 +1,4 @@
-"""One queue that clients of XMPP, STOMP, HTTP and gRPC publish to and work off at the same time, each a client as it is published.
-
-`python -m faces.together.one_queue --items 10000` brings so many items through, in groups, some of them refused once.
-"""
+"""`.venv/bin/python -m proof.one_queue`: bring 10,000 items through, in groups, some of them refused once."""
 
 from __future__ import annotations
 

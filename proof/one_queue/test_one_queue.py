@@ -1,8 +1,9 @@
 """One queue, worked over XMPP, STOMP, HTTP and gRPC at once by four clients as they are published: each item once, groups in order."""
 
 import pytest
-from faces.together.one_queue import WORDS, Job, Notes, bring_through
 from harness.patience import TIMEOUT
+
+from proof.one_queue.__main__ import WORDS, Job, Notes, bring_through
 
 ITEMS = 400
 

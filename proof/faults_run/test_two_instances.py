@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+
 from proof.faults_run.plan import Fault, Plan
 from proof.faults_run.report import reported
 from proof.faults_run.run import Run

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from harness.stores.recount import Count
+
 from proof.faults_run.__main__ import main
 from proof.faults_run.notes import Notes
 from proof.faults_run.plan import OF_DATABASES, OF_DISKS, ROUND, Plan
