@@ -17,7 +17,7 @@ SHOWN = {
         "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt app/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
                               "core/queue/test_expire.py::test_the_last_failure_allowed_is_the_end",
-        "each item is done at least once": "proof/simulate/test_simulator.py proof/faults_run/test_faults_run.py",
+        "each item is done at least once": "app/test_simulated.py proof/faults_run/test_faults_run.py",
         "a publish may be repeated": "scenarios/publish-known-answers.txt core/queue/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",
         "a batch is published once, all of it or nothing": "e2e/test_transaction_fault_points.py app/test_transaction_machine.py",

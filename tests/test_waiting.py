@@ -23,6 +23,7 @@ SLEEPS = {
     # virtual time, which a sleep lets pass
     "app/test_other_processes.py": 1,
     "faces/test_contract_of_toy_face.py": 2,
+    "harness/test_virtual_time.py": 2,
     "proof/simulate/client.py": 2,
     "proof/simulate/network.py": 1,
     "proof/simulate/owner.py": 1,
@@ -30,7 +31,6 @@ SLEEPS = {
     "proof/simulate/postgres_place.py": 3,
     "proof/simulate/run.py": 4,
     "proof/simulate/test_instance.py": 4,
-    "proof/simulate/test_simulator.py": 2,
     "proof/simulate/troubles.py": 1,
     "proof/simulate/world.py": 2,
     "xeps/client/test_pace.py": 2,

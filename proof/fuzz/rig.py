@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from harness.patience import turns, until
 from harness.servers.stub_server import ACCEPT, ROOT, on_a_stream
+from harness.stanzas.wire import SERVICE, Wire
 from lxml import etree
 from structlog.testing import capture_logs
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-SERVICE: Final = "queue.localhost"
 BOSS: Final = "boss@localhost/desk"
 TURNS: Final = 200
 """Of the event loop, for answers of slixmpp's plugins, which go through tasks of its own."""
@@ -50,34 +50,6 @@ NODES: Final[dict[str, dict[str, str]]] = {
     "plain": {"pubsub#max_items": "20"},
     "closed": {"x-queueing#enabled": "1", "pubsub#access_model": "whitelist"},
 }
-
-
-class Wire(asyncio.Transport):
-    """What the face writes; `down` once it has given up the connection."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.said = bytearray()
-        self.down = False
-
-    def write(self, data: Any) -> None:
-        self.said += data
-
-    def abort(self) -> None:
-        self.down = True
-
-    close = abort
-
-    def is_closing(self) -> bool:
-        return self.down
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Take everything at once."""
-
-    def pause_reading(self) -> None:
-        """Be asked for nothing: what is fed is fed."""
-
-    resume_reading = pause_reading
 
 
 STEP: Final = 1500

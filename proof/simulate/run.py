@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from harness import virtual_time
 from harness.batches.facts import JOBS
 
-from proof.simulate import virtual_time
 from proof.simulate.feeds import DIGEST
 from proof.simulate.oracle import Oracle
 from proof.simulate.places import PLACES

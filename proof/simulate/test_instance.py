@@ -10,11 +10,11 @@ import pytest
 from harness.batches.facts import JOBS, who
 from harness.batches.queue_requests import a_queue, publishes
 from harness.stores.store_contents import contents
+from harness.virtual_time import run as run_virtually
 
 from proof.simulate.instance import PAUSE, RECENT, Instance
 from proof.simulate.network import Network
 from proof.simulate.places import SqlitePlace
-from proof.simulate.virtual_time import run as run_virtually
 from proof.simulate.words import Ask
 from pubqueue.core.decision import Published, Taken
 from pubqueue.core.model import Jid, State

@@ -1,6 +1,5 @@
-"""A short form of `make simulate`; and that the simulator would see a broken promise, and shows it again."""
+"""The simulator would see a broken promise, and shows it again; `tests/app/test_simulated.py` is a short form of `make simulate`."""
 
-import asyncio
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -19,8 +18,6 @@ from proof.simulate.oracle import ASKED_LESS, FORGOTTEN, UNDELIVERED
 from proof.simulate.places import SqlitePlace
 from proof.simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, FaultKind, draw
 from proof.simulate.report import command, reported
-from proof.simulate.virtual_time import StandstillError
-from proof.simulate.virtual_time import run as run_virtually
 from proof.simulate.world import World
 from pubqueue.app.batch import FAILED, Batch
 from pubqueue.app.batches import Batches
@@ -53,13 +50,6 @@ FROM = {"submit": 1, "dispatch": 1, "into": 1, "start": 11, "go_on": 3, "stream_
 
 def go(seed, store="sqlite", minutes=MINUTES, **more):
     return run.Run(seed, store, minutes=minutes, **more).run()
-
-
-def test_all_promises_are_kept_under_every_fault():
-    outcomes = [go(seed, minutes=LONGER) for seed in (1, 2, 3)]
-    assert [outcome.violation for outcome in outcomes] == [""] * 3
-    assert all(outcome.completed > 10 for outcome in outcomes)
-    assert sum((outcome.faults for outcome in outcomes), start=outcomes[0].faults).total() > 20
 
 
 def test_all_promises_are_kept_on_postgresql_in_a_short_run():
@@ -370,20 +360,3 @@ def test_a_crash_can_come_at_every_step():
         fault.size for seed in range(40) for fault in draw(seed) if fault.kind is FaultKind.CRASH
     }
     assert steps == set(range(COMMITTED + 4))
-
-
-# --- time ----------------------------------------------------------------------------------------
-
-
-def test_time_leaps_to_the_next_timer_and_stands_still_for_good_without_one():
-    async def hours():
-        await asyncio.gather(asyncio.sleep(7200), asyncio.sleep(3600))
-        return asyncio.get_running_loop().time()
-
-    assert run_virtually(hours()) == 7200
-    with pytest.raises(StandstillError):
-        run_virtually(forever())
-
-
-async def forever():
-    await asyncio.Event().wait()

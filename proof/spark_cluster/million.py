@@ -15,10 +15,9 @@ import click
 from bench import timed
 from bench.spark import start
 from harness.patience import wait_until
+from harness.stores.queue_store import items, left, records
 from rich.console import Console
 from rich.table import Table
-
-from proof.spark_cluster.queue_store import items, left, records
 
 if TYPE_CHECKING:
     from harness.processes.program import Program

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 from harness.patience import wait_until
+from harness.stores.queue_store import items, records
 
 from proof.faults_run.notes import Notes
 from proof.faults_run.plan import Plan
 from proof.faults_run.workers import PASSWORD, Workers
 from proof.spark_cluster import jobs
-from proof.spark_cluster.queue_store import items, records
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

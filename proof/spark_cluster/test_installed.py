@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from harness.machines.pythons import ROOT, build_wheel, install, python_with, required
+from harness.stores.queue_store import assert_once, numbers, visible
 
 from proof.spark_cluster import jobs
 from proof.spark_cluster.connect import ConnectServer
-from proof.spark_cluster.queue_store import assert_once, numbers, visible
 from proof.spark_cluster.standalone import SPARK_HOME
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

@@ -12,10 +12,10 @@ from harness.patience import TIMEOUT
 from harness.processes import doomed
 from harness.processes.program import Program
 from harness.servers.relay import Relay
+from harness.stores.queue_store import assert_once
 
 from proof.spark_cluster import jobs
 from proof.spark_cluster.driver import JobFailedError
-from proof.spark_cluster.queue_store import assert_once
 from pubqueue_demo.process import ChildError
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]

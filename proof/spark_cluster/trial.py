@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from harness.patience import LOOK, until, wait_until
-
-from proof.spark_cluster.queue_store import staged
+from harness.stores.queue_store import staged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

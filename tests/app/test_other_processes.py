@@ -4,11 +4,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from harness import virtual_time
 from harness.batches.facts import ANN, BOB, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT, until
-from proof.simulate import virtual_time
 from structlog.testing import capture_logs
 
 from pubqueue.app.broker import Broker

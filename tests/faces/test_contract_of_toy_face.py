@@ -8,10 +8,10 @@ from urllib.parse import quote, unquote
 import pytest
 from faces.contract import TakeContract, collect, make_store, sides
 from faces.sides import SERVICE, two_sides, users_for
+from harness import virtual_time
 from harness.batches.queue_requests import a_queue
 from harness.batches.toy_face import WORD, LineFace
 from harness.batches.toy_words import refusal
-from proof.simulate import virtual_time
 
 from pubqueue.app.accounts import Accounts
 from pubqueue.app.principals import Principals

@@ -20,7 +20,7 @@ from harness.processes import spark_accidents
 from harness.servers import live
 from harness.servers.queue_script import QueueScript
 from harness.servers.scripted_component import fake_component
-from proof.spark_cluster.queue_store import numbers, visible
+from harness.stores.queue_store import numbers, visible
 from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException

@@ -22,7 +22,7 @@ from harness.stanzas.leveled_words import (
     worker,
 )
 from harness.stanzas.schema import validate_own
-from proof.fuzz.rig import SERVICE
+from harness.stanzas.wire import SERVICE
 
 from pubqueue.faces.flow.intake import Intake
 

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 import pytest
 from harness.patience import TIMEOUT
 from harness.servers.stub_server import ROOT
-from proof.fuzz.rig import SERVICE, Wire
+from harness.stanzas.wire import SERVICE, Wire
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.patience import TIMEOUT
 from harness.servers.stub_server import ROOT
+from harness.stanzas.wire import SERVICE, Wire
 from lxml import etree
-from proof.fuzz.rig import SERVICE, Wire
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms

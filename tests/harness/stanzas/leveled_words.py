@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.stanzas.leveled_service import BOSS, PUBSUB, QOS
-from proof.fuzz.rig import SERVICE
+from harness.stanzas.wire import SERVICE
 
 from pubqueue.core.deliveries.outcomes import Repeating
 

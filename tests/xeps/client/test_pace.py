@@ -6,9 +6,9 @@ import logging
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
+from harness import virtual_time
 from harness.patience import TIMEOUT
 from harness.servers.ejabberd import Ejabberd
-from proof.simulate import virtual_time
 
 from pubqueue import Publisher, Timings
 from pubqueue_demo.prosody import Prosody

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 import structlog
+from harness import virtual_time
 from harness.batches.inside import cut, held_items, session_of
 from harness.servers.queue_service import in_turn, refuse, result
-from proof.simulate import virtual_time
 
 from pubqueue_xeps.log import log
 from pubqueue_xeps.wire.outcome import Reject, Release
