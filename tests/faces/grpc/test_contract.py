@@ -21,6 +21,7 @@ from harness.patience import TIMEOUT, until
 from pubqueue.core.decision import Refused
 from pubqueue.core.model import ItemId
 from pubqueue.core.nodes import labels
+from pubqueue.faces.grpc.pubsub import subscriptions
 from pubqueue.faces.grpc.pubsub.marks import EXACTLY_ONCE
 from pubqueue.faces.grpc.wire.messages import v1 as m
 from pubqueue.faces.grpc.wire.statuses import problem_of
@@ -38,7 +39,7 @@ def topic(node):
     return f"projects/xmpp/topics/{node}"
 
 
-def subscription(node):
+def named(node):
     return f"projects/xmpp/subscriptions/{node}"
 
 
@@ -75,7 +76,7 @@ class GrpcClient:
 
     async def subscribe(self, node, window):
         first = m.StreamingPullRequest(
-            subscription=subscription(node),
+            subscription=named(node),
             stream_ack_deadline_seconds=600,
             max_outstanding_messages=window,
         )
@@ -100,17 +101,17 @@ class GrpcClient:
     async def take(self, node, count, wait):
         try:
             answer = await self._subscriber.Pull(
-                subscription=subscription(node),
+                subscription=named(node),
                 max_messages=count,
                 return_immediately=not wait,
-                timeout=wait or None,
+                timeout=wait + TIMEOUT if wait else None,  # `early` has what is waited of it
             )
         except grpc.aio.AioRpcError as problem:
             return [], problem.details()
         return [self._note(one) for one in answer.received_messages], ""
 
     async def retract(self, node, item):
-        given = {"subscription": subscription(node), "ack_ids": [self._held.pop(item, "none")]}
+        given = {"subscription": named(node), "ack_ids": [self._held.pop(item, "none")]}
         try:
             await self._subscriber.Acknowledge(**given)
         except grpc.aio.AioRpcError as problem:
@@ -131,7 +132,7 @@ class GrpcClient:
     async def leave(self):
         await self.breaks()
         await self._subscriber.ModifyAckDeadline(
-            subscription=subscription("jobs"), ack_ids=list(self._held.values())
+            subscription=named("jobs"), ack_ids=list(self._held.values())
         )
 
 
@@ -149,6 +150,12 @@ def ids(monkeypatch):
 
 
 @pytest.fixture
+def early(monkeypatch):
+    """Answer this much before a client's deadline: a wait is as long as the contract says, whatever time the call itself takes."""
+    monkeypatch.setattr(subscriptions, "EARLY", TIMEOUT)
+
+
+@pytest.fixture
 async def channels():
     opened = {}
     yield opened
@@ -157,7 +164,7 @@ async def channels():
 
 
 @pytest.fixture
-async def connected(ids, channels):
+async def connected(ids, channels, early):
     made = []
 
     async def connect(side, name):
