@@ -29,7 +29,7 @@ PRODUCT: Final = {
     "pubqueue_demo": ROOT / "demo",
 }
 """The product's packages, and where each is."""
-HELPERS: Final = {"bench": ROOT, "": TESTS}
+HELPERS: Final = {"bench": ROOT, "proof": ROOT, "": TESTS}
 """Where other modules are: those of tests have no package of their own."""
 WORD: Final = re.compile(r"""(?<=["'}])([\w.]+)(?=[:"'{])""")
 """The name of a module in a string, or a part of it; perhaps with a name of the module behind a colon."""

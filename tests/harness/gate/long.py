@@ -52,7 +52,7 @@ PARTS: Final = (
     Part(
         "instances", "several instances on one store, killed and under load; crowds at every fault point",
         cases=(
-            "tests/e2e/test_two_instances.py", "tests/e2e/test_faults_run.py", "tests/e2e/test_crowd_fault_points.py",
+            "proof/faults_run/", "tests/e2e/test_crowd_fault_points.py",
             "tests/e2e/test_group_fault_points.py", "tests/e2e/test_messages_killed.py",
             "tests/e2e/test_schedules_killed.py", "tests/e2e/test_transaction_fault_points.py",
             "tests/app/test_machines_of_two.py",
@@ -87,11 +87,16 @@ PARTS: Final = (
         forced_by=("proof/simulate/",),
     ),
     Part(
+        "fuzz", "what the random requests, streams and stanzas are judged by notices a fault",
+        cases=("proof/fuzz/",),
+        forced_by=("proof/fuzz/",),
+    ),
+    Part(
         "kills", "services killed at every point, over each face; Google's own system tests",
         cases=(
             "tests/faces/grpc/test_kills.py", "tests/faces/grpc/test_seek_kills.py", "tests/faces/grpc/test_fault_points.py",
             "tests/faces/grpc/test_google_system.py", "tests/faces/grpc/test_many_copies.py",
-            "tests/faces/together/", "tests/xeps/xep_qos/test_kills.py",
+            "proof/one_queue/", "tests/xeps/xep_qos/test_kills.py",
         ),
         forced_by=("component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/"),
     ),

@@ -43,17 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what was not asked for: without `--part` that is `long`, except files that were named one by one."""
-    chosen, others = [], []
-    parts = config.getoption("part")
+    """Leave out what was not asked for: without `--part` that is `long`, except files that are named, and the proofs."""
+    parts: list[str] = config.getoption("part")
     named = {argument.partition("::")[0] for argument in config.args}
-    for item in items:
-        part = long.part_of(item.nodeid)
-        wanted = part in parts if parts else not part or item.nodeid.partition("::")[0] in named
-        (chosen if wanted else others).append(item)
+
+    def asked(item: pytest.Item) -> bool:
+        file, part = item.nodeid.partition("::")[0], long.part_of(item.nodeid)
+        return part in parts if parts else not part or file in named or file.startswith("proof/")
+
+    others = [item for item in items if not asked(item)]
     if others:
         config.hook.pytest_deselected(items=others)
-        items[:] = chosen
+        items[:] = [item for item in items if asked(item)]
 
 
 class Report:
