@@ -32,6 +32,12 @@ MEANT = {"sqlite": 16, "postgres": 10}
 WEIGHED = {"sqlite": 21, "postgres": 16}
 """The migration that has worked out what each item weighs."""
 
+SIZES = "SELECT i.seq, i.size FROM item i ORDER BY i.seq"
+STRANGERS = {"holder@far/2", "stranger@far/1"}
+KNOWN = {"holder@far/1", "own@x/1", "fan@far/1"}
+HERE = 900
+"""The first of the numbers that their presence has in the store."""
+
 
 class File:
     """A SQLite store, and a look at its rows from beside."""
@@ -147,11 +153,16 @@ def dump(one, *, only=None):
 def as_they_become(nodes, one, number):
     """Return the rows of nodes as the migrations make them; settings are read, for their order means nothing."""
     columns, rows = nodes
-    at = columns.index("config")
+    at, name = columns.index("config"), columns.index("name")
+    creator, created = columns.index("creator"), columns.index("created")
     read = [(*row[:at], json.decode(row[at]), *row[at + 1 :]) for row in rows]
+    made = {row[name]: f"{row[created]} {row[creator]}" for row in read}
     for row in read:
-        if row[at].get("max_items") and number < PLAIN_NODES[one.kind]:
-            row[at]["publish_node_full"] = "reject"
+        config = row[at]
+        if config.get("max_items") and number < PLAIN_NODES[one.kind]:
+            config["publish_node_full"] = "reject"
+        if config.get("dead_letter_node") and number < MEANT[one.kind]:
+            config["dead_letter_meant"] = made[config["dead_letter_node"]]
     return columns, sorted(read, key=repr)
 
 
@@ -179,11 +190,59 @@ def of_the_known(tables):
     return columns, [row for row in rows if {row[jid], row[account]} & known]
 
 
-async def test_every_row_of_every_table_is_as_it_was(earlier):
-    number, before = earlier.number(), dump(earlier)
-    assert [table for table, (_, rows) in before.items() if not rows] == []
+def let_some_be_here(one):
+    """Add presence of accounts that hold an item, have an affiliation or a subscription, or nothing of all that."""
+    ((item,),) = one.ask("SELECT max(seq) FROM item WHERE state = 'locked'")[1]
+    for number, jid in enumerate(sorted(STRANGERS | KNOWN), HERE):
+        account = jid.partition("/")[0]
+        one.ask(f"INSERT INTO resource (id, jid, account) VALUES ({number}, '{jid}', '{account}')")
+    one.ask(f"UPDATE item SET holder = 'holder@far/1' WHERE seq = {item}")
+    one.ask(
+        "INSERT INTO affiliation (node_id, jid, affiliation) SELECT max(id), 'own@x', 'owner' FROM node"
+    )
+    one.ask(
+        "INSERT INTO subscription (node_id, jid, account, subid, queue_requests)"
+        " SELECT max(id), 'fan@far', 'fan@far', 'fan', 1 FROM node"
+    )
+
+
+def let_a_node_name_one_for_its_dead(one):
+    """Return the names of both; which node was meant is kept only since `MEANT`."""
+    _, found = one.ask(f"SELECT name FROM node WHERE id <> {then.MAX_ITEMS} ORDER BY name")
+    namer, other = [name for (name,) in found[:2]]
+    config = json.encode(NodeConfig(dead_letter_node=other)).decode()
+    config = config.replace(',"dead_letter_meant":""', "")
+    one.ask(f"UPDATE node SET config = '{config}' WHERE name = '{namer}'")
+    return namer, other
+
+
+async def test_what_an_earlier_program_has_left_is_there_after_all_migrations(earlier, subtests):
+    number = earlier.number()
+    let_some_be_here(earlier)
+    named = let_a_node_name_one_for_its_dead(earlier)
+    before, sizes = dump(earlier), number >= WEIGHED[earlier.kind] and earlier.ask(SIZES)
     async with opened(earlier):
         pass
+    with subtests.test("every row of every table is as it was"):
+        every_row_is_as_it_was(earlier, number, before)
+    with subtests.test("presence of strangers goes, and that of others stays"):
+        kept = {jid for (jid,) in earlier.ask(f"SELECT jid FROM resource WHERE id >= {HERE}")[1]}
+        assert kept == (KNOWN | STRANGERS if number >= OF_THE_KNOWN[earlier.kind] else KNOWN)
+    async with opened(earlier) as store:
+        with subtests.test("what items weigh is known, and added up for each node"):
+            await what_items_weigh_is_known(earlier, store, sizes)
+        with subtests.test("a node that refused what is too much still does"):
+            await a_node_still_refuses(earlier, store, number)
+        with subtests.test("a node that names one for its dead keeps which it meant"):
+            await it_is_kept_which_was_meant(earlier, store, number, named)
+        with subtests.test("a long name is found and is there once"):
+            await a_long_name_is_found(earlier, store)
+        with subtests.test("numbers go on above those that were given"):
+            numbers_go_on(earlier)
+
+
+def every_row_is_as_it_was(earlier, number, before):
+    assert [table for table, (_, rows) in before.items() if not rows] == []
     after = dump(earlier, only=before)
     if number < OF_ACCOUNTS[earlier.kind]:
         before["txn_app"] = of_accounts(before["txn_app"])
@@ -195,11 +254,39 @@ async def test_every_row_of_every_table_is_as_it_was(earlier):
     assert (earlier.number(), earlier.is_whole()) == (earlier.newest, True)
 
 
-async def test_a_long_name_is_found_and_is_there_once(earlier):
-    async with opened(earlier) as store:
-        found = await store.batch(
-            lambda tx: tx.load(Needs(jids={then.LONG}, resources={"bot@x"}, held={then.LONG}))
-        )
+async def what_items_weigh_is_known(earlier, store, sizes):
+    if sizes:  # programs since have weighed them, and it stays
+        assert earlier.ask(SIZES) == sizes
+        return
+    assert await store.batch(misweighed) == []
+    ((wrong,),) = earlier.ask(
+        "SELECT count(*) FROM node WHERE bytes <> (SELECT coalesce(sum(i.size), 0) FROM contents c"
+        " JOIN item i ON i.node_id = c.id WHERE c.node_id = node.id)"
+    )[1]
+    ((total,),) = earlier.ask("SELECT sum(bytes) FROM node")[1]
+    assert (wrong, total > 0) == (0, True)
+
+
+async def a_node_still_refuses(earlier, store, number):
+    seen = await store.batch(everything)
+    (config,) = [one.config for one in seen if getattr(one, "items", None) == then.MAX_ITEMS]
+    drops = number >= PLAIN_NODES[earlier.kind]
+    reject = {} if drops else {"publish_node_full": NodeFull.REJECT}
+    assert config == NodeConfig(queueing=True, max_items=9, **reject)
+
+
+async def it_is_kept_which_was_meant(earlier, store, number, named):
+    found = await store.batch(lambda tx: tx.load(Needs(nodes=set(named))))
+    namer, other = sorted(found.nodes, key=lambda node: node.name)
+    assert (namer.name, other.name) == named
+    meant = identity(other) if number < MEANT[earlier.kind] else ""
+    assert namer.config == NodeConfig(dead_letter_node=other.name, dead_letter_meant=meant)
+
+
+async def a_long_name_is_found(earlier, store):
+    found = await store.batch(
+        lambda tx: tx.load(Needs(jids={then.LONG}, resources={"bot@x"}, held={then.LONG}))
+    )
     (locked,) = earlier.ask("SELECT count(*) FROM item WHERE state = 'locked'")[1][0]
     seen = {item.holder for item in found.items}
     assert (seen, found.resources) == ({then.LONG}, [then.LONG])
@@ -208,7 +295,7 @@ async def test_a_long_name_is_found_and_is_there_once(earlier):
     for again in (
         """INSERT INTO subscription (node_id, jid, account, subid, queue_requests)
         SELECT node_id, jid, account, 'again', 1 FROM subscription WHERE id = 15""",
-        "INSERT INTO resource (id, jid, account) SELECT 99, jid, account FROM resource WHERE id = 9",
+        f"INSERT INTO resource (id, jid, account) SELECT {HERE - 1}, jid, account FROM resource WHERE id = 9",
         "INSERT INTO receipt SELECT seq, jid FROM receipt",
         "INSERT INTO node (name, config, creator, created) SELECT name, config, creator, created FROM node",
     ):
@@ -216,60 +303,13 @@ async def test_a_long_name_is_found_and_is_there_once(earlier):
             earlier.ask(again)
 
 
-async def test_numbers_go_on_above_those_that_were_given(earlier):
+def numbers_go_on(earlier):
     ((highest,),) = earlier.ask("SELECT max(id) FROM node")[1]
-    async with opened(earlier):
-        earlier.ask(
-            "INSERT INTO node (name, config, creator, created) VALUES ('new', '{}', 'boss@x', 1)"
-        )
+    earlier.ask(
+        "INSERT INTO node (name, config, creator, created) VALUES ('new', '{}', 'boss@x', 1)"
+    )
     ((new,),) = earlier.ask("SELECT id FROM node WHERE name = 'new'")[1]
     assert new > highest
-
-
-async def test_a_node_that_refused_what_is_too_much_still_does(earlier):
-    number = earlier.number()
-    async with opened(earlier) as store:
-        seen = await store.batch(everything)
-    (config,) = [one.config for one in seen if getattr(one, "items", None) == then.MAX_ITEMS]
-    drops = number >= PLAIN_NODES[earlier.kind]
-    reject = {} if drops else {"publish_node_full": NodeFull.REJECT}
-    assert config == NodeConfig(queueing=True, max_items=9, **reject)
-
-
-async def test_presence_of_strangers_goes_and_that_of_others_stays(earlier):
-    some = "holder@far/1", "holder@far/2", "own@x/1", "fan@far/1", "stranger@far/1"
-    ((item,),) = earlier.ask("SELECT max(seq) FROM item WHERE state = 'locked'")[1]
-    for number, jid in enumerate(some, 900):
-        account = jid.partition("/")[0]
-        earlier.ask(
-            f"INSERT INTO resource (id, jid, account) VALUES ({number}, '{jid}', '{account}')"
-        )
-    earlier.ask(f"UPDATE item SET holder = 'holder@far/1' WHERE seq = {item}")
-    earlier.ask(
-        "INSERT INTO affiliation (node_id, jid, affiliation) SELECT max(id), 'own@x', 'owner' FROM node"
-    )
-    earlier.ask(
-        "INSERT INTO subscription (node_id, jid, account, subid, queue_requests)"
-        " SELECT max(id), 'fan@far', 'fan@far', 'fan', 1 FROM node"
-    )
-    stays = earlier.number() >= OF_THE_KNOWN[earlier.kind]
-    async with opened(earlier):
-        pass
-    kept = {jid for (jid,) in earlier.ask("SELECT jid FROM resource WHERE id >= 900")[1]}
-    assert kept == (set(some) if stays else {"holder@far/1", "own@x/1", "fan@far/1"})
-
-
-async def test_a_node_that_names_one_for_its_dead_keeps_which_it_meant(earlier):
-    names = [name for (name,) in earlier.ask("SELECT name FROM node ORDER BY name")[1][:2]]
-    config = json.encode(NodeConfig(dead_letter_node=names[1])).decode()
-    config = config.replace(',"dead_letter_meant":""', "")
-    earlier.ask(f"UPDATE node SET config = '{config}' WHERE name = '{names[0]}'")
-    number = earlier.number()
-    async with opened(earlier) as store:
-        found = await store.batch(lambda tx: tx.load(Needs(nodes=set(names))))
-    namer, other = sorted(found.nodes, key=lambda node: node.name)
-    meant = identity(other) if number < MEANT[earlier.kind] else ""
-    assert namer.config == NodeConfig(dead_letter_node=names[1], dead_letter_meant=meant)
 
 
 async def test_both_stores_show_the_same(tmp_path, database):
@@ -278,21 +318,3 @@ async def test_both_stores_show_the_same(tmp_path, database):
         async with opened(one) as store:
             shown.append(await store.batch(everything))
     assert shown[0] == shown[1]
-
-
-async def test_what_items_weigh_is_known_since_and_added_up_for_each_node(earlier):
-    if earlier.number() >= WEIGHED[earlier.kind]:  # programs since have weighed them, and it stays
-        sizes = "SELECT i.seq, i.size FROM item i ORDER BY i.seq"
-        before = earlier.ask(sizes)
-        async with opened(earlier):
-            pass
-        assert earlier.ask(sizes) == before
-        return
-    async with opened(earlier) as store:
-        assert await store.batch(misweighed) == []
-    ((wrong,),) = earlier.ask(
-        "SELECT count(*) FROM node WHERE bytes <> (SELECT coalesce(sum(i.size), 0) FROM contents c"
-        " JOIN item i ON i.node_id = c.id WHERE c.node_id = node.id)"
-    )[1]
-    ((total,),) = earlier.ask("SELECT sum(bytes) FROM node")[1]
-    assert (wrong, total > 0) == (0, True)
