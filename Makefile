@@ -98,7 +98,6 @@ pauses: setup ## what a trickle of work waits beside long work, and what memory 
 
 faults: setup ## 10,000 items while component, server, workers, database are killed, disks full (ITEMS=300 SERVER=ejabberd STORE=postgres INSTANCES=2)
 	.venv/bin/python -m proof.faults_run $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED)) $(if $(SERVER),--server $(SERVER)) $(if $(STORE),--store $(STORE)) $(if $(INSTANCES),--instances $(INSTANCES))
-	cd tests && ../.venv/bin/python -m faces.rest.served.lives $(if $(ITEMS),--items $(ITEMS)) $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.one_queue $(if $(ITEMS),--items $(ITEMS))
 
 simulate: setup ## hours of several instances on virtual time, with all that can befall them (SEED=7 HOURS=100 STORE=sqlite or postgres)

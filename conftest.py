@@ -12,8 +12,8 @@ from harness.as_before import process_as_before
 from harness.processes import interrupts
 from hypothesis import settings
 
-# the contract of stores, and what others take from beside it: its failures are told like those of tests
-pytest.register_assert_rewrite("stores")
+# the contracts of stores and kills, and what others take from beside them: their failures are told like those of tests
+pytest.register_assert_rewrite("stores", "faces.kill_contract")
 
 pytest_plugins = ["harness.gate.plugin"]
 
@@ -75,3 +75,13 @@ def postgres(running_postgres):
     """A server with an empty store."""
     running_postgres.wipe()
     return running_postgres
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def kept(request, tmp_path):
+    """Where a program keeps its queues: a place without any. Each test that asks runs on both stores."""
+    from harness.stores.kept import KeptInFile, KeptInPostgres  # noqa: PLC0415 - few tests need it
+
+    if request.param == "sqlite":
+        return KeptInFile(tmp_path / "pubqueue.db")
+    return KeptInPostgres(request.getfixturevalue("postgres"))

@@ -12,7 +12,7 @@ PAGE = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 # fmt: off
 SHOWN = {
     "Guarantees": {
-        "a confirmed publish is on disk": "stores/test_power_loss.py e2e/test_fault_points.py",
+        "a confirmed publish is on disk": "stores/test_power_loss.py faces/xmpp/test_kills.py",
         "an item is with one worker at a time": "app/test_machine.py proof/faults_run/test_faults_run.py",
         "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt app/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
@@ -52,8 +52,8 @@ SHOWN = {
     "What may be killed": {
         "a worker": "scenarios/queue-connection-lost.txt faults/test_stuck_worker.py",
         "a publisher": "e2e/test_publisher.py",
-        "the service": "e2e/test_fault_points.py e2e/test_taken_up.py",
-        "the XMPP server": "faults/test_stuck_server.py proof/faults_run/test_faults_run.py",
+        "the service": "faces/xmpp/test_kills.py e2e/test_taken_up.py",
+        "the XMPP server": "proof/faults_run/test_faults_run.py faults/test_stuck_server.py",
         "PostgreSQL": "faults/test_losing_postgres.py faults/test_cut_database.py",
         "the machine": "stores/test_power_loss.py",
     },

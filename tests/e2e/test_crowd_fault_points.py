@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sqlite3
-import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from harness.patience import LOOK, TIMEOUT, until
-from harness.processes import doomed
+from harness.processes.killed_lives import killed_itself, start_doomed
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 
@@ -45,7 +43,15 @@ class People:
         head = f"<iq type='set' id='{by}' from='{by}' to='{SERVICE}'>"
         await self._server.send(f"{head}{body}</iq>")
 
-    async def listen(self):
+    @asynccontextmanager
+    async def listening(self):
+        """Note meanwhile what comes."""
+        listening = asyncio.create_task(self._listen())
+        yield
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+    async def _listen(self):
         with suppress(ConnectionError):
             while True:
                 await self._next()
@@ -77,46 +83,39 @@ async def gone(store, expected):
 async def lives(tmp_path, server, point, last_words):
     """Let one life after the other begin, the first two of them to end at that point."""
     people = People(server)
-    config = write_config(tmp_path, server)
+    service = Program(write_config(tmp_path, server))
     for life, passage in enumerate(PASSAGES):
-        program = Program(config, (sys.executable, "-I", doomed.__file__, point, str(passage)))
-        await program.start("" if life else "ready")  # a later life may end before it is ready
+        first = "" if life else "ready"  # a later life may end before it is ready
+        await start_doomed(service, point, passage, first)
         await server.reconnected(life)
         if not life:
             await people.ask(BOSS, "<create node='news'/>")
             for jid in CROWD:
                 await people.ask(jid, f"<subscribe node='news' jid='{jid}'/>")
             await people.say(BOSS, last_words, "#owner")
-        listening = asyncio.create_task(people.listen())
-        assert await program.ended() == -signal.SIGKILL
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
-    return people, config
+        async with people.listening():
+            await killed_itself(service)
+    return people, service
 
 
 @pytest.mark.parametrize("point", ["begun@NotifyFormer", "committed@NotifyFormer"])
 async def test_killed_between_two_pages_all_are_notified_of_the_end_of_their_node(point, tmp_path):
     store = tmp_path / "pubqueue.db"
     async with StubServer(secret="a secret") as server:
-        people, config = await lives(tmp_path, server, point, "<delete node='news'/>")
+        people, service = await lives(tmp_path, server, point, "<delete node='news'/>")
         assert left(store)[2] == 1
         assert 0 < left(store)[0] < len(CROWD)
-        async with Program(config):
-            await server.reconnected(len(PASSAGES))
-            listening = asyncio.create_task(people.listen())
+        async with service, people.listening():
             await asyncio.wait_for(people.heard.wait(), TIMEOUT)
             await gone(store, [0, 0, 0, 0])
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
     assert people.reported.keys() == set(CROWD)
 
 
 async def test_killed_between_two_pages_all_excluded_subscribers_go(tmp_path):
     store = tmp_path / "pubqueue.db"
     async with StubServer(secret="a secret") as server:
-        _, config = await lives(tmp_path, server, "begun@ReviewSubscribers", CLOSE)
+        _, service = await lives(tmp_path, server, "begun@ReviewSubscribers", CLOSE)
         assert left(store)[3] == 1
         assert 0 < left(store)[0] < len(CROWD)
-        async with Program(config):
-            await server.reconnected(len(PASSAGES))
+        async with service:
             await gone(store, [0, 1, 0, 0])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import signal
-import sys
 
 import pytest
-from harness.processes import doomed
+from harness.processes.killed_lives import killed_lives
 from harness.processes.program import Program, write_config
 from harness.processes.ticking import NODE, ticks
 from harness.servers.ejabberd import Ejabberd
@@ -22,22 +20,16 @@ ROUNDS = [f"s{number}" for number in range(6)]
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_there_each_time_is_published_once(point, tmp_path, kept):
     async with StubServer(secret="a secret") as server:
-        config = write_config(tmp_path, server, NODE, store=kept.address)
-        async with Program(config):
+        service = Program(write_config(tmp_path, server, NODE, store=kept.address))
+        async with service:
             await server.reconnected(0)
         async with ticks(kept.address) as seen:
             behind = await seen.miss("tick", MISSED)
-            for life, passage in enumerate((2, 3), 1):
-                command = (sys.executable, "-I", doomed.__file__, f"{point}@FireSchedule")
-                program = Program(config, (*command, str(passage)))
-                await program.start()
-                await server.reconnected(life)
-                await seen.release("tick")
-                assert await program.ended() == -signal.SIGKILL
+            lives = [(f"{point}@FireSchedule", passage) for passage in (2, 3)]
+            async for _ in killed_lives(service, lives, lambda: seen.release("tick")):
                 await seen.hold(["tick"])
                 assert await seen.published() == await seen.expected("tick", behind)
-            async with Program(config):
-                await server.reconnected(3)
+            async with service:
                 await seen.release("tick")
                 await seen.until_published("tick", MISSED)
             published = await seen.published()

@@ -89,29 +89,37 @@ def expected(versions):
     return {f"{v}-{p}-{i}" for v in range(versions) for p in range(PARTS) for i in range(ITEMS)}
 
 
+async def killed_lives_of(publisher, server, folder, kept, lives):
+    """Kill the service at these points and passages, life after life, and yield what is in the queue after each; then let it end."""
+    listening = asyncio.create_task(publisher.listen())
+    service = Program(write_config(folder, server, NODE, store=kept.address))
+
+    async def live():
+        await server.connected()
+        await publisher.say()
+
+    async for _ in killed_lives(service, lives, live):
+        killed = kept.recount()
+        assert killed.wrong == ()
+        yield killed.of("jobs").keys()
+    async with service:
+        await live()
+        await asyncio.wait_for(publisher.done.wait(), TIMEOUT)
+    listening.cancel()
+    with suppress(asyncio.CancelledError):
+        await listening
+    ended = kept.recount()
+    assert ended.wrong == ()
+    assert ended.of("jobs").keys() == expected(VERSIONS)
+
+
 @pytest.mark.parametrize("point", [p for p in doomed.POINTS if p not in {"answered", "delivered"}])
 async def test_killed_there_every_version_is_there_once(point, tmp_path, kept):
     async with StubServer(secret="a secret") as server:
         publisher = Publisher(server)
-        listening = asyncio.create_task(publisher.listen())
-        config = write_config(tmp_path, server, NODE, store=kept.address)
-        async for _ in killed_lives(
-            config, server, point, PASSAGES.get(point, (10, 2, 9)), publisher.say
-        ):
-            killed = kept.recount()
-            assert killed.wrong == ()
-            found = killed.of("jobs").keys()
+        lives = [(point, passage) for passage in PASSAGES.get(point, (10, 2, 9))]
+        async for found in killed_lives_of(publisher, server, tmp_path, kept, lives):
             assert found in (expected(publisher.committed), expected(publisher.committed + 1))
-        async with Program(config):
-            await server.reconnected(3)
-            await publisher.say()
-            await asyncio.wait_for(publisher.done.wait(), TIMEOUT)
-        listening.cancel()
-        with suppress(asyncio.CancelledError):
-            await listening
-    ended = kept.recount()
-    assert ended.wrong == ()
-    assert ended.of("jobs").keys() == expected(VERSIONS)
 
 
 SLICES = {
@@ -127,20 +135,6 @@ async def test_killed_between_slices_of_a_commit_every_winner_is_there_once(poin
     """It is killed in ever later slices; what was marked committed is moved by the next life."""
     async with StubServer(secret="a secret") as server:
         publisher = Publisher(server)
-        listening = asyncio.create_task(publisher.listen())
-        config = write_config(tmp_path, server, NODE, store=kept.address)
-        async for _ in killed_lives(config, server, point, SLICES[point], publisher.say):
-            killed = kept.recount()
-            assert killed.wrong == ()
-            found = killed.of("jobs").keys()
+        lives = [(point, passage) for passage in SLICES[point]]
+        async for found in killed_lives_of(publisher, server, tmp_path, kept, lives):
             assert found <= expected(publisher.committed + 1)
-        async with Program(config):
-            await server.reconnected(3)
-            await publisher.say()
-            await asyncio.wait_for(publisher.done.wait(), TIMEOUT)
-        listening.cancel()
-        with suppress(asyncio.CancelledError):
-            await listening
-    ended = kept.recount()
-    assert ended.wrong == ()
-    assert ended.of("jobs").keys() == expected(VERSIONS)

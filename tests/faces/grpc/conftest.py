@@ -10,19 +10,10 @@ from faces.grpc import clients
 from faces.grpc.clients import Stub
 from faces.sides import Side
 from harness.patience import until
-from harness.stores.kept import KeptInFile, KeptInPostgres
 
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 ANY_SIZE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def kept(request, tmp_path):
-    """A place without queues."""
-    if request.param == "sqlite":
-        return KeptInFile(tmp_path / "pubqueue.db")
-    return KeptInPostgres(request.getfixturevalue("postgres"))
 
 
 @pytest.fixture

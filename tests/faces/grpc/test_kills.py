@@ -1,141 +1,170 @@
-"""kill -9 at any moment, on both stores: what was published is there, what was acknowledged does not come again, settings stay."""
+"""The service is killed between any two steps, and at any moment: its word is kept over gRPC, in streams, and in JSON."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections import Counter
-from contextlib import suppress
+from base64 import b64decode, b64encode
+from contextlib import asynccontextmanager
 
 import grpc
+import httpx
+import pytest
 from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub
-from faces.grpc.service import GrpcService
-from harness.patience import TIMEOUT, until
+from faces.grpc.json.clients import plain
+from faces.grpc.service import DOMAIN, SERVED, GrpcService
+from faces.kill_contract import PASSAGE, Delivery, GoneError, Promise, SharedKillContract, jobs
 
 from pubqueue.faces.grpc.wire.messages import v1 as m
 
-TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/{}"
-NAMES = (BILL.format("bill"), BILL.format("ordered"))
-ROUNDS, BATCH = 4, 30
+TOPIC, JOBS = "projects/xmpp/topics/jobs", "projects/xmpp/subscriptions/jobs"
+BILL = "projects/shop/subscriptions/bill"
+OWN = [("grpc.use_local_subchannel_pool", 1)]
+"""A connection of its own: not the one that was refused."""
 
 
-class Work:
-    """A publisher and workers that go on whatever happens, and what they know."""
+class GrpcHand:
+    """Pulls; sets a deadline, and then acknowledges, also what it has pulled before the kill."""
 
-    def __init__(self, address: str) -> None:
-        options = [("grpc.initial_reconnect_backoff_ms", 20), ("grpc.max_reconnect_backoff_ms", 50)]
-        self.channel = grpc.aio.insecure_channel(address, options)
-        self.publisher = Stub(self.channel, PUBLISHER)
-        self.subscriber = Stub(self.channel, SUBSCRIBER)
-        self.published: set[bytes] = set()
-        self.acked: dict[str, Counter[bytes]] = {name: Counter() for name in NAMES}
-        self.ended: dict[str, set[str]] = {name: set() for name in NAMES}
-        self.again: dict[str, set[str]] = {name: set() for name in NAMES}
-        self.order: list[bytes] = []
-        self._number = 0
+    def __init__(self, channel):
+        self.publisher, self.subscriber = Stub(channel, PUBLISHER), Stub(channel, SUBSCRIBER)
 
-    async def publish(self) -> None:
-        """Publish a batch, again and again until it is confirmed; a batch that was published and not confirmed is there twice."""
-        batch = [b"%06d" % (self._number + n) for n in range(BATCH)]
-        self._number += BATCH
-        messages = [m.PubsubMessage(data=one, ordering_key="key") for one in batch]
-        await self.persist(lambda: self.publisher.Publish(topic=TOPIC, messages=messages))
-        self.published.update(batch)
-
-    async def persist(self, call):
-        async with asyncio.timeout(TIMEOUT):
-            while True:
+    @classmethod
+    @asynccontextmanager
+    async def connected(cls, service, _name, _number, _memory):
+        try:
+            async with grpc.aio.insecure_channel(service.address, OWN) as channel:
+                hand = cls(channel)
                 try:
-                    return await call()
-                except grpc.aio.AioRpcError as problem:
-                    if problem.code() is not grpc.StatusCode.UNAVAILABLE:
-                        raise
+                    yield hand
+                finally:
+                    hand.leave()
+        except grpc.aio.AioRpcError as problem:
+            if problem.code() is not grpc.StatusCode.UNAVAILABLE:
+                raise
+            raise GoneError from problem
 
-    async def work(self, name: str) -> None:
-        """Pull and acknowledge; an ack that is confirmed is for good."""
-        while True:
-            answer = await self.persist(
-                lambda: self.subscriber.Pull(subscription=name, max_messages=10)
-            )
-            came = {one.message.message_id for one in answer.received_messages}
-            self.again[name] |= came & self.ended[name]
-            ids = [one.ack_id for one in answer.received_messages]
-            await self.persist(
-                lambda ids=ids: self.subscriber.Acknowledge(subscription=name, ack_ids=ids)
-            )
-            self.ended[name] |= came
-            for one in answer.received_messages:
-                self.acked[name][one.message.data] += 1
-                if name == NAMES[1]:
-                    self.order.append(one.message.data)
+    def leave(self):
+        """End what is under way."""
 
-    def is_done(self) -> bool:
-        return all(self.published <= set(acked) for acked in self.acked.values())
+    async def publish(self, text, group):
+        one = m.PubsubMessage(data=text.encode(), ordering_key=group)
+        await self.publisher.Publish(topic=TOPIC, messages=[one])
 
+    async def take(self):
+        try:
+            answer = await self.subscriber.Pull(subscription=JOBS, max_messages=1, timeout=1)
+        except grpc.aio.AioRpcError as problem:
+            if problem.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise
+            return None
+        return self.delivered(answer)
 
-async def test_nothing_is_lost_and_nothing_that_was_acknowledged_comes_again(
-    kept, tmp_path
-):  # G6, G20, G33, G46
-    service = GrpcService(tmp_path, store=kept.address)
-    dice = random.Random(7)
-    async with service:
-        service.stay()
-        work = Work(service.address)
-        await work.publisher.CreateTopic(name=TOPIC)
-        for name in NAMES:
-            await work.subscriber.CreateSubscription(
-                name=name,
-                topic=TOPIC,
-                enable_message_ordering=name == NAMES[1],
-                labels={"kept": "yes"},
-                ack_deadline_seconds=10,
-            )
-        before = [await work.subscriber.GetSubscription(subscription=name) for name in NAMES]
-        working = [asyncio.create_task(work.work(name)) for name in NAMES for _ in range(2)]
-        for _ in range(ROUNDS):
-            publishing = asyncio.create_task(work.publish())
-            some = dice.randrange(BATCH)
-            await until(
-                lambda: publishing.done() or sum(map(len, work.acked.values())) >= some  # noqa: B023  # awaited here
-            )
-            await service.kill()
-            await service.start()
-            await publishing
-        async with asyncio.timeout(TIMEOUT):
-            while not work.is_done():
-                done, _ = await asyncio.wait(working, timeout=0.05)
-                assert not done
-        after = [await work.subscriber.GetSubscription(subscription=name) for name in NAMES]
-        for task in working:
-            task.cancel()
-        await asyncio.gather(*working, return_exceptions=True)
-        with suppress(grpc.aio.AioRpcError):
-            await work.channel.close()
-    assert after == before
-    assert work.again == {name: set() for name in NAMES}, "what was acknowledged came again"
-    firsts = list(dict.fromkeys(work.order))
-    assert [data for data in firsts if data in work.published] == sorted(work.published)
+    @staticmethod
+    def delivered(answer):
+        """Return what came, if anything did."""
+        for one in answer.received_messages:
+            return Delivery(one.message.data.decode(), one.message.message_id, one.ack_id)
+        return None
+
+    async def settle(self, delivery):
+        named = {"subscription": JOBS, "ack_ids": [delivery.handle]}
+        await self.subscriber.ModifyAckDeadline(**named, ack_deadline_seconds=3)
+        await self.subscriber.Acknowledge(**named)
+        return True
 
 
-async def test_exactly_once_nothing_comes_again_before_its_deadline(kept, tmp_path):  # G32
-    async with GrpcService(tmp_path, store=kept.address) as service:
-        service.stay()
-        work = Work(service.address)
-        name = NAMES[0]
-        await work.publisher.CreateTopic(name=TOPIC)
-        await work.subscriber.CreateSubscription(
-            name=name, topic=TOPIC, enable_exactly_once_delivery=True, ack_deadline_seconds=600
+class StreamHand(GrpcHand):
+    """Takes what a stream brings, one at a time."""
+
+    _stream = None
+
+    def leave(self):
+        if self._stream is not None:
+            self._stream.cancel()
+
+    async def take(self):
+        if self._stream is None:
+            self._stream = self.subscriber.StreamingPull(self._first())
+        answer = await self._stream.read()
+        if answer is grpc.aio.EOF:
+            raise GoneError
+        return self.delivered(answer)
+
+    @staticmethod
+    async def _first():
+        yield m.StreamingPullRequest(
+            subscription=JOBS, stream_ack_deadline_seconds=10, max_outstanding_messages=1
         )
-        messages = [m.PubsubMessage(data=b"%d" % n) for n in range(5)]
-        await work.publisher.Publish(topic=TOPIC, messages=messages)
-        answer = await work.subscriber.Pull(subscription=name, max_messages=9)
-        ids = [one.ack_id for one in answer.received_messages]
-        assert len(ids) == 5
-        await service.kill()
-        await service.start()
-        empty = await work.persist(
-            lambda: work.subscriber.Pull(subscription=name, max_messages=9, return_immediately=True)
-        )
-        assert not empty.received_messages
-        await work.subscriber.Acknowledge(subscription=name, ack_ids=ids)  # fails if one is over
-        await work.channel.close()
+        await asyncio.Event().wait()
+
+
+class JsonHand:
+    """Does the same by requests in JSON, where messages have no groups."""
+
+    def __init__(self, client):
+        self._client = client
+
+    @classmethod
+    @asynccontextmanager
+    async def connected(cls, service, _name, _number, _memory):
+        try:
+            async with plain(f"http://{service.json}") as client:
+                yield cls(client)
+        except httpx.TransportError as problem:
+            raise GoneError from problem
+
+    async def _do(self, path, **fields):
+        answer = await self._client.post(path, json=fields)
+        assert answer.status_code == httpx.codes.OK, answer.text
+        return answer.json()
+
+    async def publish(self, text, _group):
+        message = {"data": b64encode(text.encode()).decode()}
+        await self._do("/topics/publishBatch", topic="/topics/xmpp/jobs", messages=[message])
+
+    async def take(self):
+        pulling = self._do("/subscriptions/pullBatch", **self._where, maxEvents=1)
+        try:
+            answer = await asyncio.wait_for(pulling, 1)
+        except TimeoutError:
+            return None
+        for one in answer.get("pullResponses", ()):
+            message = one["pubsubEvent"]["message"]
+            text = b64decode(message["data"]).decode()
+            return Delivery(text, message["messageId"], one["ackId"])
+        return None
+
+    async def settle(self, delivery):
+        await self._do("/subscriptions/acknowledge", **self._where, ackId=[delivery.handle])
+        return True
+
+    _where = {"subscription": "/subscriptions/xmpp/jobs"}  # noqa: RUF012
+
+
+class TestGrpc(SharedKillContract):  # G6, G20, G33, G46, G51
+    connect = staticmethod(GrpcHand.connected)
+    PROMISE = Promise(is_once=False, holds=True)
+    REQUESTS = ("Publish", "Take", "SettleEach")
+
+    @pytest.fixture
+    def make_service(self):
+        table = f'{SERVED}\njson = "127.0.0.1:0"'
+        return lambda folder, store: GrpcService(folder, table, jobs(DOMAIN), store=store)
+
+
+class TestStream(TestGrpc):  # G30, G46
+    """What a stream was about to get comes again after its deadline, which is ten seconds at least."""
+
+    connect = staticmethod(StreamHand.connected)
+    test_killed_at_any_moment_while_workers_die_it_keeps_its_word = None
+
+    @pytest.mark.parametrize("kept", ["sqlite"], indirect=True)
+    @pytest.mark.parametrize("point", ["written", "committed", "answering"])
+    async def test_killed_at_each_step_it_keeps_its_word(self, point, serve, tmp_path, kept):
+        lives = [(f"{point}@{kind}", PASSAGE) for kind in self.REQUESTS]
+        await self.killed_at(lives, serve, tmp_path, kept)
+
+
+class TestJson(TestGrpc):  # G20, G46, G49, G51
+    connect = staticmethod(JsonHand.connected)
+    PROMISE = Promise(is_once=False, holds=True, is_in_order=False)

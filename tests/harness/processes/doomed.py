@@ -2,7 +2,7 @@
 
 The points are the steps of a batch. Each is a function of the program with a wrapper around it, put there when the
 program starts, so that the program itself knows nothing of it. Passages count only in batches with a publish, a
-settle or a commit: PASSAGE 3 is the third of these. With POINT@CommitVersion they count only in batches with a
+settle, a take or a commit: PASSAGE 3 is the third of these. With POINT@CommitVersion they count only in batches with a
 request of that kind; with POINT@MoveWinners every commit goes in slices of one winner; with POINT@NotifyFormer two
 subscribers are a crowd, and one is a page.
 """
@@ -27,11 +27,13 @@ from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.cli import main
 from pubqueue.core.nodes import large_audience
 from pubqueue.core.nodes.subscriptions import review
+from pubqueue.core.nodes.subscriptions.take import Take
 from pubqueue.core.notices import Deliver
 from pubqueue.core.qos.deliver import DeliverMessage
 from pubqueue.core.qos.keep import KeepMessage
 from pubqueue.core.queue.publication import Publish
 from pubqueue.core.queue.settle import Settle
+from pubqueue.core.queue.settling.each import SettleEach
 from pubqueue.core.together import Together
 from pubqueue.core.transactions.commit import CommitVersion
 from pubqueue.core.transactions.staging import AbortVersion, StagePublish
@@ -48,7 +50,7 @@ class Doom:
     """Counts the passages of one point."""
 
     def __init__(self, point: str, passage: int, request: str = "") -> None:
-        self._point = point
+        self.point = point
         self._request = request
         self._left = passage
         self._working = False
@@ -64,7 +66,7 @@ class Doom:
 
     def passes(self, point: str) -> None:
         """Pass a point; it may be the end."""
-        if self._working and point == self._point:
+        if self._working and point == self.point:
             self._left -= 1
             if not self._left:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -151,11 +153,51 @@ def _watch_speech(doom: Doom) -> None:
 
     Sender.send, Sender.answer = send, answer
     _note_wires()
+    if doom.point in {"answered", "delivered"}:  # the modules are large
+        _watch_http(doom)
+        _watch_grpc(doom)
+
+
+def _watch_http(doom: Doom) -> None:
+    """Here an answer is delivery or not: it has been handed to the connection when `write_eof` is over."""
+    from aiohttp.web import StreamResponse  # noqa: PLC0415
+
+    original = StreamResponse.write_eof
+
+    async def write_eof(self: Any, data: bytes = b"") -> None:
+        await original(self, data)
+        said = f"{self.headers} {getattr(self, 'body', b'')!r}"
+        doom.passes("delivered" if "acknowledgement" in said or "ackId" in said else "answered")
+
+    StreamResponse.write_eof = write_eof
+
+
+def _watch_grpc(doom: Doom) -> None:
+    """As with HTTP: a call is over when its answer has been handed to the connection."""
+    from pubqueue.faces.grpc.entry.answering import Answering  # noqa: PLC0415
+
+    original = Answering.unary
+
+    def unary(self: Answering, *given: Any, **named: Any) -> Any:
+        handle = original(self, *given, **named)
+
+        async def answer(requests: object, context: Any) -> Any:
+            message = await handle(requests, context)
+            is_pull = bool(getattr(message, "received_messages", ()))
+            point = "delivered" if is_pull else "answered"
+            context.add_done_callback(lambda _: doom.passes(point))
+            return message
+
+        return answer
+
+    Answering.unary = unary
 
 
 WORK: Final = (
     Publish
     | Settle
+    | SettleEach
+    | Take
     | Together
     | StagePublish
     | CommitVersion

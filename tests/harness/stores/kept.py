@@ -7,12 +7,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final, Protocol
 
 from harness.stores.postgres_recount import recount_postgres
-from harness.stores.recount import recount
+from harness.stores.recount import copied, recount
 from harness.stores.replay import replayed, states
 from harness.stores.store_contents import ALL
 
 from pubqueue.app.store.listings import Events
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue_xeps.wire.payloads.wrapper import unwrap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from harness.stores.recount import Count
 
 LOCKS: Final = "SELECT id, state, holder, token FROM item"
+BODIES: Final = """SELECT item.id, payload FROM item
+    JOIN contents ON contents.id = item.node_id JOIN node ON node.id = contents.node_id WHERE node.name = '{}'"""
 
 
 class Kept(Protocol):
@@ -36,6 +39,9 @@ class Kept(Protocol):
 
     def locks(self) -> list[tuple[object, ...]]:
         """Return each item with its state, its holder and its token."""
+
+    def bodies(self, node: str) -> dict[str, bytes]:
+        """Return what was published of each item of a node, by its id."""
 
 
 class KeptInFile:
@@ -54,6 +60,11 @@ class KeptInFile:
     def locks(self) -> list[tuple[object, ...]]:
         with closing(sqlite3.connect(self._path)) as file:
             return file.execute(LOCKS).fetchall()
+
+    def bodies(self, node: str) -> dict[str, bytes]:
+        with copied(self._path) as file:
+            rows = file.execute(BODIES.format(node)).fetchall()
+        return {name: unwrap(payload).data for name, payload in rows}
 
 
 class KeptInPostgres:
@@ -76,3 +87,9 @@ class KeptInPostgres:
 
     def locks(self) -> list[tuple[object, ...]]:
         return self._server.ask(LOCKS.replace("item", "pubqueue.item"))
+
+    def bodies(self, node: str) -> dict[str, bytes]:
+        with self._server.session() as session:
+            session.execute("SET search_path = pubqueue")
+            rows = session.execute(BODIES.format(node).encode()).fetchall()
+        return {name: unwrap(payload).data for name, payload in rows}

@@ -1,8 +1,6 @@
 """The service is killed while it pushes, or another instance takes over: each message arrives, and none is lost."""
 
 import asyncio
-import signal
-import sys
 from contextlib import AsyncExitStack
 
 import pytest
@@ -13,9 +11,7 @@ from faces.rest.served.service import NODES, RestService, on_port
 from faces.rest.test_messages import post
 from faces.sides import two_sides
 from harness.patience import LOOK, TIMEOUT, until
-from harness.processes import doomed
-from harness.processes.program import PUBQUEUE
-from harness.stores.kept import KeptInFile, KeptInPostgres
+from harness.processes.killed_lives import killed_itself, start_doomed
 
 from pubqueue.faces.push.targets import read
 from pubqueue.faces.push.terms import PushTerms
@@ -29,21 +25,13 @@ STEPS = ["written", "committed"]
 """Before and after the end of an item is on disk."""
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def kept(request, tmp_path):
-    """A place without queues."""
-    if request.param == "sqlite":
-        return KeptInFile(tmp_path / "pubqueue.db")
-    return KeptInPostgres(request.getfixturevalue("postgres"))
-
-
 def may_push(port, root):
     """Return the table of a service that may push to these targets."""
     return f'{on_port(port)}\npush_to = ["{root}"]\npush_networks = ["127.0.0.0/8"]'
 
 
 async def publish(service):
-    """Register nothing; publish each item under its id, again after a kill."""
+    """Publish each item under its id."""
     async with service.client() as etl:
         for item in ITEMS:
             headers = {"Message-Id": item}
@@ -98,15 +86,13 @@ async def test_killed_between_two_steps_of_pushes_nothing_is_lost(point, tmp_pat
     hook = Hook()
     async with asyncio.timeout(TIMEOUT), hooked(hook) as root:
         service = RestService(tmp_path, may_push(port, root), SOON, store=kept.address)
-        async with service, service.client("bee") as bee:
+        async with service:
             await publish(service)
-        service.command = (sys.executable, "-I", doomed.__file__, point, "2")
-        await service.start()
+        await start_doomed(service, f"{point}@Settle", 2)
         async with service.client("bee") as bee:
             assert (await register(bee, hook.url)).status_code == 201
-        assert await service.ended() == -signal.SIGKILL
+        await killed_itself(service)
         assert kept.recount().wrong == ()
-        service.command = (PUBQUEUE,)
         got = []
         async with service:
             await publish_rest(service, hook, got)
