@@ -17,7 +17,7 @@ RESOLUTION = 1e-6
 
 
 class StandstillError(Exception):
-    """Nothing is ready, and nothing ever will be: somebody waits for what does not come."""
+    """Nothing is ready, and nothing ever will be: a task waits for what does not come."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -47,7 +47,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nothing comes from outside."""
 
     def _write_to_self(self) -> None:
-        """Nobody is asleep who would have to be woken."""
+        """No sleeping task has to be woken."""
 
 
 def run(main: Coroutine[object, object, T]) -> T:

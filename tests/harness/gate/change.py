@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WINDOW: Final = "6 hours"
-"""Where nothing tells what has landed, a change is what was committed within this time of its last commit."""
+"""Without a branch of others to compare with, a change is what was committed within this time of its last commit."""
 EMPTY: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 """The tree without files, by which git names the beginning."""
 SEED_DIGITS: Final = 8

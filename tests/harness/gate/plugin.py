@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the seed from the commit: whoever runs it has the same order and the same draws."""
+    """Take the seed from the commit, so that every run of it has the same order and the same draws."""
     if config.getoption("randomly_seed", None) == "default":
         config.option.randomly_seed = change.seed(ROOT) or "default"
     if not hasattr(config, "workerinput") and (path := config.getoption("report")):
