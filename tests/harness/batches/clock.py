@@ -1,78 +1,57 @@
 """The calendar of a program under test: it stands still, except for the time that a test lets pass.
 
 A program in another process follows it by a file. So a lock of one second is not over because the
-machine is slow: it is over when the test has waited for it.
+machine is slow: it is over when the test has let a second pass.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 NUMBER: Final = struct.Struct("q")
-"""Nanoseconds: while it stands, the time since 1970, negated; while it runs, how far it is ahead of the machine's
-monotonic clock, which is the same in all processes and cannot be set.
-"""
+"""Nanoseconds since 1970."""
 
 
 class Clock:
-    """Stands still from the beginning. With a `file` it is the clock of all processes that `follow` that file."""
+    """Stands still. With a `file` it is the clock of all processes that `follow` that file, each of which may advance it."""
 
     def __init__(self, file: Path | None = None) -> None:
         if file is None:
             self._shared = mmap.mmap(-1, NUMBER.size)
         else:
-            file.write_bytes(NUMBER.pack(0))
-            self._shared = _mapped(file)
-        self._stand(time.time_ns())
+            with file.open("ab+") as opened:
+                opened.truncate(NUMBER.size)
+                self._shared = mmap.mmap(opened.fileno(), NUMBER.size)
+        if not self.nanoseconds():
+            self._set(time.time_ns())
+
+    def nanoseconds(self) -> int:
+        """Return the nanoseconds since 1970."""
+        (number,) = NUMBER.unpack_from(self._shared)
+        return int(number)
 
     def now(self) -> float:
         """Return the seconds since 1970."""
-        return _read(self._shared) / 10**9
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Let time pass within the body."""
-        self._set(_read(self._shared) - time.monotonic_ns())
-        try:
-            yield
-        finally:
-            self._stand(_read(self._shared))
+        return self.nanoseconds() / 10**9
 
     def advance(self, seconds: float) -> None:
-        """Advance by this much; tasks that wait for a moment may notice later."""
-        self._stand(_read(self._shared) + round(seconds * 10**9))
-
-    def _stand(self, at: int) -> None:
-        self._set(-at)
+        """Advance by this much, and no less; tasks that wait for a moment may notice later."""
+        self._set(self.nanoseconds() + math.ceil(seconds * 10**9))
 
     def _set(self, number: int) -> None:
         NUMBER.pack_into(self._shared, 0, number)
 
 
-def follow(file: Path) -> None:
-    """Use the clock of that file as this process's calendar; its monotonic clock is the machine's."""
-    shared = _mapped(file)
-    clocks: dict[str, Callable[[], float]] = {
-        "time": lambda: _read(shared) / 10**9,
-        "time_ns": lambda: _read(shared),
-    }
-    for name, clock in clocks.items():
-        setattr(time, name, clock)
-
-
-def _mapped(file: Path) -> mmap.mmap:
-    with file.open("r+b") as opened:
-        return mmap.mmap(opened.fileno(), NUMBER.size)
-
-
-def _read(shared: mmap.mmap) -> int:
-    (number,) = NUMBER.unpack_from(shared)
-    return -number if number < 0 else time.monotonic_ns() + number
+def follow(file: Path) -> Clock:
+    """Use the clock of that file as this process's calendar, and return it; its monotonic clock is the machine's."""
+    clock = Clock(file)
+    for name, reading in {"time": clock.now, "time_ns": clock.nanoseconds}.items():
+        setattr(time, name, reading)
+    return clock

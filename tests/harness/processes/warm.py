@@ -4,7 +4,7 @@ It is nevertheless a process of its own, forked from one that has imported the m
 module that draws a random value when it is imported draws another after the fork (`test_warm`). It runs the
 program's own command line, with the same output, signals and exit codes. `Program` shows that the installed command
 starts, wherever one start is enough. Its calendar stands still except for the time that the test lets pass
-(`clock`).
+(`clock`), and so do its timers between the start and the stop (`leaping`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import asyncio
 import gc
 import multiprocessing
 import os
+import socket
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Final, Self
 
@@ -20,6 +22,7 @@ from harness.batches import clock
 from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerContext, ForkServerProcess
     from pathlib import Path
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from pubqueue.core.model import Millis
     from pubqueue.stores.postgres.clock import ServerClock
 
-MODULES: Final = ["uvloop", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
+MODULES: Final = ["aiosqlite", "uvloop", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
 MODULES += [
     "pubqueue.cli.service.serve",
     "pubqueue.stores.sqlite.store",
@@ -45,15 +48,26 @@ def _context() -> ForkServerContext:
     return context
 
 
-def _serve(config: Path, out: Connection, log: Path, calendar: Path) -> None:
+def _serve(config: Path, out: Connection, log: Path, calendar: Path, words: socket.socket) -> None:
     """Become `pubqueue serve --config ...`, in the new process."""
     gc.freeze()  # what is shared with other processes is not looked at, and so not copied
-    clock.follow(calendar)
-    from pubqueue.cli import main  # noqa: PLC0415 - imported where it is run
+    follows = clock.follow(calendar)
+    import aiosqlite  # noqa: PLC0415 - imported where it is run
+    import uvloop  # noqa: PLC0415 - likewise
+    from harness.batches.leaping import LeapingLoop, at_work, noted  # noqa: PLC0415 - likewise
+
+    from pubqueue.cli import main  # noqa: PLC0415 - likewise
+    from pubqueue.faces.xmpp.stream.outgoing import Outgoing  # noqa: PLC0415 - likewise
     from pubqueue.stores.postgres.clock import ServerClock  # noqa: PLC0415 - likewise
 
     # the calendar of a scenario is that of the database too, whose own clock does not stand still
     ServerClock.note_time = _ignore
+    uvloop.new_event_loop = lambda: LeapingLoop(words, follows)
+    for kind, name, seen in (
+        (aiosqlite.Connection, "_execute", at_work),
+        (Outgoing, "write", noted),
+    ):
+        setattr(kind, name, seen(getattr(kind, name)))
 
     os.dup2(out.fileno(), 1)
     os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), 2)
@@ -99,26 +113,48 @@ class WarmProgram:
     async def start(self) -> None:
         """Start; return when it prints `ready`, or fail with its output."""
         mine, its = _context().Pipe(duplex=False)
-        files = (self._config, its, self._log, self._calendar)
+        here, there = socket.socketpair()
+        files = (self._config, its, self._log, self._calendar, there)
         process = _context().Process(target=_serve, args=files)
         process.start()
         its.close()
+        there.close()
         self._process = process
         self._out = asyncio.StreamReader()
         self._pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(self._out), os.fdopen(os.dup(mine.fileno()), "rb")
         )
         mine.close()
+        self._answers, self._words = await asyncio.open_connection(sock=here)
         line = await asyncio.wait_for(self._out.readline(), TIMEOUT)
         assert line.startswith(b"ready"), f"said {line!r}, and on stderr:\n{self.log}"
+        await self._say("stand")
+
+    async def leap(self, within: float) -> None:
+        """Let its time leap from timer to timer until it writes something, for this many seconds at most."""
+        await self._say(f"leap {within}")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Let its timers run by the machine's clock within the body; its calendar stands."""
+        await self._say("run")
+        yield
+        await self._say("stand")
+
+    async def _say(self, word: str) -> None:
+        self._words.write(f"{word}\n".encode())
+        answer = await asyncio.wait_for(self._answers.readline(), TIMEOUT)
+        assert answer, f"it is gone, and on stderr:\n{self.log}"
 
     async def stop(self) -> None:
         """Send SIGTERM; the program must print nothing more on stdout and exit with 0."""
         process, self._process = self._process, None
         if process:
+            await self._say("run")
             process.terminate()
             rest = await asyncio.wait_for(self._out.read(), TIMEOUT)
             assert (await _end(process), rest) == (0, b""), self.log
+            self._words.close()
 
     async def kill(self) -> None:
         """Send SIGKILL and wait until it is gone."""
@@ -127,6 +163,7 @@ class WarmProgram:
             process.kill()
             await _end(process)
             self._pipe.close()
+            self._words.close()
 
 
 async def _end(process: ForkServerProcess) -> int | None:

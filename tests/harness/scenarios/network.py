@@ -31,6 +31,10 @@ ROUNDS: Final = 2
 class Network(Protocol):
     """The path of stanzas; entities have their names in the scenario."""
 
+    is_in_order: bool
+    """Whether a round trip shows everything that is on its way, also what third parties say by themselves. If not, time leaps no
+    further than it runs meanwhile."""
+
     async def say(self, who: str, stanza: etree._Element) -> None:
         """Send a stanza of `who`."""
 
@@ -66,6 +70,8 @@ class Stub:
     For entities without a stream it acts as servers do: it bounces messages, and reports to the
     service that an entity has left that had sent it presence.
     """
+
+    is_in_order = True
 
     def __init__(self, scenario: Scenario, server: StubServer) -> None:
         self._cast = scenario.cast

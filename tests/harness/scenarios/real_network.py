@@ -39,6 +39,8 @@ class Server(Protocol):
 class Real:
     """The cast on `server`, an async context manager; its accounts have to exist."""
 
+    is_in_order = False  # the server may notify of who has left, or bounce a stanza, a little later
+
     def __init__(
         self, scenario: Scenario, server: Server, cut: Callable[[], Awaitable[None]] | None = None
     ) -> None:

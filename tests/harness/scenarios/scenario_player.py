@@ -5,9 +5,9 @@ stanza to a bare JID goes to the first of the cast with it. In addition to its s
 proves: each iq is answered exactly once (RFC 6120 8.2.3), message ids are unique (XEP-0060 12.4), every
 stanza is valid by the schemas, and at the end no entity has anything left to receive.
 
-Time passes only while all of them wait: the component's clock stands still while a stanza is sent, or is
-on its way. So no lock runs out because a machine is slow, and effects of time come when a step waits for
-them.
+Time leaps, and only while all of them wait: the component's clock stands still while a stanza is sent, or is
+on its way, and then leaps to the next moment at which the component has something to do. So no lock runs out because
+a machine is slow, and effects of time come at their own moment when a step waits for them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from collections import deque
 from contextlib import suppress
 from copy import deepcopy
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
+from harness.patience import TIMEOUT
 from harness.scenarios.scenario import Nothing, Receive, Refused, Send, SessionStep, TakenIn, Upset
 from harness.servers.stub_server import ACCEPT, on_a_stream, parse
 from harness.stanzas.canonical import difference, lines, substitute
@@ -28,6 +30,7 @@ from lxml import etree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from harness.batches.clock import Clock
     from harness.scenarios.network import Network
@@ -68,6 +71,12 @@ class Component(Protocol):
 
     async def kill(self) -> None:
         """End it with SIGKILL."""
+
+    async def leap(self, within: float) -> None:
+        """Let time leap, for this many seconds at most, until it sends something."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Let its timers run within the body, but not its clock."""
 
 
 class ScenarioPlayer:
@@ -210,14 +219,17 @@ class ScenarioPlayer:
             assert not inbox, f"{name} receives:\n" + "\n".join(lines(inbox[0].tree))
 
     async def _hear(self) -> None:
-        """Take arriving stanzas; let time pass for them when none is on its way."""
+        """Take arriving stanzas; let time leap when none is on its way."""
+        begun = monotonic()
         with suppress(TimeoutError):
             async with asyncio.timeout(SILENCE):
                 self._take(*await self._network.hear())
                 return
         if not await self._round_trip():
-            with self._component.clock.running():
-                self._take(*await self._network.hear())
+            assert self._component.clock.now() < self._since + TIMEOUT, "nothing came"
+            await self._component.leap(
+                TIMEOUT if self._network.is_in_order else monotonic() - begun
+            )
 
     async def _round_trip(self) -> int:
         """Return how many stanzas were on their way."""
@@ -229,7 +241,8 @@ class ScenarioPlayer:
 
     async def _upset(self, what: str) -> None:
         if what == "cut":
-            await self._network.cut()
+            async with self._component.running():
+                await self._network.cut()
             return
         await (self._component.kill() if what == "kill" else self._component.stop())
         self._component.clock.advance(DOWN)
