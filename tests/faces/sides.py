@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from pubqueue.app.store.ports import Store
+    from pubqueue.testing.calendar import Calendar
 
 SERVICE = Jid("queue.localhost")
 
@@ -71,11 +72,14 @@ class Client(Protocol):
 
 
 class Side:
-    """An instance. `begin` and `kill` are its start and its sudden end."""
+    """An instance. `begin` and `kill` are its start and its sudden end; with a `calendar`, time passes in it by `advance`."""
 
-    def __init__(self, store: Store, face_of: Callable[[Broker], Any]) -> None:
-        self.store, self._face_of = store, face_of
-        self._tasks = OtherProcesses(store), Reaper(clock=now)
+    def __init__(
+        self, store: Store, face_of: Callable[[Broker], Any], calendar: Calendar | None = None
+    ) -> None:
+        self.store, self._face_of, self._calendar = store, face_of, calendar
+        self._now = calendar.now if calendar else now
+        self._tasks = OtherProcesses(store), Reaper(clock=self._now)
 
     async def begin(self) -> None:
         """Serve, as the wiring does it."""
@@ -84,7 +88,7 @@ class Side:
         self.broker = Broker(
             self.store,
             Terms(CreationPolicy.ANYONE),
-            clock=now,
+            clock=self._now,
             payloads=PAYLOADS,
             on_moment=reaper.on_moment,
             service=Principal(SERVICE, admin=True),
@@ -96,6 +100,12 @@ class Side:
         reaper.start(self.broker)
         await free_connections(self.broker, self.store, self.broker.instance.number)
         self._serving = asyncio.create_task(self.face.run())
+
+    def advance(self, seconds: float) -> None:
+        """Let this much time pass, and wake who waits for its end."""
+        assert self._calendar, "its time is the machine's"
+        self._calendar.advance(seconds)
+        self._tasks[1].on_moment(self._calendar.now())
 
     async def end(self) -> None:
         """Stop in order."""

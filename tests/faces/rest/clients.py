@@ -104,10 +104,11 @@ def client(root, name="etl", **more):
 
 
 @asynccontextmanager
-async def served(store=None, **terms):
-    """Serve from a store, by default one in memory."""
+async def served(store=None, calendar=None, **terms):
+    """Serve from a store, by default one in memory, by the machine's time or a calendar."""
     async with AsyncExitStack() as ends:
-        side = Side(store or MemoryStore(Memory()), lambda broker: a_face(broker, **terms))
+        store = store or MemoryStore(Memory())
+        side = Side(store, lambda broker: a_face(broker, **terms), calendar)
         await side.begin()
         ends.push_async_callback(_end, side)
         root = await ends.enter_async_context(hosted(side.face))

@@ -5,7 +5,9 @@ import asyncio
 import pytest
 from faces.rest.clients import client, follow, served
 from faces.rest.test_messages import post, settle, take
-from harness.patience import until
+from harness.patience import turns, until
+
+from pubqueue.testing.calendar import Calendar
 
 
 async def waiting_takes(rest, count, name="bee", **headers):
@@ -131,16 +133,23 @@ async def test_no_more_requests_wait_than_may():
             await one.aclose()
 
 
-async def test_a_message_without_an_acknowledgement_goes_to_the_next_client(rest):  # R23
-    await rest.make("soon", lock_timeout=1)
-    etl, bee, ann = [await rest.as_(name) for name in ("etl", "bee", "ann")]
-    await post(etl, b"a", path="/queues/soon")
-    first = await take(bee, "/queues/soon")
-    second = await take(ann, "/queues/soon", Accept_Wait="30")
-    assert second.content == b"a"
-    assert (second.headers["Message-Attempt"], second.headers["Message-Failed"]) == ("2", "1")
-    assert (await settle(bee, first)).status_code == 412
-    assert (await settle(ann, second)).status_code == 204
+async def test_a_message_without_an_acknowledgement_goes_to_the_next_client():  # R23
+    async with served(calendar=Calendar()) as rest:
+        await rest.make("soon", lock_timeout=1)
+        etl, bee, ann = [await rest.as_(name) for name in ("etl", "bee", "ann")]
+        await post(etl, b"a", path="/queues/soon")
+        first = await take(bee, "/queues/soon")
+        waiting = asyncio.create_task(take(ann, "/queues/soon", Accept_Wait="30"))
+        await until(lambda: rest.broker.waiting.takes)
+        rest.side.advance(0.999)
+        await turns(100)
+        assert not waiting.done()
+        rest.side.advance(0.001)
+        second = await waiting
+        assert second.content == b"a"
+        assert (second.headers["Message-Attempt"], second.headers["Message-Failed"]) == ("2", "1")
+        assert (await settle(bee, first)).status_code == 412
+        assert (await settle(ann, second)).status_code == 204
 
 
 async def test_what_fails_too_often_or_is_rejected_is_a_dead_letter_with_its_body(rest):  # W12

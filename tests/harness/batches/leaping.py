@@ -37,10 +37,10 @@ class Timer(asyncio.TimerHandle):
 
 
 class LeapingLoop(uvloop.Loop):
-    """A loop of uvloop's, except for its timers. Its time runs like the machine's until it is told to `stand`.
+    """A loop of uvloop's, except for its timers. Its time runs like the machine's until a test has it `stand`.
 
-    It is told by lines in a socket, and answers each by a line: `stand`, `run`, and `leap 9.5`, which lets it leap from timer to timer
-    for so many seconds, but no further than to the first that makes the program write something.
+    A test writes lines to a socket, and each is answered by a line: `stand`, `run`, and `leap 9.5`, which lets time leap from timer to
+    timer for so many seconds, but no further than to the first that makes the program write something.
     """
 
     def __init__(self, words: socket, calendar: Clock) -> None:

@@ -68,12 +68,12 @@ async def hooked(*hooks, also=()):
 
 
 @asynccontextmanager
-async def pushing(*hooks, networks=LOOPBACK, store=None, **terms):
+async def pushing(*hooks, networks=LOOPBACK, store=None, calendar=None, **terms):
     """Serve REST that may push to these targets."""
     more = {"timeout": 5.0, **terms}
     async with hooked(*hooks) as root:
         push = PushTerms(push_to=(read(root),), networks=networks, **more)
-        async with served(store, push=push) as rest:
+        async with served(store, calendar, push=push) as rest:
             await rest.make("jobs", backoff_min=0)
             await rest.make("news", queueing=False)
             yield rest

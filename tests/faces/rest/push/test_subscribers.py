@@ -11,15 +11,18 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
+from faces.contract import stored
 from faces.rest.clients import follow, served
 from faces.rest.push.hooks import LOOPBACK, Hook, atom, hooked, pushing, register, state
 from faces.rest.test_messages import post
 from harness.patience import LOOK, TIMEOUT, until
 
+from pubqueue.core.model import NodeName, later, seconds
 from pubqueue.faces.push import worker
 from pubqueue.faces.push.targets import read
 from pubqueue.faces.push.terms import PushTerms
 from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.testing.calendar import Calendar
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -410,14 +413,22 @@ async def test_a_name_that_resolves_to_another_address_the_second_time_is_not_fo
 
 
 async def test_the_lock_holds_while_a_push_lasts_and_goes_back_at_once_with_the_registration():
-    hook = Hook(hang)
-    async with pushing(hook, timeout=60) as rest:
+    hook, calendar = Hook(hang), Calendar()
+    async with pushing(hook, calendar=calendar, timeout=TIMEOUT) as rest:
         await rest.make("short", lock_timeout=1)
         etl, bee = await rest.as_(), await rest.as_("bee")
         place = (await register(bee, hook.url, path="/queues/short")).headers["Location"]
-        await post(etl, b"a", path="/queues/short")
+        await post(etl, b"a", path="/queues/short", Message_Id="a")
         await hook.next()
-        late = await bee.post("/queues/short/consumer", headers={"Accept-Wait": "2.5"})
+
+        async def is_extended():
+            item = await stored(rest.side, "a", NodeName("short"))
+            return item.deadline == later(calendar.now(), seconds(1))
+
+        for _ in range(3):
+            rest.side.advance(0.9)
+            await until(is_extended, every=LOOK)
+        late = await bee.post("/queues/short/consumer")
         assert late.status_code == 503
         assert (await bee.delete(place)).status_code == 204
         back = await bee.post("/queues/short/consumer", headers={"Accept-Wait": "9"})
