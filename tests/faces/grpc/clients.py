@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from faces.sides import RIGHT, SERVICE
+from faces.sides import PASSWORD, SERVICE
 
-from pubqueue.app.accounts import Accounts, User, passwords
+from pubqueue.app.accounts import Accounts, User
 from pubqueue.app.principals import Principals
 from pubqueue.core.model import Jid
 from pubqueue.faces.grpc.face import GrpcFace
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 NAMES = ("etl", "bee", "ann", "eva", "slow", "eve")
-PASSWORD = passwords.make(RIGHT)
 TOKEN = "a token of more than twenty characters"
 
 PUBLISHER, SUBSCRIBER = "google.pubsub.v1.Publisher", "google.pubsub.v1.Subscriber"

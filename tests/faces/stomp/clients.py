@@ -4,10 +4,10 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from faces.sides import RIGHT, SERVICE
+from faces.sides import PASSWORD, RIGHT, SERVICE
 from harness.patience import until
 
-from pubqueue.app.accounts import Accounts, User, passwords
+from pubqueue.app.accounts import Accounts, User
 from pubqueue.app.principals import Principals
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.stomp.codec import VERSIONS, Fault, Frame, FrameReader, Side, write
@@ -15,7 +15,6 @@ from pubqueue.faces.stomp.face import UNSENT, StompFace
 from pubqueue.faces.stomp.terms import Terms
 
 NAMES = ("etl", "bee", "ann", "eva", "slow", "eve")
-PASSWORD = passwords.make(RIGHT)
 BEATS = 600_000
 """Milliseconds: no test waits for a beat that is not about beats."""
 
