@@ -7,7 +7,7 @@ import gc
 import os
 
 import pytest
-from harness import side_by_side
+from harness import depth, side_by_side
 from harness.as_before import process_as_before
 from harness.processes import interrupts
 from hypothesis import settings
@@ -28,12 +28,21 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 
 def pytest_addoption(parser):
-    """Let `make quick` do without PostgreSQL."""
+    """Let `make quick` do without PostgreSQL, and tests look deeper than with each commit."""
     parser.addoption(
         "--sqlite",
         action="store_true",
         help="play the scenarios on SQLite only, as make quick does",
     )
+    parser.addoption(
+        "--deep", action="store_true", help="draw ten times as many examples where they are dear"
+    )
+
+
+def pytest_configure(config):
+    """Say how deep the tests look, before they are imported."""
+    if config.getoption("deep"):
+        os.environ[depth.VARIABLE] = str(depth.DEEP)
 
 
 def pytest_collection_modifyitems(items):

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pubqueue.app.accounts import User
+from pubqueue.app.accounts import User, passwords
 from pubqueue.app.accounts.passwords import Scrypt
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
@@ -29,15 +29,16 @@ SERVICE = Jid("queue.localhost")
 
 RIGHT = "correct horse battery staple"
 """The password of each user."""
+PASSWORD = passwords.make(RIGHT)
 SALT = bytes(16)
-PASSWORD = Scrypt(1, 1, 1, SALT, scrypt(RIGHT.encode(), salt=SALT, n=2, r=1, p=1, dklen=32))
-"""It as it is stored, at less than a configuration may ask for: a comparison costs a thousandth of the usual ones."""
+CHEAP = Scrypt(1, 1, 1, SALT, scrypt(RIGHT.encode(), salt=SALT, n=2, r=1, p=1, dklen=32))
+"""It for users that are in no configuration, which would refuse a comparison that costs so little."""
 
 
 def users_for(word: str) -> list[User]:
     """Return users who may log in at the face of this word, and one who may not."""
-    users = [User(name, password=PASSWORD, faces=frozenset({word})) for name in ("etl", "bee")]
-    return [*users, User("elsewhere", password=PASSWORD, faces=frozenset({"page"}))]
+    users = [User(name, password=CHEAP, faces=frozenset({word})) for name in ("etl", "bee")]
+    return [*users, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
 
 
 class Client(Protocol):

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from faces.sides import PASSWORD, SERVICE
+from faces.sides import CHEAP, SERVICE
 
 from pubqueue.app.accounts import Accounts, User
 from pubqueue.app.principals import Principals
@@ -29,8 +29,8 @@ IAM = "google.iam.v1.IAMPolicy"
 
 def users():
     """Return users who may log in, and one who may not."""
-    here = [User(name, password=PASSWORD, faces=frozenset({"grpc"})) for name in NAMES]
-    return [*here, User("elsewhere", password=PASSWORD, faces=frozenset({"page"}))]
+    here = [User(name, password=CHEAP, faces=frozenset({"grpc"})) for name in NAMES]
+    return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
 
 
 def a_face(broker, terms=None, tls=None, more_users=()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from faces.grpc.clients import PASSWORD
+from faces.sides import PASSWORD
 from harness.processes.program import PUBQUEUE, Program
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from base64 import b64encode
 
 import grpc
 import pytest
-from faces.grpc.clients import PASSWORD, PUBLISHER, SUBSCRIBER, Stub, code_of
+from faces.grpc.clients import PUBLISHER, SUBSCRIBER, Stub, code_of
 from faces.grpc.service import LISTENING
-from faces.sides import RIGHT
+from faces.sides import PASSWORD, RIGHT
 from grpc import StatusCode
 from harness.clients.session import PUBSUB
 from harness.patience import TIMEOUT, until

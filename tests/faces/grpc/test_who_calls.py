@@ -35,7 +35,7 @@ DIGEST = frozenset({sha256(TOKEN.encode()).hexdigest()})
 MORE = (
     User("tok", tokens=DIGEST, local=True),
     User("cert", certificate=subjects.read("CN=cert,O=example"), local=True),
-    User("few", password=clients.PASSWORD, projects=frozenset({"shop"}), local=True),
+    User("few", password=clients.CHEAP, projects=frozenset({"shop"}), local=True),
 )
 
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import httpx
-from faces.sides import PASSWORD, RIGHT, SERVICE, Side
+from faces.sides import CHEAP, RIGHT, SERVICE, Side
 from harness.patience import TIMEOUT, until
 from weblinking import parse
 
@@ -37,13 +37,13 @@ def users():
     here = [
         User(
             name,
-            password=PASSWORD,
+            password=CHEAP,
             faces=frozenset({"rest"}),
             tokens=frozenset({digest} if name == "bee" else ()),
         )
         for name in NAMES
     ]
-    return [*here, User("elsewhere", password=PASSWORD, faces=frozenset({"page"}))]
+    return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
 
 
 def a_face(broker, **terms):

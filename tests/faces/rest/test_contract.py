@@ -124,20 +124,13 @@ async def connected():
 
 
 class TestRest(FaceContract):  # W22
-    test_a_body_comes_out_as_it_went_in = BytesContract.test_a_body_comes_out_as_it_went_in
+    test_any_body_comes_out_as_it_went_in = BytesContract.test_any_body_comes_out_as_it_went_in
     test_what_is_stored_of_any_body_is_one_element = (
         BytesContract.test_what_is_stored_of_any_body_is_one_element
     )
     test_a_body_that_is_too_large_is_refused_with_the_bound = (
         BytesContract.test_a_body_that_is_too_large_as_it_is_stored_is_refused_with_the_bound
     )
-
-    async def test_a_publish_at_one_instance_reaches_clients_of_the_other(
-        self, sides, connected, monkeypatch
-    ):
-        monkeypatch.setattr("faces.contract.MANY", 150)  # each is three requests here
-        test = FaceContract.test_a_publish_at_one_instance_reaches_clients_of_the_other
-        await test(self, sides, connected)
 
     async def test_links_of_one_instance_hold_at_the_other(self, sides, connected):  # R10, W22
         one, other = sides

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 
-from faces.sides import PASSWORD, RIGHT, SERVICE
+from faces.sides import CHEAP, RIGHT, SERVICE
 from harness.patience import until
 
 from pubqueue.app.accounts import Accounts, User
@@ -21,8 +21,8 @@ BEATS = 600_000
 
 def users():
     """Return users who may log in, and one who may not."""
-    here = [User(name, password=PASSWORD, faces=frozenset({"stomp"})) for name in NAMES]
-    return [*here, User("elsewhere", password=PASSWORD, faces=frozenset({"page"}))]
+    here = [User(name, password=CHEAP, faces=frozenset({"stomp"})) for name in NAMES]
+    return [*here, User("elsewhere", password=CHEAP, faces=frozenset({"page"}))]
 
 
 def a_face(broker, tls=None, terms=None, *, auto_creates=False, **bounds):

@@ -215,7 +215,7 @@ class TestUsers:
     def make_face(self):
         more = [
             User("tok", tokens=DIGEST, local=True),
-            User("few", password=clients.PASSWORD, projects=frozenset({"shop"}), local=True),
+            User("few", password=clients.CHEAP, projects=frozenset({"shop"}), local=True),
         ]
         return partial(clients.a_face, terms=Terms(), more_users=more)
 

@@ -6,8 +6,8 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from faces.sides import RIGHT
-from faces.stomp.clients import PASSWORD, Connection
+from faces.sides import PASSWORD, RIGHT
+from faces.stomp.clients import Connection
 from harness.patience import TIMEOUT
 from harness.processes.program import PUBQUEUE, Program
 

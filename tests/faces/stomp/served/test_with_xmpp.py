@@ -4,8 +4,8 @@ import asyncio
 import json
 
 import pytest
-from faces.sides import RIGHT
-from faces.stomp.clients import PASSWORD, Connection
+from faces.sides import PASSWORD, RIGHT
+from faces.stomp.clients import Connection
 from faces.stomp.served.service import LISTENING, SERVED
 from harness.patience import TIMEOUT
 from harness.servers.live import component
