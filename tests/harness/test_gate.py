@@ -141,7 +141,7 @@ def _begins(file, beginning):
 
 
 def test_no_case_is_in_two_parts():
-    every = [(case, part.name) for part in long.PARTS for case in part.cases]
+    every = [(case, part.name) for part in long.PARTS if not part.is_deeper for case in part.cases]
     twice = [
         (case, one, other)
         for case, one in every

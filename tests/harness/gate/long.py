@@ -1,7 +1,8 @@
 """The set `long`: what proves more than each commit needs, in parts, with the paths that force each.
 
-A case belongs to a part if its id begins with one of the part's beginnings; it is then left out of `make test`. CI runs the
-parts that the paths of the change force, and one more by rotation.
+A case belongs to a part if its id begins with one of the part's beginnings. It is then left out of `make test`, unless the part
+is one that looks deeper at what each commit has to pass. CI runs the parts that the paths of the change force, and one more by
+rotation.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Part:
     proves: str
     cases: tuple[str, ...]
     forced_by: tuple[str, ...]
-    deep: bool = False
-    """Whether it draws ten times the examples of each day."""
+    is_deeper: bool = False
+    """Whether its cases are those of each commit, with ten times as many examples (`harness.depth`)."""
 
     @property
     def files(self) -> list[str]:
@@ -133,8 +134,9 @@ BY_NAME: Final = {part.name: part for part in PARTS}
 
 @cache
 def part_of(case: str) -> str:
-    """Return the part that a case belongs to, "" if it runs every day."""
-    return next((part.name for part in PARTS if case.startswith(part.cases)), "")
+    """Return the part that a case is left to, "" if each commit has to pass it."""
+    left = (part for part in PARTS if not part.is_deeper)
+    return next((part.name for part in left if case.startswith(part.cases)), "")
 
 
 def forced(paths: Iterable[str]) -> list[str]:

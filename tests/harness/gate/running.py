@@ -54,7 +54,7 @@ class Gate:
         parts = [long.BY_NAME[name] for name in names]
         words = [f"--part={part.name}" for part in parts]
         words += ["-o", f"faulthandler_timeout={LONG_LIMIT}"]
-        words += ["--deep"] if any(part.deep for part in parts) else []
+        words += ["--deep"] if any(part.is_deeper for part in parts) else []
         words += sorted({file for part in parts for file in part.files})
         return self._judged(f"long: {', '.join(names)}", words, refuses=refuses)
 
