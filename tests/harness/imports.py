@@ -29,8 +29,8 @@ PRODUCT: Final = {
     "pubqueue_demo": ROOT / "demo",
 }
 """The product's packages, and where each is."""
-HELPERS: Final = {"bench": ROOT, "proof": ROOT, "": TESTS}
-"""Where other modules are: those of tests have no package of their own."""
+HELPERS: Final = {"bench": ROOT, "proof": ROOT}
+"""Packages beside the product; whatever has no package is a module of the tests."""
 WORD: Final = re.compile(r"""(?<=["'}])([\w.]+)(?=[:"'{])""")
 """The name of a module in a string, or a part of it; perhaps with a name of the module behind a colon."""
 CACHE: Final = ROOT / ".imports_cache"

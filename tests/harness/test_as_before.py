@@ -47,5 +47,5 @@ def test_what_a_program_sets_for_its_process_is_put_back():
 
 def test_a_new_logger_keeps_what_its_module_has_set():
     with process_as_before():
-        logging.getLogger("harness.test_as_before.new").setLevel(logging.CRITICAL)
-    assert logging.getLogger("harness.test_as_before.new").level == logging.CRITICAL
+        logging.getLogger("harness.new").setLevel(logging.CRITICAL)
+    assert logging.getLogger("harness.new").level == logging.CRITICAL
