@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
 from faces.grpc.service import GrpcService
-from harness.documents.conformance import ROOT
-from harness.documents.protocol_conformance import GRPC
+from harness.documents.conformance import GRPC, ROOT
 from harness.patience import TIMEOUT
 
 if TYPE_CHECKING:
