@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -137,7 +138,37 @@ def _begins(file, beginning):
     if not path.endswith(".py"):
         return file.startswith(path)
     function = case.rpartition("::")[2].partition("[")[0]
-    return file == path and f"def {function}" in (ROOT / file).read_text()
+    return file == path and (not function or any(f"def {function}" in text for text in texts()))
+
+
+@cache
+def texts():
+    """The texts of the tests: a case may stand in a contract that its file inherits."""
+    return [path.read_text() for path in ROOT.glob("tests/**/*.py")]
+
+
+def test_every_proof_is_in_a_part():
+    proofs = (path.relative_to(ROOT) for path in ROOT.glob("proof/**/test_*.py"))
+    assert [path for path in proofs if not long.part_of(f"{path}::test_it")] == []
+
+
+def test_the_files_of_a_part_are_those_that_begin_like_its_cases():
+    files = long.BY_NAME["spark"].files(ROOT)
+    assert "tests/spark/test_spark_read.py" in files
+    assert "tests/spark/test_rows.py" not in files
+    assert long.BY_NAME["simulator"].files(ROOT) == ["proof/simulate"]
+
+
+def test_every_proof_is_in_a_part():
+    proofs = (path.relative_to(ROOT) for path in ROOT.glob("proof/**/test_*.py"))
+    assert [path for path in proofs if not long.part_of(f"{path}::test_it")] == []
+
+
+def test_the_files_of_a_part_are_those_that_begin_like_its_cases():
+    files = long.BY_NAME["spark"].files(ROOT)
+    assert "tests/spark/test_spark_read.py" in files
+    assert "tests/spark/test_rows.py" not in files
+    assert long.BY_NAME["simulator"].files(ROOT) == ["proof/simulate"]
 
 
 def test_no_case_is_in_two_parts():

@@ -1,18 +1,20 @@
 """The set `long`: what proves more than each commit needs, in parts, with the paths that force each.
 
-A case belongs to a part if its id begins with one of the part's beginnings. It is then left out of `make test`, unless the part
+A case belongs to a part if its id begins with one of the part's beginnings, in which `*` is anything. It is then left out of `make test`, unless the part
 is one that looks deeper at what each commit has to pass. CI runs the parts that the paths of the change force, and one more by
 rotation.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,24 @@ class Part:
     is_deeper: bool = False
     """Whether its cases are those of each commit, with ten times as many examples (`harness.depth`)."""
 
-    @property
-    def files(self) -> list[str]:
-        """The files and folders that pytest has to read for it."""
-        return sorted({case.partition("::")[0] for case in self.cases})
+    def has(self, case: str) -> bool:
+        """Say whether a case belongs to it, by its id."""
+        return any(beginning.match(case) for beginning in _patterns(self.cases))
+
+    def files(self, root: Path) -> list[str]:
+        """Return the files and folders that pytest has to read for it, below the root."""
+        begun = {case.partition("::")[0] for case in self.cases}
+        found = (
+            path
+            for one in begun
+            for path in root.glob(one if "." in one else f"{one.rstrip('/')}*")
+        )
+        return sorted(str(path.relative_to(root)) for path in found)
+
+
+@cache
+def _patterns(cases: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(re.escape(case).replace(r"\*", ".*")) for case in cases)
 
 
 # fmt: off
@@ -53,10 +69,8 @@ PARTS: Final = (
     Part(
         "instances", "several instances on one store, killed and under load; crowds at every fault point",
         cases=(
-            "proof/faults_run/", "tests/e2e/test_crowd_fault_points.py",
-            "tests/e2e/test_group_fault_points.py", "tests/e2e/test_messages_killed.py",
-            "tests/e2e/test_schedules_killed.py", "tests/e2e/test_transaction_fault_points.py",
-            "tests/app/test_machines_of_two.py",
+            "proof/faults_run/", "tests/e2e/test_crowd_fault_points.py", "tests/e2e/test_schedules_killed.py",
+            "tests/e2e/test_transaction_fault_points.py", "tests/app/test_machines_of_two.py",
         ),
         forced_by=(
             "component/pubqueue/app/batch", "component/pubqueue/app/broker", "component/pubqueue/app/committer",
@@ -95,9 +109,13 @@ PARTS: Final = (
     Part(
         "kills", "services killed at every point, over each face; Google's own system tests",
         cases=(
-            "tests/faces/grpc/test_kills.py", "tests/faces/grpc/test_seek_kills.py", "tests/faces/grpc/test_fault_points.py",
-            "tests/faces/grpc/test_google_system.py", "tests/faces/grpc/test_many_copies.py",
-            "proof/one_queue/", "tests/xeps/xep_qos/test_kills.py",
+            *(
+                f"tests/faces/{face}/test_kills.py::*::test_killed_{when}"
+                for face in ("xmpp", "stomp/served", "rest/served", "grpc")
+                for when in ("at_each_step", "at_any_moment", "the_other_instance")
+            ),
+            "tests/faces/grpc/test_killed_in_long_work.py", "tests/faces/grpc/test_google_system.py",
+            "tests/faces/grpc/test_many_copies.py", "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/",
         ),
         forced_by=("component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/"),
     ),
@@ -136,7 +154,7 @@ BY_NAME: Final = {part.name: part for part in PARTS}
 def part_of(case: str) -> str:
     """Return the part that a case is left to, "" if each commit has to pass it."""
     left = (part for part in PARTS if not part.is_deeper)
-    return next((part.name for part in left if case.startswith(part.cases)), "")
+    return next((part.name for part in left if part.has(case)), "")
 
 
 def forced(paths: Iterable[str]) -> list[str]:

@@ -44,13 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what was not asked for: without `--part` that is `long`, except files that are named, and the proofs."""
-    parts = tuple(case for name in config.getoption("part") for case in long.BY_NAME[name].cases)
+    parts = [long.BY_NAME[name] for name in config.getoption("part")]
     named = {argument.partition("::")[0] for argument in config.args}
 
     def asked(item: pytest.Item) -> bool:
         file, part = item.nodeid.partition("::")[0], long.part_of(item.nodeid)
         if parts:
-            return item.nodeid.startswith(parts)
+            return any(part.has(item.nodeid) for part in parts)
         return not part or file in named or file.startswith("proof/")
 
     others = [item for item in items if not asked(item)]

@@ -55,7 +55,7 @@ class Gate:
         words = [f"--part={part.name}" for part in parts]
         words += ["-o", f"faulthandler_timeout={LONG_LIMIT}"]
         words += ["--deep"] if any(part.is_deeper for part in parts) else []
-        words += sorted({file for part in parts for file in part.files})
+        words += sorted({file for part in parts for file in part.files(self.root)})
         return self._judged(f"long: {', '.join(names)}", words, refuses=refuses)
 
     def ci(self) -> None:
