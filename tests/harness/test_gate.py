@@ -159,18 +159,6 @@ def test_the_files_of_a_part_are_those_that_begin_like_its_cases():
     assert long.BY_NAME["simulator"].files(ROOT) == ["proof/simulate"]
 
 
-def test_every_proof_is_in_a_part():
-    proofs = (path.relative_to(ROOT) for path in ROOT.glob("proof/**/test_*.py"))
-    assert [path for path in proofs if not long.part_of(f"{path}::test_it")] == []
-
-
-def test_the_files_of_a_part_are_those_that_begin_like_its_cases():
-    files = long.BY_NAME["spark"].files(ROOT)
-    assert "tests/spark/test_spark_read.py" in files
-    assert "tests/spark/test_rows.py" not in files
-    assert long.BY_NAME["simulator"].files(ROOT) == ["proof/simulate"]
-
-
 def test_no_case_is_in_two_parts():
     every = [(case, part.name) for part in long.PARTS if not part.is_deeper for case in part.cases]
     twice = [

@@ -115,7 +115,7 @@ PARTS: Final = (
                 for when in ("at_each_step", "at_any_moment", "the_other_instance")
             ),
             "tests/faces/grpc/test_killed_in_long_work.py", "tests/faces/grpc/test_google_system.py",
-            "tests/faces/grpc/test_many_copies.py", "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/",
+            "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/",
         ),
         forced_by=("component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/"),
     ),
