@@ -1,9 +1,14 @@
-"""What `WarmProgram` may rely on: a module that draws a random value when it is imported draws another after a fork."""
+"""What a warm start may rely on: a module that draws a random value when it is imported draws another after a fork."""
 
 import subprocess
 import sys
 
-from harness.processes.warm import MODULES
+from harness.processes import fork_server, warm
+
+from pubqueue.cli import COMMANDS
+
+MODULES = {*warm.MODULES, *fork_server.LIBRARIES, *fork_server.OURS}
+MODULES |= {module for module, _extra in COMMANDS.values()}
 
 DRAWS_AGAIN = {"pubqueue.faces.xmpp.xml.ids"}
 """Shown by `tests/faces/xmpp/test_ids.py`."""
