@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE, write_config
+from harness.processes import warm_start
+from harness.processes.program import COLD, PUBQUEUE, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component
 from harness.servers.stub_server import StubServer
@@ -28,10 +29,10 @@ SECRET = "correct horse battery staple"
 
 
 @asynccontextmanager
-async def pubqueue(*arguments, **more):
-    """Run the program as its operator does; kill it if the test has not ended it."""
-    process = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, *arguments),
+async def pubqueue(*arguments, command=(PUBQUEUE,), **more):
+    """Run the program; kill it if the test has not ended it."""
+    process = await warm_start.program(
+        *(*command, *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={name: value for name, value in os.environ.items() if "PUBQUEUE" not in name} | more,
@@ -177,7 +178,7 @@ async def test_check_of_a_folder_that_cannot_be_written(tmp_path, place):
 async def test_serve_is_ready_once_and_ends_in_order(tmp_path, number):
     async with (
         StubServer(secret=SECRET) as server,
-        pubqueue("serve", *flags(server, tmp_path)) as process,
+        pubqueue("serve", *flags(server, tmp_path), command=COLD) as process,
     ):
         first = await asyncio.wait_for(process.stdout.readline(), TIMEOUT)
         assert first.decode() == (

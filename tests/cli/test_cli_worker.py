@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from click.testing import CliRunner
 from harness.patience import TIMEOUT
+from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component
@@ -101,7 +102,7 @@ class Running:
 
 @asynccontextmanager
 async def worker(folder, *arguments, command=(PUBQUEUE,), **more):
-    process = await asyncio.create_subprocess_exec(
+    process = await warm_start.program(
         *(*command, "worker", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -12,6 +12,7 @@ import pytest
 from harness.clients.crowd import ETL, JOB, OPTIONS, PUBSUB
 from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
+from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE, Program
 from harness.servers.stub_server import StubServer
 from harness.stores import furnished
@@ -37,14 +38,7 @@ def postgres():
 def run(*arguments, **more):
     """Run the program to its end; return its exit code, and what it has said on stdout and stderr."""
     environment = {name: value for name, value in os.environ.items() if "PUBQUEUE" not in name}
-    done = subprocess.run(
-        (PUBQUEUE, *arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-        env=environment | more,
-    )
+    done = warm_start.run(*arguments, env=environment | more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -83,7 +77,7 @@ def test_each_table_is_logged_and_nothing_is_drawn_without_a_terminal(files):
 
 def test_progress_is_drawn_on_a_terminal(files):
     mine, its = pty.openpty()
-    with subprocess.Popen(
+    with warm_start.Popen(
         (PUBQUEUE, "migrate", *files), stderr=its, stdout=subprocess.DEVNULL
     ) as running:
         os.close(its)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from harness.patience import LOOK, until
-from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.processes import warm_start
+from harness.processes.program import Program, write_config
 from harness.processes.ticking import ticks
 from harness.servers.stub_server import StubServer
 
@@ -189,8 +190,8 @@ async def reported(program, words):
 async def test_check_lists_each_schedule(tmp_path):
     async with StubServer(secret="a secret") as server:
         config = write_config(tmp_path, server, NIGHTLY)
-        process = await asyncio.create_subprocess_exec(
-            *(PUBQUEUE, "check", "--config", config), stdout=asyncio.subprocess.PIPE
+        process = await warm_start.pubqueue(
+            *("check", "--config", config), stdout=asyncio.subprocess.PIPE
         )
         out, _ = await process.communicate()
     assert process.returncode == 0

@@ -12,7 +12,8 @@ import pytest
 from harness.clients.session import PUBSUB, SERVICE, condition, session
 from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.processes import warm_start
+from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import listener
 
@@ -38,8 +39,8 @@ STEP = 40
 
 
 async def pubqueue(*words):
-    process = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, *map(str, words)),
+    process = await warm_start.pubqueue(
+        *map(str, words),
         env={name: value for name, value in os.environ.items() if "PUBQUEUE" not in name},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from harness.documents.documented import ROOT, blocks
 from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE
+from harness.processes import warm_start
 from harness.servers.live import component
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
@@ -71,8 +71,8 @@ async def worker(server, folder, *arguments):
     (folder / "password").write_text("secret\n")
     url = f"xmpp://bot@localhost/{SERVICE}?host={server.host}&port={server.c2s_port}&tls=off"
     reported = {"PUBQUEUE_URL": url, "PUBQUEUE_PASSWORD_FILE": "password"}
-    process = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, "worker", *arguments),
+    process = await warm_start.pubqueue(
+        *("worker", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env=os.environ | reported,

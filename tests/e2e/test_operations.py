@@ -13,6 +13,7 @@ from harness.documents.documented import BLOCK, ROOT
 from harness.operators.at_a_terminal import Operator
 from harness.operators.terminal import terminal
 from harness.patience import TIMEOUT
+from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE, Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component, listener
@@ -383,9 +384,8 @@ async def test_schedules_are_made_changed_fired_and_removed(server, tmp_path):
 async def test_a_payload_may_come_from_standard_input(prosody, tmp_path):
     root = Operator(prosody)
     async with component(prosody, tmp_path, CONFIG):
-        process = await asyncio.create_subprocess_exec(
+        process = await warm_start.pubqueue(
             *(
-                PUBQUEUE,
                 "schedule",
                 "add",
                 "long",

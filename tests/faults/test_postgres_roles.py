@@ -9,7 +9,8 @@ import pytest
 from harness.clients.crowd import ETL, crowd
 from harness.clients.store_lost import BEE, NODE, Stubborn, count
 from harness.databases.postgres import Postgres
-from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.processes import warm_start
+from harness.processes.program import COLD, Program, write_config
 from harness.servers.stub_server import StubServer
 
 SECRET = "s3cr3t-pa55word"
@@ -71,7 +72,7 @@ async def test_a_password_is_shown_nowhere(postgres, tmp_path, monkeypatch, give
         people.handle = Stubborn(people).work
         config = write_config(tmp_path, server, 'log_level = "debug"\n' + NODE)
         set_all(monkeypatch, given(postgres, tmp_path, SECRET))
-        async with Program(config) as program:
+        async with Program(config, COLD) as program:
             seen += titles(program.pid, postgres.pid)
             assert await people.publish("a") == "result"
             await asyncio.to_thread(postgres.kill)
@@ -97,8 +98,8 @@ def set_all(monkeypatch, variables):
 
 async def checked(config):
     """Return the status of `pubqueue check`, and all that it says."""
-    process = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, "check", "--config", config),
+    process = await warm_start.pubqueue(
+        *("check", "--config", config),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

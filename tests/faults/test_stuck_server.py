@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.clients.crowd import crowd
 from harness.patience import until
-from harness.processes.program import Program, write_config
+from harness.processes.program import COLD, Program, write_config
 from harness.servers.stub_server import StubServer
 from harness.stores.recount import recount
 
@@ -31,7 +31,7 @@ async def test_a_server_that_does_not_read(tmp_path):
     async with (
         StubServer(secret="a secret") as server,
         crowd(server) as people,
-        Program(write_config(tmp_path, server, NODE)) as program,
+        Program(write_config(tmp_path, server, NODE), COLD) as program,
     ):
         for number in range(0, ITEMS, 2):
             await people.publish_until_confirmed(str(number), str(number + 1), payload=payload)

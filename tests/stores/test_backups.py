@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from harness.databases.small_disk import SmallDisk
 from harness.patience import TIMEOUT
+from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE, Program, write_config
 from harness.servers.stub_server import StubServer
 from harness.stores import furnished, furnished_then
@@ -27,14 +28,7 @@ from pubqueue.stores.copying.tables import BACKUP
 def run(*arguments, **more):
     """Run the program to its end; return its exit code, and what it has said on stdout and stderr."""
     environment = {name: value for name, value in os.environ.items() if "PUBQUEUE" not in name}
-    done = subprocess.run(
-        (PUBQUEUE, *map(str, arguments)),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-        env=environment | more,
-    )
+    done = warm_start.run(*map(str, arguments), env=environment | more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -298,7 +292,7 @@ def test_ended_by_a_signal_it_leaves_nothing(store, file, tmp_path):
     furnished.furnish(tmp_path / "long.db", items=20_000)
     address = f"sqlite://{tmp_path}/long.db"
     for number in (signal.SIGINT, signal.SIGKILL):
-        with subprocess.Popen(
+        with warm_start.Popen(
             (PUBQUEUE, "backup", "--store", address, str(file)), stderr=subprocess.DEVNULL
         ) as running:
             part = file.with_name(f"{file.name}.part")

@@ -1,12 +1,10 @@
 """A pooler before PostgreSQL: one that keeps sessions will do, one that gives them away is refused in a sentence."""
 
 import os
-import subprocess
 
 import pytest
 from harness.databases.pgbouncer import pooled
-from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE
+from harness.processes import warm_start
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import ForeignStoreError
@@ -38,14 +36,8 @@ async def test_one_that_keeps_sessions_will_do(postgres):
 @pytest.mark.parametrize("command", ["serve", "check"])
 def test_start_and_check_report_it_in_one_sentence(postgres, command):
     with pooled(postgres.address, "transaction") as address:
-        done = subprocess.run(
-            (PUBQUEUE, command, "--jid", "q.x", "--store", address),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TIMEOUT,
-            env=os.environ | {"PUBQUEUE_SECRET": "s"},
-        )
+        words = (command, "--jid", "q.x", "--store", address)
+        done = warm_start.run(*words, env=os.environ | {"PUBQUEUE_SECRET": "s"})
     assert done.returncode == 1
     assert "a pooler is between, which keeps no sessions" in done.stderr
     assert "Traceback" not in done.stderr

@@ -16,6 +16,7 @@ from faces.grpc.service import GrpcService
 from faces.grpc.test_who_calls import basic
 from grpc import StatusCode
 from harness.patience import TIMEOUT, until
+from harness.processes.program import COLD
 
 from pubqueue.faces.grpc.wire.messages import tech
 from pubqueue.faces.grpc.wire.messages import v1 as m
@@ -35,7 +36,7 @@ ENHANCE_YOUR_CALM = 11
 
 @pytest.fixture
 async def service(tmp_path):
-    async with GrpcService(tmp_path) as running:
+    async with GrpcService(tmp_path, command=COLD) as running:
         yield running
 
 
@@ -256,7 +257,7 @@ async def test_a_flood_of_pings_ends_its_connection_alone(service, v1):  # G48
 
 async def test_one_account_has_too_many_streams_and_another_is_served(tmp_path):  # G48
     bounds = 'listen = "127.0.0.1:0"\nstreams_per_account = 50\nanonymous = "dev"'
-    async with GrpcService(tmp_path, bounds) as service, calling(service) as greedy:
+    async with GrpcService(tmp_path, bounds, command=COLD) as service, calling(service) as greedy:
         await greedy.publisher.CreateTopic(name=TOPIC)
         await greedy.subscriber.CreateSubscription(name=BILL, topic=TOPIC)
         streams = [greedy.subscriber.StreamingPull(silent()) for _ in range(80)]

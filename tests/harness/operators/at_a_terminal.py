@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE
+from harness.processes import warm_start
+from harness.processes.warm_start import PUBQUEUE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,9 +59,11 @@ class Operator:
         }
 
     @asynccontextmanager
-    async def running(self, *words: str, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def running(
+        self, *words: str, **more: str
+    ) -> AsyncIterator[asyncio.subprocess.Process | warm_start.Process]:
         """Run `pubqueue` with these words; kill it if the test has not ended it."""
-        process = await asyncio.create_subprocess_exec(
+        process = await warm_start.program(
             *(self.program, *words),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -75,7 +78,7 @@ class Operator:
             await process.communicate()
 
     @staticmethod
-    async def shown(process: asyncio.subprocess.Process, text: str) -> None:
+    async def shown(process: asyncio.subprocess.Process | warm_start.Process, text: str) -> None:
         """Return when the program has written a line with this text; it fails if the program ends before."""
         assert process.stdout is not None
         async with asyncio.timeout(TIMEOUT):

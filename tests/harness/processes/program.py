@@ -7,18 +7,21 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from harness.patience import TIMEOUT, until
+from harness.processes import warm_start
+from harness.processes.warm_start import PUBQUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from harness.servers.stub_server import StubServer
 
-PUBQUEUE: Final = Path(sys.executable).with_name("pubqueue")
+COLD: Final = (sys.executable, PUBQUEUE)
+"""A command for `Program`: start it as its operator does, for tests that look at its command line or its memory."""
 
 
 def write_config(
@@ -41,13 +44,16 @@ def write_config(
 
 
 class Program:
-    """`pubqueue serve` on one configuration; an async context manager that leaves nothing behind."""
+    """`pubqueue serve` on one configuration; an async context manager that leaves nothing behind.
+
+    It is started warm, unless another command is given.
+    """
 
     def __init__(self, config: Path, command: Sequence[str | Path] = (PUBQUEUE,)) -> None:
         self.command = command
         self._config = config
         self._log = config.with_name("stderr")
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | warm_start.Process | None = None
 
     @property
     def log(self) -> str:
@@ -78,7 +84,7 @@ class Program:
     async def start(self, first: str = "ready") -> None:
         """Start; return when it prints this, or fail with its output."""
         with self._log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
+            self.process = await warm_start.program(
                 *self.command,
                 "serve",
                 "--config",

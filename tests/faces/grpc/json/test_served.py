@@ -15,7 +15,7 @@ from faces.grpc.json.clients import Google, error_of, plain
 from faces.grpc.json.conftest import BILL, TOPIC
 from faces.grpc.service import SERVED, GrpcService
 from harness.patience import TIMEOUT, until
-from harness.processes.program import PUBQUEUE
+from harness.processes import warm_start
 from harness.servers.tls import certify, openssl
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ async def test_an_address_that_is_taken_is_named(tmp_path):  # G49
         (tmp_path / "other").mkdir()
         more = ALONE.replace("127.0.0.1:0", service.json)
         other = GrpcService(tmp_path / "other", more)
-        process = await asyncio.create_subprocess_exec(
-            *(PUBQUEUE, "serve", "--config", other.path), stderr=asyncio.subprocess.PIPE
+        process = await warm_start.pubqueue(
+            *("serve", "--config", other.path), stderr=asyncio.subprocess.PIPE
         )
         _, said = await asyncio.wait_for(process.communicate(), TIMEOUT)
         assert process.returncode != 0
@@ -180,8 +180,8 @@ async def test_an_address_that_is_taken_is_named(tmp_path):  # G49
 
 async def test_check_reports_where_it_is(tmp_path):  # G49
     service = GrpcService(tmp_path, 'listen = "8085"\njson = "8086"')
-    process = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, "check", "--config", service.path), stdout=asyncio.subprocess.PIPE
+    process = await warm_start.pubqueue(
+        *("check", "--config", service.path), stdout=asyncio.subprocess.PIPE
     )
     said, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
     assert b"grpc: 127.0.0.1:8085, 127.0.0.1:8086 (JSON)\n" in said

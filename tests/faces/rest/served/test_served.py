@@ -8,7 +8,7 @@ import httpx
 from faces.rest.clients import follow, links
 from faces.rest.served.service import SERVED, RestService, client_at
 from harness.patience import TIMEOUT
-from harness.processes.program import PUBQUEUE
+from harness.processes import warm_start
 from harness.servers.tls import certify
 
 
@@ -72,8 +72,8 @@ async def test_it_serves_https_with_a_certificate_of_its_own(tmp_path):
 
 async def test_check_reports_where_it_would_listen(tmp_path):
     service = RestService(tmp_path)
-    checked = await asyncio.create_subprocess_exec(
-        *(PUBQUEUE, "check", "--config", service.path), stdout=asyncio.subprocess.PIPE
+    checked = await warm_start.pubqueue(
+        *("check", "--config", service.path), stdout=asyncio.subprocess.PIPE
     )
     said, _ = await asyncio.wait_for(checked.communicate(), TIMEOUT)
     assert checked.returncode == 0, said
