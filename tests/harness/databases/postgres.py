@@ -20,7 +20,7 @@ import psycopg
 from harness.patience import TIMEOUT
 
 from pubqueue_demo.postgres import ROLE, program
-from pubqueue_demo.prosody import free_ports
+from pubqueue_demo.prosody import ATTEMPTS, PortTakenError, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,8 +103,7 @@ class Postgres:
         try:
             belongs(Path(self._temp.name))
             self._lay()
-            (self.port,) = free_ports(1)
-            self.start()
+            self._start_on_a_free_port()
             self._furnish()
         except BaseException:
             self._leave()
@@ -118,6 +117,18 @@ class Postgres:
         trace: TracebackType | None,
     ) -> None:
         self._leave()
+
+    def _start_on_a_free_port(self) -> None:
+        """Another program may take the port between the choice and the start."""
+        for _ in range(ATTEMPTS):
+            (self.port,) = free_ports(1)
+            self._said = b""
+            try:
+                return self.start()
+            except PostgresError:
+                if b"Address already in use" not in self._said:
+                    raise
+        raise PortTakenError(f"no free port stayed free {ATTEMPTS} times")
 
     def start(self) -> None:
         """Start it, also after `stop` or `kill`: same port, same data."""
@@ -261,6 +272,7 @@ class Postgres:
                 self._said += line
                 if READY in line:
                     ready.set()
+        process.wait()
         ready.set()  # or it has ended
 
     def _end(self, by: signal.Signals) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 
+from harness.databases import postgres
 from harness.databases.postgres import Postgres
 
 
@@ -15,3 +16,13 @@ def test_it_ends_although_a_silent_client_connects_meanwhile():
             os.kill(server.pid, signal.SIGCONT)
             server.kill()
             assert server.has_ended
+
+
+def test_it_takes_another_port_if_the_first_is_lost(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        found = postgres.free_ports
+        ports = iter([[taken.getsockname()[1]]])
+        monkeypatch.setattr(postgres, "free_ports", lambda count: next(ports, None) or found(count))
+        with Postgres() as server:
+            assert server.port != taken.getsockname()[1]
+            assert server.ask("SELECT 1") == [(1,)]

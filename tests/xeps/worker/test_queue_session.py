@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 from harness.batches import inside
@@ -447,17 +448,23 @@ async def test_run_bounds_the_handlers_at_work(service, worker_of):
 
 
 async def test_memory_does_not_grow_with_what_was_done(service, worker_of):
-    """The first thousand items pay for all that is made once; the next two thousand are free."""
+    """The first thousand items pay for all that is made once; the next two thousand are free, at one of three tries.
+
+    Other threads of the process may take memory meanwhile, but not each time.
+    """
     kept, done, over = [], 0, asyncio.Event()
+
+    def grows():
+        return all(later - before >= 100_000 for before, later in pairwise(kept))
 
     async def handler(item):
         nonlocal done
         done += 1
-        if done in (1000, 3000):
+        if done in (1000, 3000, 5000, 7000):
             gc.collect()
             kept.append(tracemalloc.get_traced_memory()[0])
-        if done == 3000:
-            over.set()
+            if done == 7000 or not grows():
+                over.set()
 
     def next_one(iq):
         service.seen.clear()
@@ -477,7 +484,7 @@ async def test_memory_does_not_grow_with_what_was_done(service, worker_of):
         tracemalloc.stop()
     await worker.drain()
     await running
-    assert kept[1] - kept[0] < 100_000
+    assert not grows()
 
 
 async def for_ever(item):
