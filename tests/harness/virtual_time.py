@@ -47,7 +47,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Nothing comes from outside."""
 
     def _write_to_self(self) -> None:
-        """No sleeping task has to be woken."""
+        """No selector is asleep that would have to be woken."""
 
 
 def run(main: Coroutine[object, object, T]) -> T:
