@@ -60,7 +60,7 @@ quick-tree: setup
 
 # nearly all of their time is waiting
 quick-wire: setup
-	$(PY)m pytest -q -n 4 --sqlite tests/scenarios/test_scenarios.py tests/scenarios/test_hostile_stream.py
+	$(PY)m pytest -q -n 4 tests/scenarios
 
 test: check ## what each commit has to pass (PROCESSES=1 for one case after the other)
 	$(GATE) test

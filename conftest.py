@@ -28,12 +28,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 
 def pytest_addoption(parser):
-    """Let `make quick` do without PostgreSQL, and tests look deeper than with each commit."""
-    parser.addoption(
-        "--sqlite",
-        action="store_true",
-        help="play the scenarios on SQLite only, as make quick does",
-    )
+    """Let tests look deeper than with each commit."""
     parser.addoption(
         "--deep", action="store_true", help="draw ten times as many examples where they are dear"
     )

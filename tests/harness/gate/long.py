@@ -29,7 +29,7 @@ class Part:
     """Whether its cases are those of each commit, with ten times as many examples (`harness.depth`)."""
 
     def has(self, case: str) -> bool:
-        """Say whether a case belongs to it, by its id."""
+        """Return whether a case belongs to it, by its id."""
         return any(beginning.match(case) for beginning in _patterns(self.cases))
 
     def files(self, root: Path) -> list[str]:
