@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.processes.program import COLD, PUBQUEUE, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component
 from harness.servers.stub_server import StubServer
+from harness.starts import warm_start
 
 from pubqueue import __version__, cli
 from pubqueue.cli import main

@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 from click.testing import CliRunner
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component
+from harness.starts import warm_start
 
 from pubqueue import cli
 from pubqueue.cli import main

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
-from harness.processes.warm_start import PUBQUEUE
+from harness.starts import warm_start
+from harness.starts.warm_start import PUBQUEUE
 
 from pubqueue.cli import COMMANDS
 

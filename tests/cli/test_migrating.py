@@ -12,9 +12,9 @@ import pytest
 from harness.clients.crowd import ETL, JOB, OPTIONS, PUBSUB
 from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE, Program
 from harness.servers.stub_server import StubServer
+from harness.starts import warm_start
 from harness.stores import furnished
 
 from pubqueue.stores.copying.opening import source_at, target_at

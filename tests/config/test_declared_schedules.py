@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from harness.patience import LOOK, until
-from harness.processes import warm_start
 from harness.processes.program import Program, write_config
 from harness.processes.ticking import ticks
 from harness.servers.stub_server import StubServer
+from harness.starts import warm_start
 
 from pubqueue import cli
 from pubqueue.app.store.listings import Schedules

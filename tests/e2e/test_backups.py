@@ -12,10 +12,10 @@ import pytest
 from harness.clients.session import PUBSUB, SERVICE, condition, session
 from harness.databases.postgres import Postgres
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.processes.program import Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import listener
+from harness.starts import warm_start
 
 from pubqueue_demo.prosody import Prosody
 

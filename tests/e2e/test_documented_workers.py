@@ -10,8 +10,8 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from harness.documents.documented import ROOT, blocks
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.servers.live import component
+from harness.starts import warm_start
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from pubqueue.cli.worker import worker as command

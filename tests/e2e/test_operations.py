@@ -13,11 +13,11 @@ from harness.documents.documented import BLOCK, ROOT
 from harness.operators.at_a_terminal import Operator
 from harness.operators.terminal import terminal
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE, Program, write_config
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component, listener
 from harness.servers.tls import secure
+from harness.starts import warm_start
 
 from pubqueue.app.management.deaths import DEAD, REASONS
 from pubqueue.app.management.items import EVENTS, ITEMS, PEEK

@@ -9,9 +9,9 @@ import pytest
 from harness.clients.crowd import ETL, crowd
 from harness.clients.store_lost import BEE, NODE, Stubborn, count
 from harness.databases.postgres import Postgres
-from harness.processes import warm_start
 from harness.processes.program import COLD, Program, write_config
 from harness.servers.stub_server import StubServer
+from harness.starts import warm_start
 
 SECRET = "s3cr3t-pa55word"
 WRONG = "wr0ng-pa55word"

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 
-from harness.processes import fork_server, warm
+from harness.processes import warm
+from harness.starts import fork_server
 
 from pubqueue.cli import COMMANDS
 

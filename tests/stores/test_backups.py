@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from harness.databases.small_disk import SmallDisk
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.processes.program import PUBQUEUE, Program, write_config
 from harness.servers.stub_server import StubServer
+from harness.starts import warm_start
 from harness.stores import furnished, furnished_then
 
 from pubqueue.stores import store_at

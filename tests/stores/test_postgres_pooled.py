@@ -4,7 +4,7 @@ import os
 
 import pytest
 from harness.databases.pgbouncer import pooled
-from harness.processes import warm_start
+from harness.starts import warm_start
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import ForeignStoreError

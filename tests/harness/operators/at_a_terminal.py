@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
-from harness.processes.warm_start import PUBQUEUE
+from harness.starts import warm_start
+from harness.starts.warm_start import PUBQUEUE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Final, Self
 
 from harness.patience import TIMEOUT, until
-from harness.processes import warm_start
-from harness.processes.warm_start import PUBQUEUE
+from harness.starts import warm_start
+from harness.starts.warm_start import PUBQUEUE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

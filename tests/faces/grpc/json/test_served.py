@@ -15,8 +15,8 @@ from faces.grpc.json.clients import Google, error_of, plain
 from faces.grpc.json.conftest import BILL, TOPIC
 from faces.grpc.service import SERVED, GrpcService
 from harness.patience import TIMEOUT, until
-from harness.processes import warm_start
 from harness.servers.tls import certify, openssl
+from harness.starts import warm_start
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ import httpx
 from faces.rest.clients import follow, links
 from faces.rest.served.service import SERVED, RestService, client_at
 from harness.patience import TIMEOUT
-from harness.processes import warm_start
 from harness.servers.tls import certify
+from harness.starts import warm_start
 
 
 async def test_it_serves_on_an_address_of_its_own_and_keeps_its_word_over_a_kill(

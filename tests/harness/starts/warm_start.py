@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.patience import TIMEOUT
-from harness.processes import fork_server
+from harness.starts import fork_server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class ForkServer:
         atexit.register(self.end)
 
     def takes(self, environment: Mapping[str, str]) -> bool:
-        """Return whether a process with this environment would be as if it had been started anew."""
+        """Return whether a process with this environment would be as one that is started in the ordinary way."""
         return _read_at_start(environment) == self._read
 
     def start(

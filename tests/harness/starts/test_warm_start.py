@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from harness.patience import TIMEOUT, wait_until
-from harness.processes import warm_start
-from harness.processes.warm_start import PUBQUEUE
+from harness.starts import warm_start
+from harness.starts.warm_start import PUBQUEUE
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 LOOK = """
@@ -33,7 +33,7 @@ print(json.dumps({
 }))
 sys.exit(7)
 """
-"""The module of a worker, which tells how it has been started, and ends the program."""
+"""The module of a worker, which prints how it has been started, and ends the program."""
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ async def test_it_is_waited_for_by_a_loop():
 
 TESTS = """
 import os, sys, time
-from harness.processes import warm_start
+from harness.starts import warm_start
 process = warm_start.Popen((warm_start.PUBQUEUE, "user", "password"), stdin=-1)
 print(process.pid, flush=True)
 os.kill(os.getpid(), 9)
