@@ -162,9 +162,8 @@ def test_the_table_is_about_every_change():
     assert {type(change) for change, _ in TABLE} == changes
 
 
-@pytest.mark.parametrize(("change", "entries"), TABLE, ids=lambda cell: type(cell).__name__)
-def test_a_change_is_written_like_this(change, entries):
-    assert events_of(None, [change], LATER) == entries
+def test_a_change_is_written_like_this():
+    assert [(change, events_of(None, [change], LATER)) for change, _ in TABLE] == TABLE
 
 
 ENDS = [

@@ -31,11 +31,12 @@ def test_all_are_done_in_their_order():
 
 
 @pytest.mark.parametrize("at", range(3))
-@pytest.mark.parametrize("refusal", Refusal)
-def test_the_first_refusal_is_that_of_all_and_names_its_part(at, refusal):
+def test_the_first_refusal_is_that_of_all_and_names_its_part(at):
     before = [FIRST, SECOND, THIRD][:at]
-    no = refuse(refusal, "why", limit=3)
-    assert together(ALL, [*before, no]) == Decision(Refused(refusal, "why", 3, part=at))
+    parts = {refusal: [*before, refuse(refusal, "why", limit=3)] for refusal in Refusal}
+    assert {refusal: together(ALL, each) for refusal, each in parts.items()} == {
+        refusal: Decision(Refused(refusal, "why", 3, part=at)) for refusal in Refusal
+    }
 
 
 def test_a_combined_request_without_parts_does_nothing():

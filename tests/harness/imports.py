@@ -158,10 +158,9 @@ def _words(path: Path) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z_]\w+", path.read_text()))
 
 
-@cache
-def reached(test: Path) -> frozenset[Path]:
-    """Return all that a test comes to by imports, however many lie between."""
-    return _closed(by_tests(test), used)
+def reached(*several: Path) -> frozenset[Path]:
+    """Return all that tests come to by imports, however many lie between."""
+    return _closed(frozenset().union(*map(by_tests, several)), used)
 
 
 def importing(changed: Iterable[Path]) -> list[Path]:
@@ -173,7 +172,18 @@ def importing(changed: Iterable[Path]) -> list[Path]:
 def reaching(changed: Iterable[Path]) -> list[Path]:
     """Return the test files that come to one of these files, however many lie between, or are among them."""
     changed = frozenset(changed)
-    return [test for test in tests() if test in changed or reached(test) & changed]
+    coming = _closed(changed, lambda path: _users().get(path, ()))
+    return [test for test in tests() if test in changed or by_tests(test) & coming]
+
+
+@cache
+def _users() -> dict[Path, set[Path]]:
+    """Return the files of the product that use each of its files."""
+    found: dict[Path, set[Path]] = {}
+    for path in modules().values():
+        for one in used(path):
+            found.setdefault(one, set()).add(path)
+    return found
 
 
 def _closed(first: Iterable[Path], following: Callable[[Path], Iterable[Path]]) -> frozenset[Path]:

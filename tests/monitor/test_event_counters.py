@@ -1,6 +1,5 @@
 """What is counted of each change, and that nothing which happens to items is left out by accident."""
 
-import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, NOW, draft, held, queue, waiting, who
 from msgspec.structs import replace
 
@@ -96,9 +95,9 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "change", "reported"), TABLE)
-def test_a_change_is_counted_as_what_it_is(asked, change, reported):
-    assert list(operator_events(asked, [change])) == reported
+def test_a_change_is_counted_as_what_it_is():
+    found = [(asked, change, list(operator_events(asked, [change]))) for asked, change, _ in TABLE]
+    assert found == TABLE
 
 
 def test_what_has_events_is_counted_but_for_deliveries_which_are_counted_as_they_leave():

@@ -12,20 +12,28 @@ from pubqueue.core.model import Level
 NONE = Level.UNACKNOWLEDGED
 
 
-@pytest.mark.parametrize(
-    ("setting", "option", "able"), list(product(Level, (None, *Level), (None, False, True)))
-)
-def test_the_option_decides_or_else_the_queue_for_capable_clients(setting, option, able):
-    config, one = queue(qos=setting).config, window(qos=option)
-    expected = option if option is not None else setting if able else NONE
-    assert level_of(config, one, lambda _jid: able) is expected
-    bare = window(account_of(ANN), qos=option)
-    assert level_of(config, bare, lambda _jid: able) is NONE
-    assert levels_of(config, [one, bare], lambda _jid: able) == (
-        {} if expected is NONE else {one.jid: expected}
-    )
-    assert asks(config, one) is (option is None and setting is not NONE)
-    assert not asks(config, bare)
+@pytest.mark.parametrize("setting", Level)
+def test_the_option_decides_or_else_the_queue_for_capable_clients(setting):
+    config, found, expected = queue(qos=setting).config, {}, {}
+    for option, able in product((None, *Level), (None, False, True)):
+        one, bare = window(qos=option), window(account_of(ANN), qos=option)
+        level = option if option is not None else setting if able else NONE
+        levels = {} if level is NONE else {one.jid: level}
+        expected[option, able] = (
+            level,
+            NONE,
+            levels,
+            option is None and setting is not NONE,
+            False,
+        )
+        found[option, able] = (
+            level_of(config, one, lambda _jid, able=able: able),
+            level_of(config, bare, lambda _jid, able=able: able),
+            levels_of(config, [one, bare], lambda _jid, able=able: able),
+            asks(config, one),
+            asks(config, bare),
+        )
+    assert found == expected
 
 
 def test_no_client_is_looked_up_without_a_level():

@@ -33,13 +33,9 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("step", "heard", "outcome"), CELLS)
-def test_a_cell_of_the_table(step, heard, outcome):
-    assert OUTCOMES[step, heard] == outcome
-
-
-def test_every_step_has_an_outcome_for_every_answer():
-    assert set(OUTCOMES) == set(product(Step, DeliveryAnswer)) == {cell[:2] for cell in CELLS}
+def test_the_table_is_this_and_every_step_has_an_outcome_for_every_answer():
+    assert {(step, answer): outcome for step, answer, outcome in CELLS} == OUTCOMES
+    assert set(OUTCOMES) == set(product(Step, DeliveryAnswer))
 
 
 def test_messages_have_no_steps():

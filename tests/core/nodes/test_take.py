@@ -28,6 +28,7 @@ from pubqueue.core.nodes.subscriptions.take import (
 )
 from pubqueue.core.validity import NO_NODE_ID, of_take
 
+NOT_APPROVED = Refused(Refusal.NOT_APPROVED)
 PENDING = window(state=SubscriptionState.PENDING)
 ASKS = {"access_model": AccessModel.AUTHORIZE}
 GRANTED = (True, False)
@@ -58,24 +59,20 @@ def test_the_table_is_this():
 
 
 @pytest.mark.parametrize("contact", [None, (), (Contact(sees_presence=True, groups=("work",)),)])
-@pytest.mark.parametrize(
-    ("affiliation", "model", "subscribes", "admin"),
-    list(product(Affiliation, AccessModel, GRANTED, GRANTED)),
-)
-def test_a_take_is_checked_like_a_subscription(affiliation, model, subscribes, admin, contact):
-    node = queue(access_model=model, subscribe=subscribes, roster_groups_allowed="work")
-    by = Principal(ANN, admin=admin, contact=contact)
-    facts = SubscribeFacts(NOW, node, affiliation, None)
-    as_subscriber = subscribe(Subscribe(by, JOBS, ANN, "s", Options("1")), facts)
-    made = [one for one in as_subscriber.changes if isinstance(one, AddSubscription)]
-    waits = any(one.subscription.state is SubscriptionState.PENDING for one in made)
-    decision = asked(node, affiliation, by)
-    if waits:
-        assert refusal(decision) is Refusal.NOT_APPROVED
-    elif made:
-        assert decision.reply == Taken(JOBS)
-    else:
-        assert decision == as_subscriber
+def test_a_take_is_checked_like_a_subscription(contact):
+    taken, expected = {}, {}
+    for cell in product(Affiliation, AccessModel, GRANTED, GRANTED):
+        affiliation, model, subscribes, admin = cell
+        node = queue(access_model=model, subscribe=subscribes, roster_groups_allowed="work")
+        by = Principal(ANN, admin=admin, contact=contact)
+        facts = SubscribeFacts(NOW, node, affiliation, None)
+        as_subscriber = subscribe(Subscribe(by, JOBS, ANN, "s", Options("1")), facts)
+        made = [one for one in as_subscriber.changes if isinstance(one, AddSubscription)]
+        waits = any(one.subscription.state is SubscriptionState.PENDING for one in made)
+        decision = asked(node, affiliation, by)
+        taken[cell] = decision.reply if made else decision
+        expected[cell] = NOT_APPROVED if waits else Taken(JOBS) if made else as_subscriber
+    assert taken == expected
 
 
 def test_an_anonymous_user_may_not_take():
@@ -121,15 +118,15 @@ def test_takes_of_an_account_and_waiting_ones_are_limited(facts, expected):
     assert reply == (expected or Taken(JOBS))
 
 
-@pytest.mark.parametrize("model", AccessModel)
-@pytest.mark.parametrize("affiliation", Affiliation)
-def test_a_waiting_take_ends_when_the_right_to_subscribe_is_lost(affiliation, model):
-    node = queue(access_model=model)
-    contact = (Contact(sees_presence=True, groups=("work",)),)
-    by = Principal(ANN, contact=contact)
-    node = queue(access_model=model, roster_groups_allowed="work")
-    decision = asked(node, affiliation, by, subscriptions=(window(),))
-    assert barred(by, node, affiliation) is refusal(decision)
+def test_a_waiting_take_ends_when_the_right_to_subscribe_is_lost():
+    by = Principal(ANN, contact=(Contact(sees_presence=True, groups=("work",)),))
+    ended, refused = {}, {}
+    for cell in product(Affiliation, AccessModel):
+        affiliation, model = cell
+        node = queue(access_model=model, roster_groups_allowed="work")
+        ended[cell] = barred(by, node, affiliation)
+        refused[cell] = refusal(asked(node, affiliation, by, subscriptions=(window(),)))
+    assert ended == refused
 
 
 def test_a_take_ends_when_its_node_is_no_longer_a_queue():

@@ -150,9 +150,8 @@ def test_the_table_is_the_one_of_the_document():
     assert SETTLE == EXPECTED
 
 
-@pytest.mark.parametrize("cell", REACHABLE)
-def test_accounts_that_may_settle(cell):
-    assert verdict(*cell) is EXPECTED[cell]
+def test_accounts_that_may_settle():
+    assert verdicts() == EXPECTED
 
 
 MUTANTS = [
@@ -163,10 +162,16 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("cell", "other"), MUTANTS)
-def test_one_changed_cell_is_noticed(cell, other, monkeypatch):
-    monkeypatch.setitem(SETTLE, cell, other)
-    assert verdicts() != EXPECTED
+def test_one_changed_cell_is_noticed():
+    """A cell that can be reached is asked, and any other is compared."""
+    unnoticed = []
+    for cell, right in list(SETTLE.items()):
+        for other in {*WORDS.values()} - {right}:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setitem(SETTLE, cell, other)
+                if verdicts() == EXPECTED:
+                    unnoticed.append((cell, other))
+    assert unnoticed == []
 
 
 LOST = frozenset({(1, ANN)})

@@ -17,11 +17,10 @@ TABLE = [
 # fmt: on
 
 
-@pytest.mark.parametrize(
-    ("verdict", "status"), [(verdict, status) for verdict, row in TABLE for status in row]
-)
-def test_a_status_means_this(verdict, status):  # R32
-    assert verdict_of(status) is verdict
+def test_a_status_means_this():  # R32
+    assert [
+        (verdict, [s for s in row if verdict_of(s) is verdict]) for verdict, row in TABLE
+    ] == TABLE
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -57,20 +57,21 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize(("kind", "child", "tag"), NAMED)
 @pytest.mark.parametrize("node", ["", "node=''", "node='a&#10;b'", f"node='{'é' * 512}'"])
-def test_a_request_needs_a_node(kind, child, tag, node):
-    namespace = child.partition(" ")[0]
-    space, _, name = tag.rpartition(" ")
-    item = f"<item id='i'>{JOB if name == 'publish' else ''}</item>"
-    inside = {
-        **dict.fromkeys(("publish", "retract", "unlock"), item),
-        **dict.fromkeys(("configure", "options"), f"<x xmlns='{ns.DATA}' type='submit'/>"),
-    }.get(name, "")
-    inner = f"<{name} xmlns='{space}' jid='bee@localhost' {node}>{inside}</{name}>"
-    condition, detail = says(request(kind, namespace, inner))
-    assert condition == "bad-request"
-    assert detail == ("this is not a valid NodeID" if node else "nodeid-required")
+def test_a_request_needs_a_node(node):
+    said = {}
+    for kind, child, tag in NAMED:
+        namespace = child.partition(" ")[0]
+        space, _, name = tag.rpartition(" ")
+        item = f"<item id='i'>{JOB if name == 'publish' else ''}</item>"
+        inside = {
+            **dict.fromkeys(("publish", "retract", "unlock"), item),
+            **dict.fromkeys(("configure", "options"), f"<x xmlns='{ns.DATA}' type='submit'/>"),
+        }.get(name, "")
+        inner = f"<{name} xmlns='{space}' jid='bee@localhost' {node}>{inside}</{name}>"
+        said[kind, child, tag] = says(request(kind, namespace, inner))
+    detail = "this is not a valid NodeID" if node else "nodeid-required"
+    assert said == dict.fromkeys(NAMED, ("bad-request", detail))
 
 
 @pytest.mark.parametrize("verb", ["subscribe", "unsubscribe", "options"])
@@ -147,14 +148,15 @@ def test_what_is_not_understood_is_not_passed_over(beside):
     assert isinstance(publish(beside=beside), StanzaError)
 
 
-@pytest.mark.parametrize("key", PUBSUB)
-def test_a_second_request_beside_the_first_is_refused(key):
-    kind, child, tag = key
-    namespace = child.partition(" ")[0]
-    space, _, name = tag.rpartition(" ")
-    one = f"<{name} xmlns='{space}' node='jobs' jid='bee@localhost'/>"
-    other = f"<delete xmlns='{ns.OWNER}' node='jobs'/>"
-    assert isinstance(request(kind, namespace, one + other), StanzaError)
+def test_a_second_request_beside_the_first_is_refused():
+    answers = {}
+    for kind, child, tag in PUBSUB:
+        namespace = child.partition(" ")[0]
+        space, _, name = tag.rpartition(" ")
+        one = f"<{name} xmlns='{space}' node='jobs' jid='bee@localhost'/>"
+        other = f"<delete xmlns='{ns.OWNER}' node='jobs'/>"
+        answers[kind, child, tag] = type(request(kind, namespace, one + other))
+    assert answers == dict.fromkeys(PUBSUB, StanzaError)
 
 
 @pytest.mark.parametrize(

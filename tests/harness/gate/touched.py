@@ -39,11 +39,8 @@ class Touched:
 
     def reached(self) -> list[str]:
         """Return those, and the ones that come to a changed file by others."""
-        return [
-            test
-            for test in self._tests
-            if self(test) or imports.reached(self.root / test) & self._files
-        ]
+        reaching = {str(path.relative_to(self.root)) for path in imports.reaching(self._files)}
+        return [test for test in self._tests if test in reaching or self(test)]
 
     @cached_property
     def _tests(self) -> list[str]:
