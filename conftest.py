@@ -65,6 +65,17 @@ def as_before():
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nothing_forgotten():
+    """What the tests of a file have forgotten to close is found at its end, and not in a test of another file.
+
+    The next look leaves out what is alive then, mostly modules: it costs 6 ms instead of 30.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def running_postgres():
     """The server itself, started when a test first asks for it."""
