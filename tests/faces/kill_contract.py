@@ -18,7 +18,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import pytest
-from harness.patience import TIMEOUT, until
+from harness.patience import LOOK, TIMEOUT, until
 from harness.processes import doomed
 from harness.processes.killed_lives import killed_itself, killed_lives, start_doomed
 from harness.stores.replay import WAITS
@@ -48,10 +48,13 @@ members = ["bee@{0}", "ann@{0}"]
 """A lock ends soon: where it is the account's, its item comes again only then if the answer with it was lost."""
 
 GROUPS: Final = 4
+FEW, EACH = 3, 6
+"""Items of a group."""
 PUBLISHERS: Final = 2
-WORKERS: Final = 2
+WORKERS, MORTALS = 2, 4
+"""Workers that go on, or that die now and then."""
 MORTAL: Final = 0.1
-"""How often a worker dies with an item in hand, where workers die."""
+"""How often one of these dies with an item in hand."""
 
 PASSAGE: Final = 3
 SPOKEN: Final = {"answered", "delivered"}
@@ -65,6 +68,10 @@ def jobs(service: str) -> str:
 
 class GoneError(Exception):
     """The service has gone. Whether it has done what was asked last, nobody knows."""
+
+
+class _OverError(Exception):
+    """All is done."""
 
 
 class Delivery(NamedTuple):
@@ -128,18 +135,23 @@ class Trade:
     async def run(self, service: Program) -> None:
         """Go on until the service is gone, or all is done."""
         self._left, self._open = [*self._left, *self._open], []
-        tasks = [self._publish(service, number) for number in range(PUBLISHERS)]
-        tasks += [self._work(service, number) for number in range(4 if self._draw else WORKERS)]
-        trading = asyncio.gather(*tasks)
-        over = asyncio.create_task(self.over.wait())
-        await asyncio.wait({trading, over}, return_when=asyncio.FIRST_COMPLETED)
-        if trading.done():
-            over.cancel()
-            await trading
-            return
-        trading.cancel()
-        with suppress(asyncio.CancelledError):
-            await trading
+        workers = MORTALS if self._draw else WORKERS
+        try:
+            async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as both:
+                watching = both.create_task(self._watch())
+                async with asyncio.TaskGroup() as people:
+                    for number in range(PUBLISHERS):
+                        people.create_task(self._publish(service, number))
+                    for number in range(workers):
+                        people.create_task(self._work(service, number))
+                watching.cancel()
+        except* _OverError:
+            pass
+
+    async def _watch(self) -> None:
+        """Let all of them go home when all is done."""
+        await self.over.wait()
+        raise _OverError
 
     async def _publish(self, service: Program, number: int) -> None:
         """Publish every so-many-th group, each in its order."""
@@ -248,9 +260,8 @@ class KillContract:
     PROMISE: ClassVar = Promise()
     REQUESTS: ClassVar[tuple[str, ...]] = ("Publish", "Settle")
     """Kinds of requests in whose batches it is killed, one life after the other."""
-    EACH: ClassVar = 6
-    """Items of a group, and more of them where workers die."""
     MANY: ClassVar = 20
+    """Items of a group where workers die."""
 
     connect: Connect
 
@@ -267,9 +278,9 @@ class KillContract:
         for service in made:
             await service.kill()
 
-    def trade(self, *, each: int = 0, draw: Random | None = None) -> Trade:
+    def trade(self, each: int = EACH, draw: Random | None = None) -> Trade:
         """Return people who begin to trade; more workers, and mortal ones, if there is a draw."""
-        return Trade(self.connect, self.PROMISE, each=each or self.EACH, draw=draw)
+        return Trade(self.connect, self.PROMISE, each=each, draw=draw)
 
     def also(self, trade: Trade, found: Count) -> None:
         """Check what a face promises besides, of the store after a death, and at the end."""
@@ -292,20 +303,23 @@ class KillContract:
         trade.check(texts(kept)[0])
         self.also(trade, found)
 
-    async def killed_at(self, lives, serve, folder, kept) -> None:
+    async def killed_at(self, lives, serve, folder, kept, *, each: int = EACH) -> None:
         """Kill the service at each of these points and passages, and let it go on."""
-        trade, service = self.trade(), serve(folder, kept.address)
-        async with asyncio.timeout(TIMEOUT):
-            async for _ in killed_lives(service, lives, lambda: trade.run(service)):
-                await self.look(trade, kept)
-            await self.end(trade, service, kept)
+        trade, service = self.trade(each), serve(folder, kept.address)
+
+        async def live():
+            await trade.run(service)
+            assert not trade.over.is_set(), "it was not killed"
+
+        async for _ in killed_lives(service, lives, live):
+            await self.look(trade, kept)
+        await self.end(trade, service, kept)
 
     @pytest.mark.parametrize("kept", ["sqlite"], indirect=True)
-    async def test_killed_around_a_commit_it_keeps_its_word(self, serve, tmp_path, kept):
-        """Each day: in two lives, before a commit and after it."""
-        first, *_, last = self.REQUESTS
-        lives = [(f"written@{first}", PASSAGE), (f"committed@{last}", PASSAGE)]
-        await self.killed_at(lives, serve, tmp_path, kept)
+    async def test_killed_before_a_commit_it_keeps_its_word(self, serve, tmp_path, kept):
+        """With few items, at the point that shows most: this is for each day."""
+        lives = [(f"written@{self.REQUESTS[-1]}", 2)]
+        await self.killed_at(lives, serve, tmp_path, kept, each=FEW)
 
     @pytest.mark.parametrize("point", doomed.POINTS)
     async def test_killed_at_each_step_it_keeps_its_word(self, point, serve, tmp_path, kept):
@@ -317,17 +331,16 @@ class KillContract:
     async def test_killed_at_any_moment_while_workers_die_it_keeps_its_word(
         self, serve, tmp_path, kept
     ):
-        trade, service = self.trade(each=self.MANY, draw=Random(7)), serve(tmp_path, kept.address)
-        async with asyncio.timeout(TIMEOUT):
-            for part in (1, 2, 3):
-                await service.start()
-                trading = asyncio.create_task(trade.run(service))
-                some = len(trade.items) * part // 4
-                await until(lambda: trading.done() or len(trade.settled) >= some)  # noqa: B023
-                await service.kill()
-                await trading
-                await self.look(trade, kept)
-            await self.end(trade, service, kept)
+        trade, service = self.trade(self.MANY, Random(7)), serve(tmp_path, kept.address)
+        for part in (1, 2, 3):
+            await service.start()
+            trading = asyncio.create_task(trade.run(service))
+            some = len(trade.items) * part // 4
+            await until(lambda: trading.done() or len(trade.settled) >= some, every=LOOK)  # noqa: B023
+            await service.kill()
+            await trading
+            await self.look(trade, kept)
+        await self.end(trade, service, kept)
 
 
 class SharedKillContract(KillContract):
@@ -340,7 +353,7 @@ class SharedKillContract(KillContract):
             (tmp_path / name).mkdir()
             services.append(serve(tmp_path / name, kept.address))
         one, other = services
-        async with asyncio.timeout(TIMEOUT), other:
+        async with other:
             for kind in self.REQUESTS[1:]:
                 await start_doomed(one, f"committed@{kind}", PASSAGE)
                 await trade.run(one)
