@@ -5,11 +5,13 @@ And the order of all tests, beside which others they run, and the PostgreSQL tha
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
-from harness import depth, side_by_side
+from harness import depth, run_folder, side_by_side
 from harness.as_before import process_as_before
 from harness.processes import interrupts
+from harness.run_folder import RunFolder
 from hypothesis import settings
 
 # the contracts of stores and kills, and what others take from beside them: their failures are told like those of tests
@@ -18,6 +20,8 @@ pytest.register_assert_rewrite("stores", "faces.kill_contract")
 pytest_plugins = ["harness.gate.plugin"]
 
 interrupts.hear()
+
+FOLDER, FAILED = pytest.StashKey[RunFolder](), pytest.StashKey[bool]()
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
@@ -34,10 +38,34 @@ def pytest_addoption(parser):
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses where temporary files go
 def pytest_configure(config):
-    """Say how deep the tests look, before they are imported."""
+    """Say how deep the tests look, before they are imported; and where their files are."""
     if config.getoption("deep"):
         os.environ[depth.VARIABLE] = str(depth.DEEP)
+    if hasattr(config, "workerinput"):
+        run_folder.share(Path(config.workerinput["run_folder"]))
+        return
+    config.stash[FOLDER] = folder = RunFolder()
+    if config.option.basetemp is None:
+        config.option.basetemp = str(folder.path / "t")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Tell a process where the files of the run are."""
+    node.workerinput["run_folder"] = str(node.config.stash[FOLDER].path)
+
+
+def pytest_unconfigure(config):
+    """Remove the files of the run, unless a test has failed."""
+    if folder := config.stash.get(FOLDER, None):
+        folder.close(keep=config.stash.get(FAILED, False))
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Remember whether there is something to look at."""
+    session.config.stash[FAILED] = exitstatus not in {0, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
 def pytest_collection_modifyitems(items):

@@ -6,6 +6,7 @@ itself when the process that started it is gone.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 import psycopg
+from harness import run_folder
 from harness.patience import TIMEOUT
 
 from pubqueue_demo.postgres import ROLE, program
@@ -66,6 +68,7 @@ class Postgres:
     server unchanged; without `fsync` it forgets more in a loss of power than a test has. `inside` is a command that runs its
     programs; `data` and `log` are the places of its tables and its log, in a temporary folder unless they are absolute, and
     `segment` is how many megabytes a file of the log has.
+    `anew` makes its files even if the run of tests has some that can be copied.
     """
 
     host = "127.0.0.1"
@@ -77,10 +80,12 @@ class Postgres:
         data: str = "data",
         log: str = "log",
         segment: int = 16,
+        anew: bool = False,
         **settings: str,
     ) -> None:
         self._inside, self._data_folder, self._log_folder = inside, data, log
         self._segment = segment
+        self._is_usual = not anew and (inside, data, log, segment) == ((), "data", "log", 16)
         self.port = 0
         self._settings = {"fsync": "off"} | settings
         self._temp: tempfile.TemporaryDirectory[str] | None = None
@@ -102,9 +107,14 @@ class Postgres:
         self._temp = tempfile.TemporaryDirectory(prefix="pubqueue-postgres-")
         try:
             belongs(Path(self._temp.name))
-            self._lay()
+            if laid := self._laid_for_all():
+                copy(laid, Path(self._temp.name))
+                self._write_log_to_its_place()
+            else:
+                self._lay()
             self._start_on_a_free_port()
-            self._furnish()
+            if not laid:
+                self._furnish()
         except BaseException:
             self._leave()
             raise
@@ -227,6 +237,26 @@ class Postgres:
         assert self._temp is not None, "the server is entered with `with`"
         return str(Path(self._temp.name, folder))
 
+    def _laid_for_all(self) -> Path | None:
+        """Return the files of a server that has no wishes of its own, made once for a run of tests and stopped in order."""
+        folder = run_folder.shared()
+        if folder is None or not self._is_usual:
+            return None
+        laid = folder / "postgres"
+        with (folder / "postgres.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not laid.exists():
+                with Postgres(anew=True) as first:
+                    first.stop()
+                    copy(Path(first._path("")), folder / "postgres.draft")
+                (folder / "postgres.draft").rename(laid)
+        return laid
+
+    def _write_log_to_its_place(self) -> None:
+        place = Path(self._data, "pg_wal")
+        place.unlink()
+        place.symlink_to(self._path(self._log_folder))
+
     def _lay(self) -> None:
         """Make the cluster. No password is needed: it listens on loopback alone, for a minute."""
         self._run(
@@ -296,6 +326,12 @@ def other_user() -> Sequence[str]:
     if os.geteuid():
         return ()
     return ("--reuid", "postgres", "--regid", "postgres", "--clear-groups")
+
+
+def copy(folder: Path, to: Path) -> None:
+    """Copy what is in a folder, with its owners, into another, which may be new."""
+    to.mkdir(exist_ok=True)
+    subprocess.run(["cp", "-a", f"{folder}/.", to], check=True)
 
 
 def belongs(folder: Path) -> None:

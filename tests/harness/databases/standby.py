@@ -15,7 +15,7 @@ class Standby(Postgres):
     """Made from a running primary; entered when it follows it."""
 
     def __init__(self, primary: Postgres, **settings: str) -> None:
-        super().__init__(**settings)
+        super().__init__(anew=True, **settings)
         self._primary = primary
 
     def promote(self) -> None:
