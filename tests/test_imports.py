@@ -1,4 +1,4 @@
-"""`tools/imports` finds names that are not there, and there are none."""
+"""`tools/imports` finds names that are not there; `make check` runs it over everything."""
 
 import subprocess
 import sys
@@ -13,10 +13,6 @@ def read(*files):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     return done.returncode, done.stdout
-
-
-def test_every_name_that_is_imported_exists():
-    assert read() == (0, "")
 
 
 # FROM, so that no sample is a program in a string of this file

@@ -1,4 +1,4 @@
-"""The texts for users pass the prose linter, which refuses what it should."""
+"""The prose linter refuses what it should; `make check` reads the texts for users with it."""
 
 import runpy
 import subprocess
@@ -21,10 +21,6 @@ def read(*files):
     )
     assert done.stderr == ""
     return done.returncode, done.stdout
-
-
-def test_the_texts_for_users_pass():
-    assert read() == (0, "")
 
 
 @pytest.mark.parametrize(
