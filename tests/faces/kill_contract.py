@@ -316,10 +316,9 @@ class KillContract:
         await self.end(trade, service, kept)
 
     @pytest.mark.parametrize("kept", ["sqlite"], indirect=True)
-    async def test_killed_before_a_commit_it_keeps_its_word(self, serve, tmp_path, kept):
+    async def test_killed_when_it_has_answered_it_keeps_its_word(self, serve, tmp_path, kept):
         """With few items, at the point that shows most: this is for each day."""
-        lives = [(f"written@{self.REQUESTS[-1]}", 2)]
-        await self.killed_at(lives, serve, tmp_path, kept, each=FEW)
+        await self.killed_at([("answered", FEW + 2)], serve, tmp_path, kept, each=FEW)
 
     @pytest.mark.parametrize("point", doomed.POINTS)
     async def test_killed_at_each_step_it_keeps_its_word(self, point, serve, tmp_path, kept):
