@@ -10,14 +10,14 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER: Final = "tests/spark/test_spark_"
-"""The tests of one Spark session, which takes long to start, and much memory."""
+TOGETHER: Final = ("tests/spark/test_spark_", "proof/spark_cluster/")
+"""The tests of one Spark session, or of one cluster, which takes long to start, and much memory."""
 
 APART: Final = ("tests/scenarios/", "tests/e2e/", "proof/faults_run/", "proof/simulate/")
 """Most of the time of each of these is waiting, or begins with a server of its own."""
 
 FIRST: Final = (
-    TOGETHER,
+    *TOGETHER,
     "tests/e2e/test_demo.py",
     "tests/spark/test_example.py",
     "proof/faults_run/",
@@ -31,8 +31,8 @@ FIRST: Final = (
 
 def unit(test: str) -> str:
     """Return the name of the unit that goes to one process: a session, a test or a file."""
-    if test.startswith(TOGETHER):
-        return TOGETHER
+    if together := next((one for one in TOGETHER if test.startswith(one)), None):
+        return together
     return test if test.startswith(APART) else test.partition("::")[0]
 
 
