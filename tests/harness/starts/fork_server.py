@@ -43,7 +43,7 @@ OURS: Final = [
 INTERRUPTS: Final = (signal.SIGINT, signal.SIGQUIT)
 """Those of a terminal, for the tests, and not for the server. A new process gets what was sent to it meanwhile."""
 
-LARGEST: Final = 1 << 20
+MAX_REQUEST_BYTES: Final = 1 << 20
 PR_SET_PDEATHSIG: Final = 1
 
 
@@ -60,7 +60,7 @@ def imported() -> None:
 def started(server: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Fork for each start that is read; return in the new process."""
     while True:
-        message, files, *_ = socket.recv_fds(server, LARGEST, 3)
+        message, files, *_ = socket.recv_fds(server, MAX_REQUEST_BYTES, 3)
         if not message:
             os._exit(0)
         ours, its = os.pipe()
