@@ -6,24 +6,18 @@ import re
 import signal
 import sys
 from contextlib import asynccontextmanager
-from xml.etree.ElementTree import Element
 
 import pytest
-import pytest_asyncio
 from click.testing import CliRunner
 from harness.patience import TIMEOUT
 from harness.processes.program import PUBQUEUE
-from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.behind import behind_both, publishing, serving
 from harness.starts import warm_start
 
 from pubqueue import cli
 from pubqueue.cli import main
-from pubqueue_demo.prosody import Prosody, free_ports
-from pubqueue_xeps.client.xmpp_client import login, logout, make_client
-from pubqueue_xeps.xep_0254 import queueing
+from pubqueue_demo.prosody import free_ports
 
-SERVICE = "queue.localhost"
 NODE = """
 [[node]]
 name = "jobs"
@@ -169,40 +163,12 @@ def test_what_belongs_to_the_base_install_is_to_be_installed_again(monkeypatch):
 # --- at work -------------------------------------------------------------------------------------
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("etl", "bot"):
-            await started.account(name, "secret")
-        yield started
-
-
-@pytest.fixture
-async def program(server, tmp_path):
-    (tmp_path / "service").mkdir()
-    async with component(server, tmp_path / "service", NODE) as started:
-        yield started
+server = behind_both("etl", "bot")
+program = serving(NODE)
 
 
 def url(server):
     return f"{URL}?host={server.host}&port={server.c2s_port}&tls=off&node=jobs"
-
-
-@asynccontextmanager
-async def publishing(server):
-    client = make_client(
-        "etl@localhost", "secret", host=server.host, port=server.c2s_port, tls="off"
-    )
-    await login(client)
-
-    async def publish(*names, of="job"):
-        for name in names:
-            await queueing(client).publish(SERVICE, "jobs", Element(f"{{x}}{of}"), id=name)
-
-    try:
-        yield publish
-    finally:
-        await logout(client)
 
 
 @pytest.mark.e2e

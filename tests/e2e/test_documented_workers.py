@@ -10,18 +10,17 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from harness.documents.documented import ROOT, blocks
 from harness.patience import TIMEOUT
+from harness.servers.behind import SERVICE, logged_in
 from harness.servers.live import component
 from harness.starts import warm_start
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from pubqueue.cli.worker import worker as command
 from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.worker.handling.limits import MAX_PAUSE
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
-SERVICE = "queue.localhost"
 HANDLERS, TRACING, RUNNING = (
     f"docs/how-to/{name}.md" for name in ("handlers", "tracing", "run-a-worker")
 )
@@ -52,18 +51,12 @@ async def server(tmp_path):
 
 @asynccontextmanager
 async def publishing(server):
-    client = make_client(
-        "etl@localhost", "secret", host=server.host, port=server.c2s_port, tls="off"
-    )
-    await login(client)
+    async with logged_in(server) as client:
 
-    async def publish(node, payload, **beside):
-        await queueing(client).publish(SERVICE, node, fromstring(payload), **beside)
+        async def publish(node, payload, **beside):
+            await queueing(client).publish(SERVICE, node, fromstring(payload), **beside)
 
-    try:
         yield publish
-    finally:
-        await logout(client)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from harness.operators.at_a_terminal import Operator
 from harness.operators.terminal import terminal
 from harness.patience import TIMEOUT
 from harness.processes.program import PUBQUEUE, Program, write_config
+from harness.servers.behind import behind_both
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component, listener
 from harness.servers.tls import secure
@@ -58,12 +59,7 @@ def unlock(item, outcome, reason):
 <outcome xmlns='{OURS}' type='{outcome}' reason='{reason}'/></pubsub>"""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as running:
-        for name in ("root", "boss", "bee", "eve"):
-            await running.account(name, "secret")
-        yield running
+server = behind_both("root", "boss", "bee", "eve")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

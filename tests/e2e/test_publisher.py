@@ -10,11 +10,9 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-import pytest_asyncio
 from harness.batches.inside import close_pipes, connection_keeper, cut
 from harness.patience import LOOK, TIMEOUT, until
-from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.behind import behind_both, serving
 
 from pubqueue import (
     BlockingPublisher,
@@ -33,7 +31,6 @@ from pubqueue import (
     Timings,
     Worker,
 )
-from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.wire.ns import PUBSUB
 from pubqueue_xeps.wire.requests.iq import IqRequest
 
@@ -62,18 +59,8 @@ queueing = true
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("etl", "bot"):
-            await started.account(name, "secret")
-        yield started
-
-
-@pytest.fixture
-async def program(server, tmp_path):
-    async with component(server, tmp_path, NODES) as started:
-        yield started
+server = behind_both("etl", "bot")
+program = serving(NODES)
 
 
 @pytest.fixture

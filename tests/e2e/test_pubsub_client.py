@@ -5,34 +5,19 @@ from contextlib import asynccontextmanager
 from xml.etree.ElementTree import Element
 
 import pytest
-import pytest_asyncio
 import slixmpp
 from harness.patience import TIMEOUT
-from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.behind import SERVICE, behind_both, serving
 from slixmpp.exceptions import IqError
 
-from pubqueue_demo.prosody import Prosody
-
 pytestmark = pytest.mark.e2e
-SERVICE = "queue.localhost"
 ATOM = "http://www.w3.org/2005/Atom"
 BLOG = "urn:xmpp:microblog:0"
 OPTIONS = "http://jabber.org/protocol/pubsub#publish-options"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("romeo", "juliet"):
-            await started.account(name, "secret")
-        yield started
-
-
-@pytest.fixture
-async def program(server, tmp_path):
-    async with component(server, tmp_path, "") as started:
-        yield started
+server = behind_both("romeo", "juliet")
+program = serving("")
 
 
 @asynccontextmanager

@@ -4,15 +4,13 @@ import asyncio
 from collections import Counter
 
 import pytest
-import pytest_asyncio
 from harness.patience import TIMEOUT, until
-from harness.servers.ejabberd import Ejabberd
+from harness.servers.behind import behind_both
 from harness.servers.federation import federation
 from harness.servers.live import component
 from harness.stores.recount import recount
 
 from pubqueue import Publisher, Refused, Timings
-from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 QUICK = Timings(answer=2, backoff_min=0.05, backoff_max=0.5)
@@ -27,12 +25,7 @@ publishers = ["etl@localhost", "bot@prosody.example", "bot@ejabberd.example"]
 LEVELS = ["acknowledged", "assured"]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as one:
-        for name in ("etl", "eve"):
-            await one.account(name, "secret")
-        yield one
+server = behind_both("etl", "eve")
 
 
 def publisher_at(server, service, jid, **settings):

@@ -6,20 +6,15 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 import pytest
-import pytest_asyncio
 from harness.patience import turns
-from harness.servers.ejabberd import Ejabberd
+from harness.servers.behind import SERVICE, behind_both, logged_in, worker_at
 from harness.servers.live import component
 
-from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.batch import Batch
 from pubqueue_xeps.client.timings import Timings
-from pubqueue_xeps.client.xmpp_client import login, logout, make_client
-from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
-SERVICE = "queue.localhost"
 QUICK = Timings(answer=2, backoff_min=0.05, backoff_max=0.5)
 NODES = """
 [[node]]
@@ -32,29 +27,13 @@ PAGE = Path(__file__).parents[2] / "docs/how-to/groups-and-rates.md"
 (CODE,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("etl", "bot"):
-            await started.account(name, "secret")
-        yield started
+server = behind_both("etl", "bot")
 
 
 @pytest.fixture
 async def client(server, tmp_path):
-    async with component(server, tmp_path, NODES):
-        made = make_client(
-            "etl@localhost", "secret", host=server.host, port=server.c2s_port, tls="off"
-        )
-        await login(made)
+    async with component(server, tmp_path, NODES), logged_in(server) as made:
         yield made
-        await logout(made)
-
-
-def worker_of(server):
-    address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
-    fixed = {"service": SERVICE, "node": "jobs", "signals": (), "timings": QUICK, "requests": 9}
-    return Worker("bot@localhost/one", "secret", **fixed, **address)
 
 
 async def work_through(server, count):
@@ -68,7 +47,7 @@ async def work_through(server, count):
         if len(said) == 2 * count:
             done.set()
 
-    running = asyncio.create_task(worker_of(server).run(handler))
+    running = asyncio.create_task(worker_at(server, timings=QUICK, requests=9).run(handler))
     await done.wait()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -1,23 +1,16 @@
 """Reading from outside, on the real component, behind Prosody and behind ejabberd."""
 
-from contextlib import asynccontextmanager
 from xml.etree.ElementTree import Element, tostring
 
 import pytest
-import pytest_asyncio
-from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.behind import SERVICE, behind_both, logged_in, serving, worker_at
 
-from pubqueue_demo.prosody import Prosody
-from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.errors import NoSuchNode, Refused
 from pubqueue_xeps.reading import Reader
 from pubqueue_xeps.wire.outcome import Reject
-from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
-SERVICE = "queue.localhost"
 NODES = """
 [[node]]
 name = "jobs"
@@ -31,47 +24,21 @@ members = ["bot@localhost"]
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("etl", "bot", "boss"):
-            await started.account(name, "secret")
-        yield started
-
-
-@pytest.fixture
-async def program(server, tmp_path):
-    async with component(server, tmp_path, NODES) as started:
-        yield started
+server = behind_both("etl", "bot", "boss")
+program = serving(NODES)
 
 
 @pytest.fixture
 async def etl(server, program):
-    async with client_of(server, "etl") as client:
+    async with logged_in(server) as client:
         yield client
-
-
-@asynccontextmanager
-async def client_of(server, name):
-    address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
-    client = make_client(f"{name}@localhost", "secret", **address)
-    await login(client)
-    yield client
-    await logout(client)
-
-
-def worker_of(server):
-    address = {"host": server.host, "port": server.c2s_port, "tls": "off", "requests": 1}
-    return Worker(
-        *("bot@localhost/one", "secret"), service=SERVICE, node="jobs", signals=(), **address
-    )
 
 
 async def test_what_happened_is_read_in_order(server, etl):
     said = {"trace": "7", "kind": "<a&b>"}
     for name in ("i1", "i2"):
         await queueing(etl).publish(SERVICE, "jobs", Element("{x}job"), id=name, headers=said)
-    async with worker_of(server) as worker:
+    async with worker_at(server, requests=1) as worker:
         async with await anext(worker) as first:
             assert first.headers == said
         async with await anext(worker):
@@ -127,12 +94,12 @@ async def test_rights_decide_what_can_be_read(server, etl):
     await queueing(etl).publish(SERVICE, "jobs", Element("{x}job"), id="i1")
     (seen,) = [node async for node in Reader(etl, SERVICE).nodes()]
     assert (seen.name, seen.queued, seen.locked, seen.config) == ("jobs", 1, 0, {})
-    async with client_of(server, "boss") as boss:
+    async with logged_in(server, "boss@localhost") as boss:
         (seen,) = [node async for node in Reader(boss, SERVICE).nodes()]
         assert seen.config["x-queueing#event_log"] == "1"
         with pytest.raises(NoSuchNode):
             await Reader(boss, SERVICE).item_page("nothing")
-    async with client_of(server, "bot") as bot:
+    async with logged_in(server, "bot@localhost") as bot:
         with pytest.raises(Refused):
             await Reader(bot, SERVICE).event_page()
         with pytest.raises(Refused):

@@ -9,29 +9,23 @@ from xml.etree.ElementTree import Element, fromstring
 
 import msgspec
 import pytest
-import pytest_asyncio
 from harness.batches.inside import session_of
 from harness.patience import TIMEOUT
-from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.behind import SERVICE, behind_both, logged_in, serving, worker_at
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps import tracing
 from pubqueue_xeps.client.timings import Timings
-from pubqueue_xeps.client.xmpp_client import login, logout, make_client
 from pubqueue_xeps.publisher.publisher import Publisher
 from pubqueue_xeps.reading import Reader
 from pubqueue_xeps.wire.outcome import Release
 from pubqueue_xeps.worker.blocking_item import BlockingItem
 from pubqueue_xeps.worker.handling.handlers import Handlers
-from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
-SERVICE = "queue.localhost"
 QUICK = Timings(answer=2, backoff_min=0.05, backoff_max=0.5)
 NODES = """
 [[node]]
@@ -54,27 +48,14 @@ members = ["bot@localhost"]
 UNLOCK = b"<unlock xmlns='urn:xmpp:pubsub:queueing:0'"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("etl", "bot"):
-            await started.account(name, "secret")
-        yield started
-
-
-@pytest.fixture
-async def program(server, tmp_path):
-    async with component(server, tmp_path, NODES) as started:
-        yield started
+server = behind_both("etl", "bot")
+program = serving(NODES)
 
 
 @pytest.fixture
 async def etl(server, program):
-    address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
-    client = make_client("etl@localhost", "secret", **address)
-    await login(client)
-    yield client
-    await logout(client)
+    async with logged_in(server) as client:
+        yield client
 
 
 @pytest.fixture
@@ -93,10 +74,7 @@ def working(server):
 
     @asynccontextmanager
     async def working(app, node="jobs", requests=10):
-        address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
-        fixed = {"service": SERVICE, "node": node, "signals": (), "timings": QUICK}
-        worker = Worker("bot@localhost/one", "secret", requests=requests, **fixed, **address)
-        async with worker:
+        async with worker_at(server, node=node, timings=QUICK, requests=requests) as worker:
             worker.said = []
             send = session_of(worker).send
 

@@ -4,23 +4,18 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from contextlib import asynccontextmanager
+from functools import partial
 from xml.etree.ElementTree import Element
 
 import pytest
-import pytest_asyncio
 from harness.patience import TIMEOUT, until
-from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component
+from harness.servers.behind import SERVICE, behind_both, publishing, serving, worker_at
 
-from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.timings import Timings
 from pubqueue_xeps.client.xmpp_client import login, logout, make_client
-from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
-SERVICE = "queue.localhost"
 QUICK = Timings(answer=5, backoff_min=0.05, backoff_max=0.5)
 CONFIG = """
 [qos]
@@ -59,45 +54,13 @@ asyncio.run(worker.run(hold))
 '''
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("etl", "bot", "second"):
-            await started.account(name, "secret")
-        yield started
-
-
-@pytest.fixture
-async def program(server, tmp_path):
-    async with component(server, tmp_path, CONFIG) as started:
-        yield started
+server = behind_both("etl", "bot", "second")
+program = serving(CONFIG)
 
 
 @pytest.fixture
 def worker_of(server):
-    def make(jid="bot@localhost/one", node="jobs", **settings):
-        address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
-        fixed = {"service": SERVICE, "node": node, "signals": (), "timings": QUICK}
-        return Worker(jid, "secret", **fixed, **address, **settings)
-
-    return make
-
-
-@asynccontextmanager
-async def publishing(server):
-    client = make_client(
-        "etl@localhost", "secret", host=server.host, port=server.c2s_port, tls="off"
-    )
-    await login(client)
-
-    async def publish(*names, node="jobs"):
-        for name in names:
-            await queueing(client).publish(SERVICE, node, Element("{x}job"), id=name)
-
-    try:
-        yield publish
-    finally:
-        await logout(client)
+    return partial(worker_at, server, timings=QUICK)
 
 
 class Done:

@@ -2,30 +2,25 @@
 
 import asyncio
 from collections import Counter
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from xml.etree.ElementTree import Element
+from functools import partial
 
 import pytest
-import pytest_asyncio
 from harness.batches import inside
 from harness.batches.inside import held_items, session_of
 from harness.patience import LOOK, until
 from harness.processes.program import write_config
 from harness.processes.warm import WarmProgram
-from harness.servers.ejabberd import Ejabberd
-from harness.servers.live import component, listener
+from harness.servers.behind import SERVICE, behind_both, client_of, publishing, serving, worker_at
+from harness.servers.live import listener
 
-from pubqueue_demo.prosody import Prosody
 from pubqueue_xeps.client.timings import Timings
-from pubqueue_xeps.client.xmpp_client import login, logout, make_client
+from pubqueue_xeps.client.xmpp_client import login, logout
 from pubqueue_xeps.errors import LockLost, NoSuchNode, NotAQueue
 from pubqueue_xeps.wire.outcome import Reject, Release
-from pubqueue_xeps.worker.worker import Worker
 from pubqueue_xeps.xep_0254 import queueing
 
 pytestmark = pytest.mark.e2e
-SERVICE = "queue.localhost"
 QUICK = Timings(answer=2, backoff_min=0.05, backoff_max=0.5)
 NODES = """
 [[node]]
@@ -50,18 +45,8 @@ name = "plain"
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[Prosody, Ejabberd])
-async def server(request):
-    async with request.param() as started:
-        for name in ("etl", "bot", "second"):
-            await started.account(name, "secret")
-        yield started
-
-
-@pytest.fixture
-async def program(server, tmp_path):
-    async with component(server, tmp_path, NODES) as started:
-        yield started
+server = behind_both("etl", "bot", "second")
+program = serving(NODES)
 
 
 @pytest.fixture
@@ -73,32 +58,7 @@ async def leaping(server, tmp_path):
 
 @pytest.fixture
 def worker_of(server):
-    def make(jid="bot@localhost/one", node="jobs", **settings):
-        address = {"host": server.host, "port": server.c2s_port, "tls": "off"}
-        fixed = {"service": SERVICE, "node": node, "signals": (), "timings": QUICK}
-        return Worker(jid, "secret", **fixed, **address, **settings)
-
-    return make
-
-
-def client_of(server, jid):
-    return make_client(jid, "secret", host=server.host, port=server.c2s_port, tls="off")
-
-
-@asynccontextmanager
-async def publishing(server):
-    client = client_of(server, "etl@localhost")
-    await login(client)
-
-    async def publish(*names, node="jobs", **beside):
-        for name in names:
-            job = Element("{x}job", nr=name)
-            await queueing(client).publish(SERVICE, node, job, id=name, **beside)
-
-    try:
-        yield publish
-    finally:
-        await logout(client)
+    return partial(worker_at, server, timings=QUICK)
 
 
 async def passes(seconds, program):
