@@ -318,7 +318,7 @@ class KillContract:
     @pytest.mark.parametrize("kept", ["sqlite"], indirect=True)
     async def test_killed_when_it_has_answered_it_keeps_its_word(self, serve, tmp_path, kept):
         """With few items, at the point that shows most: this is for each day."""
-        await self.killed_at([("answered", FEW + 2)], serve, tmp_path, kept, each=FEW)
+        await self.killed_at([("answered", PASSAGE)], serve, tmp_path, kept, each=FEW)
 
     @pytest.mark.parametrize("point", doomed.POINTS)
     async def test_killed_at_each_step_it_keeps_its_word(self, point, serve, tmp_path, kept):

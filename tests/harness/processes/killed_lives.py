@@ -22,8 +22,13 @@ async def start_doomed(service: Program, point: str, passage: int, first: str = 
 
 
 async def killed_itself(service: Program) -> None:
-    """Return when it is dead by its own hand; from now on it is started as it is installed."""
-    assert await service.ended() == -signal.SIGKILL, service.log
+    """Return when it is dead by its own hand; from now on it is started as it is installed. One that lives on is killed."""
+    process = service.process
+    try:
+        assert await service.ended() == -signal.SIGKILL, service.log
+    except TimeoutError:
+        process.kill()
+        raise
     service.command = (PUBQUEUE,)
 
 
