@@ -154,14 +154,6 @@ def test_accounts_that_may_settle():
     assert verdicts() == EXPECTED
 
 
-MUTANTS = [
-    pytest.param(cell, other, id="-".join([*(part.name for part in cell), str(other)]))
-    for cell in SETTLE
-    for other in WORDS.values()
-    if other is not SETTLE[cell]
-]
-
-
 def test_one_changed_cell_is_noticed():
     """A cell that can be reached is asked, and any other is compared."""
     unnoticed = []
