@@ -35,18 +35,18 @@ def test_a_word_that_was_given_up_is_shown_in_whatever_is_named(tmp_path):
     command = [sys.executable, "-I", TOOL, *(tmp_path / name for name in files)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    told = "use notified, sent, logged or reported"
+    instead = "use notified, sent, logged or reported"
     assert done.stdout.replace(f"{tmp_path}/", "").splitlines() == [
-        f"sample.py:3: told_facts: {told}",
-        f"sample.py:5: told.failed: {told}",
-        f"sample.py:8: ToldOwners: {told}",
+        f"sample.py:3: told_facts: {instead}",
+        f"sample.py:5: told.failed: {instead}",
+        f"sample.py:8: ToldOwners: {instead}",
         "sample.py:9: octets: use bytes, or byte_count",
-        f"sample.py:9: when_told: {told}",
-        f"sample.py:10: told: {told}",
+        f"sample.py:9: when_told: {instead}",
+        f"sample.py:10: told: {instead}",
         "sample.py:10: untold: use unnotified, or undelivered",
         "sample.py:13: MOST_ITEMS: use MAX_ and what is counted: MAX_BATCH_REQUESTS",
         "sample.py:13: Session: use SqlSession, CommandSession, Login, QueueSession, PublishSession",
-        f"write.sql:1: all_told: {told}",
-        f"told.py:1: told: {told}",
-        f"tool:2: told: {told}",
+        f"write.sql:1: all_told: {instead}",
+        f"told.py:1: told: {instead}",
+        f"tool:2: told: {instead}",
     ]
