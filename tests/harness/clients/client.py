@@ -64,9 +64,13 @@ class Client:
 
     async def send(self, text: str) -> None:
         """Send a stanza that relies on the stream's namespaces; the server's expat is not to wait."""
+        self.write(text)
+        await self._writer.drain()
+
+    def write(self, text: str) -> None:
+        """Send a stanza as `send` does, without waiting until there is room for it."""
         data = text.encode()
         self._writer.write(data + b" " * padding(data))
-        await self._writer.drain()
 
     def stop_reading(self) -> None:
         """Let stanzas for us pile up at the server."""

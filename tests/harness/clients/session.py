@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "queue.localhost"
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
+PING: Final = "{urn:xmpp:ping}ping"
 
 
 class XmppSession:
@@ -40,6 +41,9 @@ class XmppSession:
             self.messages.put_nowait(stanza)
         elif stanza.get("id") in self._answers:
             self._answers.pop(stanza.get("id")).set_result(stanza)
+        elif stanza.find(PING) is not None:  # a worker that answers none loses its items
+            words = f"type='result' id='{stanza.get('id')}' to='{stanza.get('from')}'"
+            self.client.write(f"<iq {words}/>")
 
     async def ask(self, kind: str, child: str, *, name: str | None = None) -> etree._Element:
         """Send an IQ to the service, its child as text, and return the answer.
