@@ -64,7 +64,7 @@ NOT_RUN = {
 }
 
 NOT_OURS = {
-    "systemctl": "tests/packaging/test_pages.py has something stand in for it",
+    "systemctl": "proof/packaging/test_pages.py has something stand in for it",
     "psql": "tests/harness/databases/postgres.py makes the role and the schema with the same words",
     "export": "the shell's own",
     "eval": "the shell's own",
@@ -73,22 +73,22 @@ NOT_OURS = {
     "install": "of the distribution",
     "editor": "of the distribution",
     "(umask": "the shell's own",
-    "podman-compose": "a test has no registry of images; tests/packaging/test_container.py checks the files",
+    "podman-compose": "a test has no registry of images; proof/packaging/test_container.py checks the files",
     "python3": "of the distribution",
     "adduser": "of the distribution",
     "cp": "of the distribution",
     "mkdir": "of the distribution",
     "sh": "of the distribution",
     "curl": "of the distribution",
-    "promtool": "of Prometheus; tests/e2e/test_rehearsal.py",
+    "promtool": "of Prometheus; proof/demo/test_rehearsal.py",
     "openssl": "of OpenSSL",
     "chmod": "of the distribution",
     "sed": "of the distribution; tests/harness/documents/documented.py runs what the page says on Debian's file",
     "echo": "the shell's own",
-    "prosodyctl": "of Prosody; tests/packaging/test_pages.py runs it",
-    "ejabberdctl": "of ejabberd; tests/packaging/test_pages.py runs it",
+    "prosodyctl": "of Prosody; proof/packaging/test_pages.py runs it",
+    "ejabberdctl": "of ejabberd; proof/packaging/test_pages.py runs it",
     "chown": "of the distribution",
-    "python": "a program of the page, which tests/e2e/test_rehearsal.py runs",
+    "python": "a program of the page, which proof/demo/test_rehearsal.py runs",
 }
 """Programs of a page that are not run here, and why."""
 
@@ -113,7 +113,8 @@ def test_each_page_that_is_run_is_named_by_its_test():
     for page, test in ELSEWHERE.items():
         if (ROOT / page).exists():
             name = page.rpartition("/")[2].removesuffix(".md")
-            assert name in (ROOT / "tests" / test).read_text()
+            place = ROOT if test.startswith("proof/") else ROOT / "tests"
+            assert name in (place / test).read_text()
 
 
 # --- xml ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ PAGE = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 # fmt: off
 SHOWN = {
     "Guarantees": {
-        "a confirmed publish is on disk": "stores/test_power_loss.py faces/xmpp/test_kills.py",
+        "a confirmed publish is on disk": "proof/stores/test_power_loss.py faces/xmpp/test_kills.py",
         "an item is with one worker at a time": "app/test_machine.py proof/faults_run/test_faults_run.py",
         "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt app/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
@@ -18,7 +18,7 @@ SHOWN = {
         "each item is done at least once": "app/test_simulated.py proof/faults_run/test_faults_run.py",
         "a publish may be repeated": "scenarios/publish-known-answers.txt core/queue/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",
-        "a batch is published once, all of it or nothing": "e2e/test_transaction_fault_points.py app/test_transaction_machine.py",
+        "a batch is published once, all of it or nothing": "proof/kills/test_transaction_fault_points.py app/test_transaction_machine.py",
     },
     "The same id again": {
         "nothing, or work that was done longer ago than `x-queueing#dedup_window`": "scenarios/publish-known-answers.txt",
@@ -48,12 +48,12 @@ SHOWN = {
         "the service was restarted": "scenarios/queue-restart.txt",
     },
     "What may be killed": {
-        "a worker": "scenarios/queue-connection-lost.txt faults/test_stuck_worker.py",
+        "a worker": "scenarios/queue-connection-lost.txt proof/faults/test_stuck_worker.py",
         "a publisher": "e2e/test_publisher.py",
         "the service": "faces/xmpp/test_kills.py e2e/test_taken_up.py",
-        "the XMPP server": "proof/faults_run/test_faults_run.py faults/test_stuck_server.py",
-        "PostgreSQL": "faults/test_losing_postgres.py faults/test_cut_database.py",
-        "the machine": "stores/test_power_loss.py",
+        "the XMPP server": "proof/faults_run/test_faults_run.py proof/faults/test_stuck_server.py",
+        "PostgreSQL": "proof/faults/test_losing_postgres.py faults/test_cut_database.py",
+        "the machine": "proof/stores/test_power_loss.py",
     },
 }
 # fmt: on

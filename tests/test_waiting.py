@@ -11,7 +11,7 @@ SLEEPS = {
     "harness/patience.py": 3,
     # the length of a fault, or of work, is what is asked for
     "harness/servers/relay.py": 1,
-    "faults/test_fair_shares.py": 2,
+    "proof/faults/test_fair_shares.py": 2,
     "proof/faults_run/worker.py": 1,
     "proof/faults_run/workers.py": 1,
     "xeps/worker/test_levels_e2e.py": 1,

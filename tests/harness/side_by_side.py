@@ -13,17 +13,14 @@ from xdist.scheduler import LoadScopeScheduling
 TOGETHER: Final = ("tests/spark/test_spark_", "proof/spark_cluster/")
 """The tests of one Spark session, or of one cluster, which takes long to start, and much memory."""
 
-APART: Final = ("tests/scenarios/", "tests/e2e/", "proof/faults_run/", "proof/simulate/")
+APART: Final = ("tests/scenarios/", "tests/e2e/", "proof/")
 """Most of the time of each of these is waiting, or begins with a server of its own."""
 
 FIRST: Final = (
     *TOGETHER,
-    "tests/e2e/test_demo.py",
-    "tests/spark/test_example.py",
+    "proof/demo/",
     "proof/faults_run/",
-    "tests/examples/",
-    "tests/demo/test_java.py",
-    "tests/stores/test_power_loss.py",
+    "proof/stores/test_power_loss.py",
     "tests/faces/grpc/test_google_system.py",
 )
 """The longest tests, in this order, so that the end does not wait for one of them."""

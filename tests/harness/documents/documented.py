@@ -43,7 +43,7 @@ ELSEWHERE: Final = {
     "docs/how-to/run-a-worker.md": "e2e/test_documented_workers.py",
     "docs/how-to/tracing.md": "e2e/test_documented_workers.py",
     "docs/how-to/groups-and-rates.md": "xeps/test_groups_e2e.py",
-    "docs/how-to/install.md": "packaging/test_installed.py",
+    "docs/how-to/install.md": "proof/packaging/test_installed.py",
     "docs/how-to/schedules.md": "config/test_declared_schedules.py",
     "docs/how-to/emulator.md": "faces/grpc/test_emulator.py",
     "docs/how-to/grpc.md": "faces/grpc/test_how_to.py",
@@ -55,9 +55,9 @@ ELSEWHERE: Final = {
     "docs/how-to/test-your-handlers.md": "testing/test_documented.py",
     "docs/operations/command-line.md": "e2e/test_operations.py",
     "docs/operations/http-api.md": "monitor/api/test_documented.py",
-    "docs/operations/monitoring.md": "e2e/test_rehearsal.py",
+    "docs/operations/monitoring.md": "proof/demo/test_rehearsal.py",
     "docs/operations/proxies.md": "monitor/test_proxies.py",
-    "docs/operations/rehearsal.md": "e2e/test_rehearsal.py",
+    "docs/operations/rehearsal.md": "proof/demo/test_rehearsal.py",
 }
 """Pages whose snippets are run by a test of their own, which knows the expected results."""
 

@@ -52,49 +52,37 @@ def _patterns(cases: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 PARTS: Final = (
     Part(
         "packaging", "the Debian package, wheels and the pages of operations, on copies of this machine",
-        cases=("tests/packaging/",),
+        cases=("proof/packaging/",),
         forced_by=(
-            "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/service_lock", "tests/packaging/",
+            "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/service_lock", "proof/packaging/",
             "docs/operations/", "docs/how-to/install.md", "docs/how-to/attach.md", "tests/harness/machines/",
         ),
     ),
     Part(
-        "demo", "the demo with its accidents, and the examples that run Spark",
-        cases=(
-            "tests/e2e/test_demo.py", "tests/examples/", "tests/demo/test_java.py", "tests/spark/test_example.py",
-            "tests/e2e/test_rehearsal.py",
-        ),
-        forced_by=("demo/", "examples/", "docs/tutorial/", "docs/operations/rehearsal", "tests/demo/", "tests/examples/"),
+        "demo", "the demo with its accidents, the rehearsal, and the examples",
+        cases=("proof/demo/",),
+        forced_by=("demo/", "examples/", "docs/tutorial/", "docs/operations/rehearsal", "tests/demo/", "proof/demo/"),
     ),
     Part(
         "instances", "several instances on one store, killed and under load; crowds at every fault point",
-        cases=(
-            "proof/faults_run/", "tests/e2e/test_crowd_fault_points.py", "tests/e2e/test_schedules_killed.py",
-            "tests/e2e/test_transaction_fault_points.py", "tests/app/test_machines_of_two.py",
-        ),
+        cases=("proof/faults_run/", "proof/kills/"),
         forced_by=(
             "component/pubqueue/app/batch", "component/pubqueue/app/broker", "component/pubqueue/app/committer",
-            "component/pubqueue/app/notify", "component/pubqueue/app/tasks", "proof/faults_run/",
+            "component/pubqueue/app/notify", "component/pubqueue/app/tasks", "proof/faults_run/", "proof/kills/",
         ),
     ),
     Part(
         "faults", "disks that fill, databases that are lost, cut or refuse, clocks that are set",
-        cases=(
-            "tests/faults/test_clock_steps.py", "tests/faults/test_cut_in_a_stanza.py", "tests/faults/test_ended_under_load.py",
-            "tests/faults/test_ended_without_a_store.py", "tests/faults/test_fair_shares.py", "tests/faults/test_full_disk.py",
-            "tests/faults/test_locked_store.py", "tests/faults/test_losing_postgres.py", "tests/faults/test_postgres_refuses.py",
-            "tests/faults/test_postgres_roles.py", "tests/faults/test_stuck_server.py", "tests/faults/test_stuck_worker.py",
-            "tests/faults/test_thousand_workers.py", "tests/stores/test_postgres_standby.py", "tests/e2e/test_standby.py",
-        ),
-        forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "tests/faults/"),
+        cases=("proof/faults/",),
+        forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "proof/faults/"),
     ),
     Part(
-        "stores", "power lost at every write, backups and copies killed at every step",
+        "stores", "power lost at every write, standbys, backups and copies killed at every step",
         cases=(
-            "tests/stores/test_power_loss.py", "tests/stores/test_copying.py", "tests/stores/test_backups.py",
-            "tests/e2e/test_backups.py", "tests/stores/test_postgres_closing.py",
+            "proof/stores/", "tests/stores/test_copying.py::test_a_copy_may_be_killed_between",
+            "tests/stores/test_backups.py::test_killed_at_any_moment",
         ),
-        forced_by=("component/pubqueue/stores/", "tests/harness/databases/", "tests/stores/"),
+        forced_by=("component/pubqueue/stores/", "tests/harness/databases/", "tests/stores/", "proof/stores/"),
     ),
     Part(
         "simulator", "defects planted in the simulated service are found",
@@ -131,8 +119,8 @@ PARTS: Final = (
     ),
     Part(
         "spark", "reads, writes and streams in a session of Spark",
-        cases=("tests/spark/test_spark_",),
-        forced_by=("spark/", "xeps/pubqueue_xeps/wire/", "xeps/pubqueue_xeps/client/", "tests/spark/"),
+        cases=("tests/spark/test_spark_", "tests/spark/test_example.py"),
+        forced_by=("spark/", "examples/spark_job.py", "xeps/pubqueue_xeps/wire/", "xeps/pubqueue_xeps/client/", "tests/spark/"),
     ),
     Part(
         "clusters", "jobs on clusters of Spark, killed",

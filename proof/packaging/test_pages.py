@@ -47,7 +47,7 @@ BLOCKS = {
     (ATTACH, "toml", 1): {PIP},
     (ATTACH, "sh", 5): {PIP},
     (INSTALL, "sh", 1): {CLIENT},
-    (INSTALL, "console", 1): "tests/packaging/test_installed.py has it shown",
+    (INSTALL, "console", 1): "proof/packaging/test_installed.py has it shown",
     (INSTALL, "sh", 2): {CLIENT},
     (INSTALL, "sh", 3): "half a gigabyte of libraries: tools/setup does the same, for all tests",
     (UPGRADE, "sh", 1): {PIP},
@@ -57,7 +57,7 @@ BLOCKS = {
     (BACKUP, "sh", 3): {DEBIAN},
     (SERVICE, "sh", 1): {DEBIAN},
     (SERVICE, "sh", 2): {PIP},
-    (SERVICE, "sh", 3): "a container: tests/packaging/test_container.py checks its files",
+    (SERVICE, "sh", 3): "a container: proof/packaging/test_container.py checks its files",
 }
 DEB = "pubqueue_0.1.0_amd64.deb"
 """What the pages call it, whatever this machine's architecture."""

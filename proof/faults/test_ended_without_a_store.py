@@ -3,13 +3,14 @@
 from contextlib import suppress
 
 import pytest
-from faults.test_losing_postgres import NODE
 from harness.clients.crowd import CutError, crowd
 from harness.clients.store_lost import Stubborn, count
 from harness.databases.postgres import Postgres
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
-from stores.test_postgres_closing import Hung
+
+from proof.faults.test_losing_postgres import NODE
+from proof.stores.test_postgres_closing import Hung
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Real disks, databases, servers and clocks that fail, under the real service."""

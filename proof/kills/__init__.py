@@ -1,0 +1,1 @@
+"""Crowds, schedules and transactions, with the service killed at every point."""

@@ -1,0 +1,1 @@
+"""Power that is lost, standbys that take over, backups beside a service."""
