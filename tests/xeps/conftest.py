@@ -1,5 +1,6 @@
 import pytest
 import pytest_asyncio
+from harness.patience import TIMEOUT
 from harness.servers.queue_service import QueueService
 
 from pubqueue_demo.prosody import Prosody
@@ -22,12 +23,12 @@ async def service(prosody):
 
 @pytest.fixture
 def worker_of(prosody):
-    """Make workers of the scripted service's node, which lose patience quickly."""
+    """Make workers of the scripted service's node, which repeat nothing: a test of their patience says how long it is."""
 
     def make(**settings):
         timings = {
-            "answer": 2,
-            "patience": 8,
+            "answer": TIMEOUT,
+            "patience": TIMEOUT,
             "backoff_min": 0.01,
             "backoff_max": 0.1,
             "parting": 2,
