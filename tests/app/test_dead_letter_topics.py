@@ -16,6 +16,7 @@ from harness.batches.queue_requests import (
 )
 from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
+from harness.depth import examples
 from harness.stores.store_contents import misweighed, recount
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -318,7 +319,7 @@ class Dying(RuleBasedStateMachine):
 
 
 TestDying = Dying.TestCase
-TestDying.settings = settings(max_examples=25, stateful_step_count=30)
+TestDying.settings = settings(max_examples=examples(5), stateful_step_count=30)
 
 
 def test_on_both_stores(running_postgres):
@@ -327,4 +328,6 @@ def test_on_both_stores(running_postgres):
             running_postgres.wipe()
             return BothShells(Shell(path), PostgresShell(running_postgres.address))
 
-    run_state_machine_as_test(OnBoth, settings=settings(max_examples=5, stateful_step_count=25))
+    run_state_machine_as_test(
+        OnBoth, settings=settings(max_examples=examples(1), stateful_step_count=25)
+    )

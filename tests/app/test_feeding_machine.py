@@ -9,6 +9,7 @@ from harness.batches.queue_requests import joins, publishes, retracts
 from harness.batches.shell import Shell
 from harness.batches.transactions import aborts, commits, committed, stages
 from harness.batches.two_shells import PostgresShell
+from harness.depth import examples
 from harness.stores.store_contents import misweighed, recount
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -222,7 +223,7 @@ class Feeding(RuleBasedStateMachine):
 
 
 TestFeeding = Feeding.TestCase
-TestFeeding.settings = settings(max_examples=25, stateful_step_count=30)
+TestFeeding.settings = settings(max_examples=examples(5), stateful_step_count=30)
 
 
 def test_on_both_stores(running_postgres):
@@ -231,7 +232,9 @@ def test_on_both_stores(running_postgres):
             running_postgres.wipe()
             return BothShells(Shell(path), PostgresShell(running_postgres.address))
 
-    run_state_machine_as_test(OnBoth, settings=settings(max_examples=5, stateful_step_count=25))
+    run_state_machine_as_test(
+        OnBoth, settings=settings(max_examples=examples(1), stateful_step_count=25)
+    )
 
 
 class InSlices(Feeding):
@@ -244,4 +247,6 @@ def test_a_publish_in_slices_does_what_one_in_a_single_commit_does(monkeypatch):
     monkeypatch.setattr("pubqueue.core.publishing.feeding.MAX_COPIES", 3)
     monkeypatch.setattr("pubqueue.app.facts.queue.feeding.SLICE", 2)
     monkeypatch.setattr("pubqueue.app.facts.queue.feeding.JUDGED", 2)
-    run_state_machine_as_test(InSlices, settings=settings(max_examples=20, stateful_step_count=30))
+    run_state_machine_as_test(
+        InSlices, settings=settings(max_examples=examples(4), stateful_step_count=30)
+    )

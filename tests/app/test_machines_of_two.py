@@ -8,6 +8,7 @@ from app.test_transaction_machine import InSlices, Transactions
 from harness.batches.both_shells import BothShells
 from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell, TwoShells, on_memory
+from harness.depth import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, run_state_machine_as_test
@@ -32,19 +33,19 @@ def of_two(machine, make):
     return OfTwo
 
 
-def play(machine, examples, steps):
+def play(machine, daily, steps):
     more = 10 if EXPLORING else 1
-    how = settings(max_examples=examples * more, stateful_step_count=steps * more)
+    how = settings(max_examples=examples(daily) * more, stateful_step_count=steps * more)
     run_state_machine_as_test(machine, settings=how)
 
 
 def test_in_memory():
-    play(of_two(Queue, lambda _: on_memory()), 10, 40)
+    play(of_two(Queue, lambda _: on_memory()), 2, 40)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_on_sqlite(machine):
-    play(of_two(machine, lambda path: TwoShells(lambda: Shell(path))), 10, 40)
+    play(of_two(machine, lambda path: TwoShells(lambda: Shell(path))), 2, 40)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -53,7 +54,7 @@ def test_on_postgres(machine, running_postgres):
         running_postgres.wipe()
         return TwoShells(lambda: PostgresShell(running_postgres.address))
 
-    play(of_two(machine, make), 5, 30)
+    play(of_two(machine, make), 1, 30)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -63,4 +64,4 @@ def test_on_sqlite_and_postgres_alike(machine, running_postgres):
             running_postgres.wipe()
             return BothShells(Shell(path), PostgresShell(running_postgres.address))
 
-    play(OnBoth, 5, 30)
+    play(OnBoth, 1, 30)

@@ -4,6 +4,7 @@ import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, who
 from harness.batches.queue_requests import publishes, retracts
 from harness.batches.shell import Shell
+from harness.depth import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -135,7 +136,9 @@ class Model:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(STEPS, max_size=25))
 def test_a_jid_is_notified_once_of_what_any_of_its_subscriptions_asks_for(tmp_path_factory, steps):

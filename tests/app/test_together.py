@@ -8,6 +8,7 @@ from harness.batches.facts import BOSS, ETL, EVE, JOBS, draft, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
 from harness.batches.shell import Shell
 from harness.batches.two_shells import MemoryShell, PostgresShell
+from harness.depth import examples
 from harness.stores.store_contents import ALL, everything, misweighed, out_of_step, recount
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -285,7 +286,7 @@ def in_memory(quota):
     return shell
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     before=st.lists(parts(), max_size=4),
     wanted=st.lists(parts(), min_size=1, max_size=6),

@@ -13,6 +13,7 @@ from harness.batches.facts import ANN, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.shell import Shell
 from harness.batches.transactions import aborts, commits, in_slices, left_over, stages
+from harness.depth import examples
 from harness.stores.replay import reported, there
 from harness.stores.store_contents import misweighed, out_of_step, recount
 from hypothesis import settings
@@ -210,7 +211,7 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=40, stateful_step_count=40)
+TestTransactions.settings = settings(max_examples=examples(8), stateful_step_count=40)
 
 
 class InSlices(Transactions):
@@ -227,4 +228,4 @@ class InSlices(Transactions):
 
 
 TestInSlices = InSlices.TestCase
-TestInSlices.settings = settings(max_examples=40, stateful_step_count=40)
+TestInSlices.settings = settings(max_examples=examples(8), stateful_step_count=40)

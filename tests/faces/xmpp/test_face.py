@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing
 from xml.sax.saxutils import quoteattr
 
 import pytest
+from harness.depth import examples
 from harness.servers.stub_server import ACCEPT, StubServer
 from harness.stanzas.random_requests import request
 from harness.stanzas.schema import validate_own
@@ -141,7 +142,7 @@ def live(tmp_path_factory):
         runner.run(service.__aexit__(None, None, None))
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(request(), min_size=8, max_size=8))
 def test_every_request_has_one_answer_and_a_refusal_changes_nothing(live, requests):
     runner, asked, log = live

@@ -7,6 +7,7 @@ from xml.sax.saxutils import quoteattr
 import pytest
 from faces.xmpp.test_stream import grows_by_less
 from faces.xmpp.two_ways import HEADER, JOB, both_ways, ids, read
+from harness.depth import examples
 from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -246,7 +247,7 @@ def requests(draw):
     return f"{head}{tag(verb, own)}>{tag('item', [('id', item)])}{close}</{verb}></pubsub></iq>"
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(60))
 @given(requests())
 @example(publish())
 def test_both_ways_give_the_same_whatever_is_sent(text):
@@ -325,7 +326,7 @@ pieces = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(200))
 @given(st.lists(pieces, max_size=6).map("".join))
 @example("<a>")
 @example("</a><a>")

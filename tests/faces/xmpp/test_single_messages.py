@@ -4,6 +4,7 @@ from xml.sax.saxutils import quoteattr
 
 import pytest
 from faces.xmpp.two_ways import JOB, both_ways, ids
+from harness.depth import examples
 from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -181,7 +182,7 @@ def messages(draw):
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(60))
 @given(messages())
 @example(assured())
 def test_both_ways_give_the_same_message_whatever_is_sent(text):

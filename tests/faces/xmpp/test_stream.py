@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import ParseError
 
 import pytest
+from harness.depth import examples
 from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -107,7 +108,7 @@ def test_a_payload_is_cut_out_as_it_was_meant(payload, size):
     check([publish(payload), prefixed, publish("<p/>")], [size])
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(12))
 @given(st.lists(element(6), min_size=1, max_size=3), st.lists(st.integers(1, 60), min_size=1))
 @example(["<x/>"], [1])
 def test_stanzas_are_what_lxml_makes_of_them_wherever_the_bytes_are_cut(stanzas, sizes):
