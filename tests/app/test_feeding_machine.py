@@ -233,7 +233,7 @@ def test_on_both_stores(running_postgres):
             return BothShells(Shell(path), PostgresShell(running_postgres.address))
 
     run_state_machine_as_test(
-        OnBoth, settings=settings(max_examples=examples(1), stateful_step_count=25)
+        OnBoth, settings=settings(max_examples=examples(3), stateful_step_count=25)
     )
 
 

@@ -40,12 +40,12 @@ def play(machine, daily, steps):
 
 
 def test_in_memory():
-    play(of_two(Queue, lambda _: on_memory()), 2, 40)
+    play(of_two(Queue, lambda _: on_memory()), 3, 40)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_on_sqlite(machine):
-    play(of_two(machine, lambda path: TwoShells(lambda: Shell(path))), 2, 40)
+    play(of_two(machine, lambda path: TwoShells(lambda: Shell(path))), 3, 40)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -54,7 +54,7 @@ def test_on_postgres(machine, running_postgres):
         running_postgres.wipe()
         return TwoShells(lambda: PostgresShell(running_postgres.address))
 
-    play(of_two(machine, make), 1, 30)
+    play(of_two(machine, make), 3, 30)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -64,4 +64,4 @@ def test_on_sqlite_and_postgres_alike(machine, running_postgres):
             running_postgres.wipe()
             return BothShells(Shell(path), PostgresShell(running_postgres.address))
 
-    play(OnBoth, 1, 30)
+    play(OnBoth, 3, 30)

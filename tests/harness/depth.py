@@ -11,6 +11,8 @@ from typing import Final
 VARIABLE: Final = "PUBQUEUE_TEST_DEPTH"
 """In the environment, so that other processes of the run have it too."""
 DEEP: Final = 10
+FEWEST: Final = 3
+"""The first example that Hypothesis draws is the simplest: one or two would hardly be a test."""
 
 
 def depth() -> int:
@@ -20,4 +22,5 @@ def depth() -> int:
 
 def examples(daily: int) -> int:
     """Return how many examples are wanted, of a test that has so many with each commit."""
+    assert daily >= FEWEST, f"{daily} examples are too few to prove anything"
     return daily * depth()

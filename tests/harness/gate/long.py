@@ -128,6 +128,22 @@ PARTS: Final = (
         forced_by=("spark/", "proof/spark_cluster/"),
     ),
     Part(
+        "draws", "ten times the examples of the state machines, the readers, the time zones and the floods",
+        cases=(
+            *(
+                f"tests/app/test_{name}.py" for name in (
+                    "dead_letter_topics", "feeding_machine", "machines_of_two", "several_subscriptions", "strangers",
+                    "timetable_of_all_zones", "together", "transaction_machine",
+                )
+            ),
+            *(f"tests/faces/xmpp/test_{name}.py" for name in ("contract", "face", "single", "single_messages", "stream")),
+            *(f"tests/faces/{face}/test_contract.py" for face in ("stomp", "rest", "grpc", "grpc/json")),
+            "tests/faces/test_contract_of_toy_face.py",
+        ),
+        forced_by=("component/pubqueue/core/schedules/", "component/pubqueue/faces/xmpp/stream/", "component/pubqueue/faces/xmpp/parse/"),
+        is_deeper=True,
+    ),
+    Part(
         "browser", "the page in Chromium, in all sizes and both themes",
         cases=("tests/monitor/page/test_browser.py",),
         forced_by=("component/pubqueue/monitor/", "tests/monitor/page/"),
