@@ -67,7 +67,11 @@ class Program:
         return self.process.pid
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:  # what has been started is not left behind
+            await self.kill()
+            raise
         return self
 
     async def __aexit__(
@@ -126,7 +130,7 @@ class Program:
 
     async def kill(self) -> None:
         """Send SIGKILL and wait until it is gone."""
-        process, self.process = self.process, None
-        if process and process.returncode is None:
-            process.kill()
-            await process.wait()
+        if self.process and self.process.returncode is None:
+            self.process.kill()
+            await self.process.wait()
+        self.process = None

@@ -131,6 +131,7 @@ class Process:
         self.stdin: asyncio.StreamWriter | None = None
         self.stdout: asyncio.StreamReader | None = None
         self.stderr: asyncio.StreamReader | None = None
+        self._ended = asyncio.Event()
 
     @property
     def returncode(self) -> int | None:
@@ -138,8 +139,10 @@ class Process:
         return self._process.poll()
 
     async def connect(self) -> None:
-        """Connect the pipes with the loop."""
+        """Connect the pipes with the loop, and notice the end, whether or not anybody waits for it."""
         loop = asyncio.get_running_loop()
+        self._watched = os.pidfd_open(self.pid)
+        loop.add_reader(self._watched, self._note_end)
         if self._process.stdin:
             transport, protocol = await loop.connect_write_pipe(
                 lambda: asyncio.streams.FlowControlMixin(loop), self._process.stdin
@@ -158,17 +161,15 @@ class Process:
         )
         return reader
 
+    def _note_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._watched)
+        os.close(self._watched)
+        self._process.wait()
+        self._ended.set()
+
     async def wait(self) -> int:
         """Wait for its end; return its exit code."""
-        if self._process.poll() is None:
-            loop, ended = asyncio.get_running_loop(), asyncio.Event()
-            watched = os.pidfd_open(self.pid)
-            loop.add_reader(watched, ended.set)
-            try:
-                await ended.wait()
-            finally:
-                loop.remove_reader(watched)
-                os.close(watched)
+        await self._ended.wait()
         return self._process.wait()
 
     async def communicate(self, given: bytes | None = None) -> tuple[bytes | None, bytes | None]:
