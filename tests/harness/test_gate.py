@@ -114,6 +114,11 @@ def test_the_first_change_is_all(clone, monkeypatch):
     assert change.paths(clone, change.base(clone)) == {"landed"}
 
 
+def test_a_base_that_is_none_is_an_error(clone):
+    with pytest.raises(subprocess.CalledProcessError):
+        change.paths(clone, "nowhere")
+
+
 def test_the_seed_follows_from_the_commit(clone, tmp_path_factory):
     assert change.seed(clone) == int(git(clone, "rev-parse", "HEAD")[:8], 16)
     assert change.seed(tmp_path_factory.mktemp("no-clone")) is None

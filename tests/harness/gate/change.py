@@ -26,7 +26,7 @@ def base(root: Path) -> str:
     if named := os.environ.get("CHANGE_BASE"):
         return named
     head = _git(root, "rev-parse", "HEAD")
-    shared = _git(root, "merge-base", "HEAD", "origin/main")
+    shared = _git_or_nothing(root, "merge-base", "HEAD", "origin/main")
     if shared and shared != head:
         return shared
     at = int(_git(root, "show", "--no-patch", "--format=%ct", "HEAD"))
@@ -43,7 +43,7 @@ def paths(root: Path, since: str) -> frozenset[str]:
 
 def seed(root: Path) -> int | None:
     """Return the seed of the order and of all draws: the beginning of the commit's name; None outside a clone."""
-    head = _git(root, "rev-parse", "HEAD")
+    head = _git_or_nothing(root, "rev-parse", "HEAD")
     return int(head[:SEED_DIGITS], 16) if head else None
 
 
@@ -53,6 +53,14 @@ def number(root: Path) -> int:
 
 
 def _git(root: Path, *words: str) -> str:
-    """Return what git prints, or "" if it fails."""
+    """Return what git prints; what it refuses is on stderr, and an error."""
+    done = subprocess.run(
+        ["git", "-C", root, *words], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def _git_or_nothing(root: Path, *words: str) -> str:
+    """Return what git prints, or "" if it fails: there is no clone, or no branch of others."""
     done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
