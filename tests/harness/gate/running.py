@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -47,16 +47,16 @@ class Gate:
 
     def daily(self) -> Verdict:
         """Run what each commit has to pass."""
-        return self._judged("tests", [])
+        return self._judged("tests")
 
     def parts(self, names: Sequence[str], *, refuses: bool = True) -> Verdict:
         """Run parts of `long`."""
         parts = [long.BY_NAME[name] for name in names]
-        words = [f"--part={part.name}" for part in parts]
-        words += ["-o", f"faulthandler_timeout={LONG_LIMIT}"]
-        words += ["--deep"] if any(part.is_deeper for part in parts) else []
-        words += sorted({file for part in parts for file in part.files(self.root)})
-        return self._judged(f"long: {', '.join(names)}", words, refuses=refuses)
+        files = sorted({file for part in parts for file in part.files(self.root)})
+        chosen = [*(f"--part={part.name}" for part in parts), *files]
+        how = ["-o", f"faulthandler_timeout={LONG_LIMIT}"]
+        how += ["--deep"] if any(part.is_deeper for part in parts) else []
+        return self._judged(f"long: {', '.join(names)}", chosen, how, refuses=refuses)
 
     def ci(self) -> None:
         """Run what each commit has to pass, the parts that the change forces, and the one whose turn it is."""
@@ -86,17 +86,24 @@ class Gate:
                 )
         return int(any(verdict.refuses for verdict in failed))
 
-    def _judged(self, name: str, words: Sequence[str], *, refuses: bool = True) -> Verdict:
+    def _judged(
+        self,
+        name: str,
+        chosen: Sequence[str] = (),
+        how: Sequence[str] = (),
+        *,
+        refuses: bool = True,
+    ) -> Verdict:
+        """Run the cases that are chosen, and the red ones again in the same way."""
         began = time.monotonic()
         print(f"gate: {name}, seed {self.seed}", flush=True)
-        code, cases = self._run(["-n", self.processes, *words])
+        code, cases = self._run(["-n", self.processes, *how, *chosen])
         red = [case for case in cases if not case.passed]
         fault = (
             "" if code in {0, FAILED} and bool(red) == bool(code) else f"pytest ended with {code}"
         )
-        stay, flaky = (
-            judge(red, self._again, Touched(self.root, self.paths)) if not fault else (red, [])
-        )
+        again = partial(self._again, how)
+        stay, flaky = judge(red, again, Touched(self.root, self.paths)) if not fault else (red, [])
         if len(red) > MAX_RED:
             print(f"gate: {len(red)} cases are red, more than {MAX_RED}: none is run again")
         print(f"gate: {name} took {time.monotonic() - began:.0f} s", flush=True)
@@ -104,11 +111,11 @@ class Gate:
         self.verdicts.append(verdict)
         return verdict
 
-    def _again(self, test: str) -> Case:
+    def _again(self, how: Sequence[str], test: str) -> Case:
         """Run a red case alone, in a process of its own, and print what that printed."""
         print(f"gate: again, alone: {test}", flush=True)
         with tempfile.TemporaryFile("w+") as output:
-            code, cases = self._run(["-n", "0", "-rA", "--no-header", test], output)
+            code, cases = self._run(["-n", "0", "-rA", "--no-header", *how, test], output)
             output.seek(0)
             printed = output.read()
         print(printed, flush=True)
