@@ -211,16 +211,17 @@ class Trade:
             self.over.set()
 
     def killed(self, found: Count, there: Counter[str], locked: Counter[str]) -> None:
-        """Compare what is stored with what was confirmed; what was asked and is not there was done.
-
-        `locked` are the items in work.
-        """
+        """Compare what is stored with what was confirmed. `locked` are the items in work."""
         assert found.wrong == ()
         assert self.published - self.asked <= there.keys(), "lost"
         self.compare(there)
         if self._promise.is_in_order:
             groups = Counter(map(group_of, locked.elements()))
             assert set(groups.values()) <= {1}, groups
+        self.go_on(there)
+
+    def go_on(self, there: Counter[str]) -> None:
+        """Take it that what was asked and is not there was done, where nobody can ask again."""
         if not self._promise.holds:
             self.done |= self.asked - there.keys()
             self._open.clear()
@@ -357,6 +358,7 @@ class SharedKillContract(KillContract):
                 await start_doomed(one, f"committed@{kind}", PASSAGE)
                 await trade.run(one)
                 await killed_itself(one)
+                trade.go_on(texts(kept)[0])
             await trade.run(other)
         trade.check(texts(kept)[0])
         assert kept.recount().wrong == ()

@@ -54,9 +54,12 @@ class Doom:
         self._request = request
         self._left = passage
         self._working = False
+        self.is_idle = False
+        """Whether the outcome of the last batch was given to the faces, and no other has begun."""
 
     def batch_begins(self, requests: Sequence[object]) -> None:
         """Note whether this batch has any work."""
+        self.is_idle = False
         kinds = (type(request).__name__ for request in requests)
         self._working = (
             self._request in kinds
@@ -139,6 +142,7 @@ def _watch_speech(doom: Doom) -> None:
             if not decision.notices:  # the others pass by `say`
                 doom.passes("answering")
         answering(self, taken, decisions, **how)
+        doom.is_idle = True
 
     def send(self: Sender, notices: Sequence[Any]) -> None:
         delivering = any(isinstance(notice, Deliver) for notice in notices)
@@ -159,13 +163,16 @@ def _watch_speech(doom: Doom) -> None:
 
 
 def _watch_http(doom: Doom) -> None:
-    """Here an answer is delivery or not: it has been handed to the connection when `write_eof` is over."""
+    """Here an answer is a delivery or not; it has been handed to the connection when `write_eof` is over."""
     from aiohttp.web import StreamResponse  # noqa: PLC0415
 
     original = StreamResponse.write_eof
 
     async def write_eof(self: Any, data: bytes = b"") -> None:
+        request = self._req
         await original(self, data)
+        if request is None or request.method != "POST" or not doom.is_idle:
+            return  # it was over, or was only looked at, or is not the last
         said = f"{self.headers} {getattr(self, 'body', b'')!r}"
         doom.passes("delivered" if "acknowledgement" in said or "ackId" in said else "answered")
 
@@ -185,7 +192,7 @@ def _watch_grpc(doom: Doom) -> None:
             message = await handle(requests, context)
             is_pull = bool(getattr(message, "received_messages", ()))
             point = "delivered" if is_pull else "answered"
-            context.add_done_callback(lambda _: doom.passes(point))
+            context.add_done_callback(lambda _: doom.is_idle and doom.passes(point))
             return message
 
         return answer
