@@ -13,7 +13,15 @@ from xdist.scheduler import LoadScopeScheduling
 TOGETHER: Final = ("tests/spark/test_spark_", "proof/spark_cluster/")
 """The tests of one Spark session, or of one cluster, which takes long to start, and much memory."""
 
-APART: Final = ("tests/scenarios/", "tests/e2e/", "proof/")
+APART: Final = (
+    "tests/scenarios/",
+    "tests/e2e/",
+    "proof/",
+    "tests/faces/grpc/test_kill",
+    "tests/faces/rest/served/test_kills.py",
+    "tests/faces/stomp/served/test_kills.py",
+    "tests/faces/xmpp/test_kills.py",
+)
 """Most of the time of each of these is waiting, or begins with a server of its own."""
 
 FIRST: Final = (
