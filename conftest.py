@@ -112,7 +112,7 @@ def running_postgres():
     """The server itself, started when a test first asks for it."""
     from harness.databases.postgres import Postgres  # noqa: PLC0415 - only these tests reach it
 
-    with Postgres() as server:
+    with Postgres(max_wal_size="96MB") as server:  # its log is in memory, and lives long
         yield server
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 IN_MEMORY: Final = Path("/dev/shm")
 ROOM: Final = 3 << 30
-"""Bytes that have to be free there, and in memory. A run has a tenth of it at a time."""
+"""Bytes that have to be free there, and in memory. A run has some hundreds of megabytes at a time, most of them databases."""
 PREFIX: Final = "pqt-"
 """Short, for the address of a socket has at most 107 bytes."""
 FRESH: Final = 60
