@@ -30,7 +30,7 @@ from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 if TYPE_CHECKING:
     from faces.sides import Client
 
-MANY = examples(50)
+MANY = examples(100)
 
 BODIES = [
     (b"<a xmlns='urn:x'>1 &lt; 2</a>", "application/xml"),
