@@ -142,8 +142,9 @@ def _begins(file, beginning):
     path, _, case = beginning.partition("::")
     if not path.endswith(".py"):
         return file.startswith(path)
-    function = case.rpartition("::")[2].partition("[")[0]
-    return file == path and (not function or any(f"def {function}" in text for text in texts()))
+    name = case.rpartition("::")[2].partition("[")[0].strip("*")
+    words = (f"def {name}", f"class {name}")
+    return file == path and any(word in text for text in texts() for word in words)
 
 
 @cache
@@ -176,8 +177,8 @@ def test_no_case_is_in_two_parts():
 
 
 def test_a_change_forces_the_parts_of_its_paths():
-    assert long.forced(["docs/how-to/queue.md"]) == []
-    assert long.forced(["xeps/pubqueue_xeps/wire/ns.py"]) == ["spark"]
+    assert long.forced(["docs/how-to/queue.md"]) == ["site"]
+    assert long.forced(["xeps/pubqueue_xeps/wire/ns.py"]) == ["ejabberd", "spark"]
     assert long.forced(["component/pubqueue/stores/sqlite/store.py"]) == ["stores", "postgres"]
 
 

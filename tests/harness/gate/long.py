@@ -52,7 +52,7 @@ def _patterns(cases: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 PARTS: Final = (
     Part(
         "packaging", "the Debian package, wheels and the pages of operations, on copies of this machine",
-        cases=("proof/packaging/",),
+        cases=("proof/packaging/", "tests/e2e/test_base_install.py"),
         forced_by=(
             "packaging/", "pyproject.toml", "requirements.lock", "tools/deb", "tools/service_lock", "proof/packaging/",
             "docs/operations/", "docs/how-to/install.md", "docs/how-to/attach.md", "tests/harness/machines/",
@@ -73,7 +73,8 @@ PARTS: Final = (
     ),
     Part(
         "faults", "disks that fill, databases that are lost, cut or refuse, clocks that are set",
-        cases=("proof/faults/",),
+        cases=("proof/faults/", "tests/faults/test_cut_database.py::test_cut", "tests/faults/test_cut_database.py::TestKilled",
+               "tests/faults/test_cut_database.py::test_a_commit"),
         forced_by=("component/pubqueue/stores/postgres/", "component/pubqueue/wiring/", "proof/faults/"),
     ),
     Part(
@@ -100,17 +101,41 @@ PARTS: Final = (
             *(
                 f"tests/faces/{face}/test_kills.py::*::test_killed_{when}"
                 for face in ("xmpp", "stomp/served", "rest/served", "grpc")
-                for when in ("at_each_step", "at_any_moment", "the_other_instance")
+                for when in ("at_each_step", "at_any_moment", "the_other_instance", "between_commit")
             ),
+            "tests/faces/stomp/served/test_kills.py::test_", "tests/faces/rest/push/test_ended.py",
             "tests/faces/grpc/test_killed_in_long_work.py", "tests/faces/grpc/test_google_system.py",
             "tests/xeps/xep_qos/test_kills.py", "proof/one_queue/",
         ),
-        forced_by=("component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/"),
+        forced_by=(
+            "component/pubqueue/faces/grpc/", "component/pubqueue/faces/rest/", "component/pubqueue/faces/stomp/",
+            "tests/faces/kill_contract.py",
+        ),
     ),
     Part(
-        "servers", "every scenario behind Prosody and ejabberd",
-        cases=("tests/scenarios/test_on_servers.py",),
+        "servers", "every scenario behind Prosody and ejabberd, and servers that federate",
+        cases=("tests/scenarios/test_on_servers.py", "tests/e2e/test_federation.py", "tests/e2e/test_qos_federation.py"),
         forced_by=("component/pubqueue/faces/xmpp/", "tests/scenarios/", "tests/harness/scenarios/"),
+    ),
+    Part(
+        "ejabberd", "what each commit shows behind Prosody, behind ejabberd; and Libervia",
+        cases=(
+            *(
+                f"tests/{file}.py::*[*jabberd" for file in (
+                    "cli/test_cli", "cli/test_cli_worker", "e2e/test_clients_aioxmpp", "e2e/test_clients_pubsub",
+                    "e2e/test_metrics", "e2e/test_operations", "e2e/test_publisher", "e2e/test_pubsub_client",
+                    "e2e/test_qos_service", "xeps/test_groups_e2e", "xeps/test_reading_e2e",
+                    "xeps/worker/test_handlers_e2e", "xeps/worker/test_levels_e2e", "xeps/worker/test_worker_e2e",
+                )
+            ),
+            "tests/e2e/test_clients_microblog.py",
+        ),
+        forced_by=("component/pubqueue/faces/xmpp/", "xeps/pubqueue_xeps/", "tests/harness/servers/"),
+    ),
+    Part(
+        "site", "the documentation is built, and has every command and import",
+        cases=("tests/test_documentation.py::test_the_site",),
+        forced_by=("docs/", "mkdocs.yml", "tools/", "README.md", "CONTRIBUTING.md", "component/pubqueue/cli/"),
     ),
     Part(
         "postgres", "every scenario on PostgreSQL",
@@ -145,7 +170,7 @@ PARTS: Final = (
     ),
     Part(
         "browser", "the page in Chromium, in all sizes and both themes",
-        cases=("tests/monitor/page/test_browser.py",),
+        cases=("tests/monitor/page/test_browser.py", "tests/e2e/test_page.py"),
         forced_by=("component/pubqueue/monitor/", "tests/monitor/page/"),
     ),
 )

@@ -2,8 +2,7 @@
 
 It is nevertheless a process of its own, forked from one that has imported the modules and run nothing else. A
 module that draws a random value when it is imported draws another after the fork (`test_warm`). It runs the
-program's own command line, with the same output, signals and exit codes. `Program` shows that the installed command
-starts, wherever one start is enough. Its calendar stands still except for the time that the test lets pass
+program's own command line, with the same output, signals and exit codes. Its calendar stands still except for the time that the test lets pass
 (`clock`), and so do its timers between the start and the stop (`leaping`).
 """
 
