@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from harness.clients.client import Client
-from harness.patience import TIMEOUT
+from harness.patience import TIMEOUT, until
 from harness.servers.ejabberd import Ejabberd
 from harness.servers.live import component
 from harness.servers.stub_server import parse
@@ -56,6 +56,11 @@ class Person:
         info = await self.ask("get", "<query xmlns='http://jabber.org/protocol/disco#info'/>")
         return {one.get("var") for one in info.iter("{*}feature")}
 
+    async def sees_models_of_rosters(self):
+        """Whether the server has told the service yet that it may read rosters, which follows the start."""
+        models = {f"{PUBSUB}#access-presence", f"{PUBSUB}#access-roster"}
+        return models <= await self.features()
+
 
 def outcome(answer):
     """Return how a request ended: as a result, or with which type, condition and condition of pubsub."""
@@ -82,7 +87,7 @@ async def test_contacts_of_an_owner_subscribe_and_retrieve_and_strangers_do_not(
         await server.contact("boss@localhost", "nurse@localhost", "Enemies", "both")
         await server.contact("boss@localhost", "romeo@localhost", "Servants", "to")
         async with component(server, tmp_path, ""):
-            assert {f"{PUBSUB}#access-presence", f"{PUBSUB}#access-roster"} <= await boss.features()
+            await until(boss.sees_models_of_rosters)
             for model, groups in NODES.items():
                 assert outcome(await boss.create(model, model, groups)) == "result"
             stranger = "auth not-authorized presence-subscription-required"
