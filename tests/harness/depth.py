@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-VARIABLE: Final = "PUBQUEUE_TEST_DEPTH"
-"""In the environment, so that other processes of the run have it too."""
+VARIABLE: Final = "TESTS_DEPTH"
+"""In the environment, so that other processes of the run have it too. The service would warn of a name like its own."""
 DEEP: Final = 10
 FEWEST: Final = 3
 """The first example that Hypothesis draws is the simplest: one or two would hardly be a test."""

@@ -49,14 +49,16 @@ class Gate:
         """Run what each commit has to pass."""
         return self._judged("tests")
 
-    def parts(self, names: Sequence[str], *, refuses: bool = True) -> Verdict:
-        """Run parts of `long`."""
+    def parts(self, names: Sequence[str], *, refuses: bool = True) -> None:
+        """Run parts of `long`: together, but apart from those that look deeper at what each commit has to pass."""
         parts = [long.BY_NAME[name] for name in names]
-        files = sorted({file for part in parts for file in part.files(self.root)})
-        chosen = [*(f"--part={part.name}" for part in parts), *files]
-        how = ["-o", f"faulthandler_timeout={LONG_LIMIT}"]
-        how += ["--deep"] if any(part.is_deeper for part in parts) else []
-        return self._judged(f"long: {', '.join(names)}", chosen, how, refuses=refuses)
+        for deeper in (False, True):
+            if together := [part for part in parts if part.is_deeper is deeper]:
+                files = sorted({file for part in together for file in part.files(self.root)})
+                chosen = [*(f"--part={part.name}" for part in together), *files]
+                how = ["-o", f"faulthandler_timeout={LONG_LIMIT}", *(["--deep"] if deeper else [])]
+                name = f"long: {', '.join(part.name for part in together)}"
+                self._judged(name, chosen, how, refuses=refuses)
 
     def ci(self) -> None:
         """Run what each commit has to pass, the parts that the change forces, and the one whose turn it is."""
