@@ -139,7 +139,7 @@ class Process:
         return self._process.poll()
 
     async def connect(self) -> None:
-        """Connect the pipes with the loop, and notice the end, whether or not any process waits for it."""
+        """Connect the pipes with the loop, and notice the end, whether or not a task waits for it."""
         loop = asyncio.get_running_loop()
         self._watched = os.pidfd_open(self.pid)
         loop.add_reader(self._watched, self._note_end)
