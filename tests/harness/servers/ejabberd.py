@@ -114,6 +114,7 @@ class Ejabberd:
         ):
             answer = await self._call(f"{{ejabberd_auth, {call}}}.")
             if answer == "ok":
+                await self._keep()
                 return f"{name}@{domain}"
         raise EjabberdError(f"ejabberd made no account {name}: {answer}")
 
@@ -124,6 +125,13 @@ class Ejabberd:
         answer = await self._call(f"{{mod_admin_extra, add_rosteritem, [{words}]}}.")
         if answer != "ok":
             raise EjabberdError(f"{other} was not put into the roster of {owner}: {answer}")
+        await self._keep()
+
+    async def _keep(self) -> None:
+        """Have what it keeps on disk: a kill within seconds would lose the accounts, and all logins with them."""
+        answer = await self._call("{mnesia, sync_log, []}.")
+        if answer != "ok":
+            raise EjabberdError(f"its files were not written: {answer}")
 
     async def start(self) -> None:
         """Start it again after `stop` or `kill`: same ports, same secret, same accounts."""
