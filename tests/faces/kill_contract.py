@@ -178,17 +178,20 @@ class Trade:
         while self._left:
             await self._settle(hand, self._left.pop())
         while True:
+            done = frozenset(
+                self._keys
+            )  # what is done while it is asked may be in the answer, if another has settled it
             delivery = await hand.take()
             if delivery is None:
                 continue
-            self._note(delivery)
+            self._note(delivery, done)
             if self._draw and self._draw.random() < MORTAL:
                 return
             await self._settle(hand, delivery)
 
-    def _note(self, delivery: Delivery) -> None:
+    def _note(self, delivery: Delivery, done: frozenset[str]) -> None:
         text, key, _ = delivery
-        assert key not in self._keys, f"{text} was done, and has come again"
+        assert key not in done, f"{text} was done, and has come again"
         came = self.order[group_of(text)]
         if text not in came:
             came.append(text)
