@@ -26,6 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run this part of the set `long`, and nothing else",
     )
     group.addoption(
+        "--daily", action="store_true", help="leave out `long` even of files that are named"
+    )
+    group.addoption(
         "--report",
         type=Path,
         metavar="FILE",
@@ -45,13 +48,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what was not asked for: without `--part` that is `long`, except files that are named, and the proofs."""
     parts = [long.BY_NAME[name] for name in config.getoption("part")]
+    daily: bool = config.getoption("daily")
     named = {argument.partition("::")[0] for argument in config.args}
 
     def asked(item: pytest.Item) -> bool:
         file, part = item.nodeid.partition("::")[0], long.part_of(item.nodeid)
         if parts:
             return any(part.has(item.nodeid) for part in parts)
-        return not part or file in named or file.startswith("proof/")
+        return not part or (not daily and (file in named or file.startswith("proof/")))
 
     others = [item for item in items if not asked(item)]
     if others:
