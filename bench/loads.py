@@ -34,7 +34,7 @@ from pubqueue.app.store.rows import (
     Write,
     Writes,
 )
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     Affiliation,
     Draft,
     Item,
@@ -48,10 +48,10 @@ from pubqueue.core.model import (
     Subscription,
     seconds,
 )
-from pubqueue.core.nodes.manage import Configure, Delete, Purge
-from pubqueue.core.nodes.nodeconfig import YEAR, Settings
-from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import App, Attempt, StagedItem, StagedTotals, Version
+from pubqueue.model.transactions import App, Attempt, StagedItem, StagedTotals, Version
+from pubqueue.rules.commit import CommitVersion, Part
+from pubqueue.rules.nodeconfig import YEAR, Settings
+from pubqueue.rules.nodes import Configure, Delete, Purge
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

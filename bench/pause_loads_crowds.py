@@ -9,7 +9,7 @@ from harness.batches.facts import BOSS, who
 from harness.batches.queue_requests import publishes
 
 from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Jid,
@@ -20,8 +20,8 @@ from pubqueue.core.model import (
     Subscription,
     SubscriptionState,
 )
-from pubqueue.core.nodes.manage import Configure, Delete, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete, Purge
 
 if TYPE_CHECKING:
     from bench.trickle import CountingStore, Service

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.batches.queue_requests import publishes
 
 from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Write, Writes
-from pubqueue.core.model import Affiliation, Feed, Jid, Millis, Node, NodeConfig, NodeName
-from pubqueue.core.publishing.places import MAX_COPIES
-from pubqueue.core.publishing.sources import MAX_FED
+from pubqueue.model.entities import Affiliation, Feed, Jid, Millis, Node, NodeConfig, NodeName
+from pubqueue.rules.feed import MAX_FED
+from pubqueue.rules.publication import MAX_COPIES
 
 if TYPE_CHECKING:
     from pubqueue.app.store.ports import Store

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pubqueue.app.store.item_listings import WaitingGroups
 from pubqueue.app.store.listings import Trims
 from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     Affiliation,
     Item,
     ItemId,
@@ -28,8 +28,8 @@ from pubqueue.core.model import (
     NodeName,
     State,
 )
-from pubqueue.core.nodes.manage import Configure, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Purge
 
 if TYPE_CHECKING:
     from collections.abc import Callable

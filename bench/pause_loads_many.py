@@ -17,9 +17,9 @@ from bench.trickle import WORKER
 from pubqueue.app.store.item_listings import HeldBy
 from pubqueue.app.store.listings import Total
 from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
-from pubqueue.core.model import (
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import (
     Affiliation,
     Item,
     ItemId,
@@ -31,18 +31,18 @@ from pubqueue.core.model import (
     State,
     Subscription,
 )
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.force_unlock import Dismiss
-from pubqueue.core.together import Together
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.presence import Leave
+from pubqueue.rules.together import Together
+from pubqueue.rules.unlock import Dismiss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.trickle import CountingStore, Service
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.together import Part
+    from pubqueue.rules.together import Part
 
 HEAVY: Final = NodeName("heavy")
 BULK: Final = "bulk@x"

@@ -14,7 +14,7 @@ from harness.batches.facts import BOSS, EVE, who
 from msgspec.structs import replace
 
 from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     Affiliation,
     Item,
     ItemId,
@@ -25,12 +25,12 @@ from pubqueue.core.model import (
     NodeName,
     State,
 )
-from pubqueue.core.nodes.discovery import Describe, ListItems, ListNodes
-from pubqueue.core.nodes.manage import Create
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.reading.listing import Page
-from pubqueue.core.reading.read import ReadItems, ReadNodes
-from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.model.replies import Page
+from pubqueue.rules.discovery import Describe, ListItems, ListNodes
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create
+from pubqueue.rules.read import ReadItems, ReadNodes
+from pubqueue.rules.retrieve import Retrieve
 
 if TYPE_CHECKING:
     from pubqueue.app.broker import Broker

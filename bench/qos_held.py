@@ -23,8 +23,8 @@ from rich.table import Table
 from bench.qos import PASSWORD, Cost
 from bench.qos_service import NODE, publish
 from bench.report import spread
-from pubqueue.core.model import Jid, digest
-from pubqueue.core.qos.model import EVERYBODY, mark_of
+from pubqueue.model.entities import Jid, digest
+from pubqueue.model.records import EVERYBODY, mark_of
 from pubqueue_demo.prosody import Prosody
 
 ACCOUNTS: Final = 100

@@ -11,7 +11,16 @@ from msgspec.structs import replace
 from bench.load import NODE, SERVICE, payload
 from pubqueue.app.store.rows import AffiliationRow, Needs, Write
 from pubqueue.config.settings import NodeSettings, Settings
-from pubqueue.core.model import Affiliation, Item, ItemId, Jid, Node, NodeConfig, NodeName, State
+from pubqueue.model.entities import (
+    Affiliation,
+    Item,
+    ItemId,
+    Jid,
+    Node,
+    NodeConfig,
+    NodeName,
+    State,
+)
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring.queue import now, queue
 

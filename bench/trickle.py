@@ -17,11 +17,11 @@ from harness.batches.queue_requests import publishes, retracts
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.core.decision import Refused
-from pubqueue.core.limits.quotas import Quota, Quotas
-from pubqueue.core.model import Jid, Millis, NodeName
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver, SubscriptionChanged, ToEach
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Jid, Millis, NodeName
+from pubqueue.model.notices import Deliver, SubscriptionChanged, ToEach
+from pubqueue.model.records import Quota, Quotas
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.notices import Notice
 
 T = TypeVar("T")
 

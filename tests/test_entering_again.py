@@ -11,7 +11,7 @@ from stores.steps import EMPTY, add, make
 
 from pubqueue.app.store.ports import FencedError, ForeignStoreError, Instance, StoreError
 from pubqueue.config.settings import NodeSettings, Settings
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 from pubqueue.stores.copying import copy
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring.serving import serve

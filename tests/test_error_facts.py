@@ -13,8 +13,8 @@ from pubqueue.cli.worker.worker_target import load as load_target
 from pubqueue.config.environment import BadVariableError, given
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError, Settings
-from pubqueue.core import changes as c
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
 
 START = "jid = 'q'\nsecret = 'a'\n"
 

@@ -20,7 +20,7 @@ HEAD = """FROM enum import StrEnum
 FROM harness import patience
 FROM pubqueue.app import batch, committer
 FROM pubqueue.app.committer import Committer
-FROM pubqueue.core.model import AccessModel, Principal
+FROM pubqueue.model.entities import AccessModel, Principal
 FROM pubqueue.stores.guarded import Guarded
 FROM harness.imports import Source
 import pytest, sqlite3
@@ -33,7 +33,7 @@ FOUND = {
     "patience.GONE": "harness.patience has no GONE",
     "def f(patience):\n    patience.GONE": "",
     "FROM pubqueue import Worker": "",
-    "FROM pubqueue.core.model import Jid, GONE": "pubqueue.core.model has no GONE",
+    "FROM pubqueue.model.entities import Jid, GONE": "pubqueue.model.entities has no GONE",
     "import pubqueue.GONE": "there is no module pubqueue.GONE",
     "FROM packaging.requirements import Requirement": "",
     "FROM sqlite3 import GONE": "",
@@ -47,7 +47,7 @@ FOUND = {
     "setattr(committer.Committer, 'GONE', 1)": "pubqueue.app.committer.Committer has no GONE",
     "with patch.object(Guarded, 'GONE'): ...": "pubqueue.stores.guarded.Guarded has no GONE",
     "getattr(Principal, 'jid')": "",
-    "getattr(Principal, 'GONE')": "pubqueue.core.model.principal.Principal has no GONE",
+    "getattr(Principal, 'GONE')": "pubqueue.model.entities.Principal has no GONE",
     "getattr(Principal, 'GONE', None)": "",
     "class Mine(Guarded): ...\ngetattr(Mine, 'write')": "",
     "class Mine(Guarded): ...\ngetattr(Mine, 'GONE')": "Mine has no GONE",
@@ -55,7 +55,7 @@ FOUND = {
     "class Mine(sqlite3.Row): ...\nMine.keys, Mine.GONE": "Mine has no GONE",
     "class Mine(pytest.Item): ...\nMine.GONE": "",
     "AccessModel.OPEN": "",
-    "AccessModel.GONE": "pubqueue.core.model.choices.AccessModel has no GONE",
+    "AccessModel.GONE": "pubqueue.model.entities.AccessModel has no GONE",
     "def f():\n    source = Source()\n    source.names, source.GONE": "harness.imports.Source has no GONE",
     "def f():\n    source = Source()\n    source.GONE = 1\n    source.GONE": "",
     "def f():\n    source = Source()\n    source = other()\n    source.GONE": "",

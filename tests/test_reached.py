@@ -16,11 +16,11 @@ def test_a_test_reaches_each_module():
 def test_what_is_imported_for_types_alone_is_no_import():
     source = parsed(
         "from typing import TYPE_CHECKING\n"
-        "from pubqueue.core import model\n"
+        "from pubqueue.model import entities\n"
         "if TYPE_CHECKING:\n    import pubqueue.wiring\nelse:\n    import pubqueue.app\n"
         "def it():\n    import pubqueue.cli\n"
     )
-    assert {"pubqueue.core.model", "pubqueue.app", "pubqueue.cli"} < set(source.names)
+    assert {"pubqueue.model.entities", "pubqueue.app", "pubqueue.cli"} < set(source.names)
     assert source.for_types == ["pubqueue.wiring"]
 
 
@@ -57,14 +57,14 @@ def test_a_fixture_imports_for_those_who_ask_for_it():
 def test_a_change_is_found_by_who_imports_it_and_by_who_comes_to_it():
     here, test, of_it = (
         TESTS / "test_reached.py",
-        TESTS / "core" / "test_model.py",
-        "pubqueue.core.model",
+        TESTS / "core" / "queue" / "test_publish.py",
+        "pubqueue.rules.publish",
     )
     assert here in importing([file("harness.imports")])
     assert here in importing([here])
     assert test in importing([file(of_it)])
-    assert test not in importing([file(f"{of_it}.names")])
-    assert test in imports.reaching([file(f"{of_it}.names")])
+    assert test not in importing([file("pubqueue.rules.once")])
+    assert test in imports.reaching([file("pubqueue.rules.once")])
 
 
 def test_what_was_read_before_is_read_again_after_a_change(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 
 from pubqueue.app.store.item_listings import ItemIds
-from pubqueue.core.model import NodeName
+from pubqueue.model.entities import NodeName
 from pubqueue.stores.sqlite import SqliteStore
 
 NODE = """

@@ -9,11 +9,11 @@ from __future__ import annotations
 from time import thread_time
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.stream.single import Single
 from pubqueue.faces.xmpp.verbs import VERBS, find
+from pubqueue.model.entities import Jid, Principal
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

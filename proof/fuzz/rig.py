@@ -18,13 +18,12 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.notify.redelivery import LAG
 from pubqueue.app.principals import Principals
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Jid, Millis
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.queue.expire import Expire
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.terms import ServerPlace
 from pubqueue.faces.xmpp.xml.payload import same
+from pubqueue.model.entities import Jid, Millis, account_of
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.expire import Expire
 from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:

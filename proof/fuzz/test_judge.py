@@ -11,12 +11,12 @@ from proof.fuzz.grow import stanza
 from proof.fuzz.judge import FaceFaultError, Fuzzer
 from proof.fuzz.rig import Rig
 from pubqueue.app import rules
-from pubqueue.core.decision import Refusal, refuse
-from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp import signals
 from pubqueue.faces.xmpp.answers import Answers
 from pubqueue.faces.xmpp.refusals import bad_request
+from pubqueue.model.decision import Refusal, refuse
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.publication import Publish
 from pubqueue_xeps.wire.ns import OWNER, PUBSUB
 
 STANZAS = 3000

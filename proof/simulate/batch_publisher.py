@@ -11,15 +11,15 @@ from harness.batches.transactions import commits, stages
 
 from proof.simulate.client import Client
 from proof.simulate.feeds import queue_of
-from pubqueue.core.decision import Published
-from pubqueue.core.transactions.model import Committed, Skipped
+from pubqueue.model.decision import Published
+from pubqueue.model.transactions import Committed, Skipped
 
 if TYPE_CHECKING:
     from random import Random
 
     from proof.simulate.network import Network
     from proof.simulate.oracle import Oracle
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.entities import Jid, NodeName
 
 EVERY: Final = 20.0
 """Seconds between two versions, in the mean."""

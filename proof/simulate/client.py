@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from proof.simulate.words import Answer, Ask
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.model.decision import Refusal, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from proof.simulate.network import ClientStream, Network
     from proof.simulate.words import ToClient
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid
-    from pubqueue.core.notices import Notice
-    from pubqueue.core.presence.arrive import Arrive
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid
+    from pubqueue.model.notices import Notice
+    from pubqueue.rules.presence import Arrive
 
 TIMEOUT: Final = 5.0
 """Seconds until a question without an answer is asked again."""

@@ -6,9 +6,9 @@ from typing import Final
 
 from harness.batches.facts import BOSS, who
 
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
 
 NEWS: Final = NodeName("news")
 DIGEST: Final = NodeName("digest")

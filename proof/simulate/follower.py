@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from harness.batches.facts import who
 
 from proof.simulate.client import Client
-from pubqueue.core.reading.pages import EventPage
-from pubqueue.core.reading.read import ReadEvents
+from pubqueue.model.replies import EventPage
+from pubqueue.rules.read import ReadEvents
 
 if TYPE_CHECKING:
     from random import Random
 
     from proof.simulate.network import Network
     from proof.simulate.oracle import Oracle
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 EVERY: Final = 4.0
 """Seconds between two pages, in the mean."""

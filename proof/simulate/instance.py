@@ -19,10 +19,10 @@ from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store import ports
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.core.model import Millis
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import singly
-from pubqueue.core.presence.bounce import Bounce
+from pubqueue.model.entities import Millis
+from pubqueue.model.notices import singly
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.presence import Bounce
 from pubqueue.wiring.store import CLOSING
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from proof.simulate.oracle import Oracle
     from proof.simulate.places import Elsewhere, Place
     from proof.simulate.words import ToClient, ToService
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Jid
-    from pubqueue.core.notices import Notice, ToEach
-    from pubqueue.core.schedules.model import Times, TimesWanted
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Item, Jid
+    from pubqueue.model.notices import Notice, ToEach
+    from pubqueue.model.schedules import Times, TimesWanted
 
 PAUSE = 0.5
 """Seconds between two attempts to connect."""

@@ -11,17 +11,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from proof.simulate.words import Answer, Ask, ToClient, ToService, handed_out
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import mark_of
-from pubqueue.core.notices import Deliver
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
+from pubqueue.model.entities import account_of, mark_of
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.presence import Bounce, Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from pubqueue.core.model import Item, Jid
+    from pubqueue.model.entities import Item, Jid
 
 S = TypeVar("S")
 R = TypeVar("R")

@@ -19,18 +19,18 @@ from proof.simulate.feeds import queue_of
 from proof.simulate.ticks import TICKS, Ticks, true_time
 from proof.simulate.words import handed_out
 from pubqueue.app.store.listings import Events
-from pubqueue.core.after import has_room
-from pubqueue.core.decision import Done, Published, Refusal, Refused, SettledEach
-from pubqueue.core.events import EventKind
-from pubqueue.core.model import NO_TIME, Millis, NodeName
-from pubqueue.core.nodes.manage import Configure, Purge
-from pubqueue.core.queue.clock_recovery import longest
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.retention.seek import Seek
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.settling.each import SettleEach, singly
-from pubqueue.core.transactions.commit import CommitVersion
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.after import has_room
+from pubqueue.model.decision import Done, Published, Refusal, Refused, SettledEach
+from pubqueue.model.entities import NO_TIME, Millis, NodeName
+from pubqueue.model.records import EventKind
+from pubqueue.rules.commit import CommitVersion
+from pubqueue.rules.nodes import Configure, Purge
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.seek import Seek
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.settle_each import SettleEach, singly
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.unlock import longest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from proof.simulate.words import ToClient
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.events import Event
-    from pubqueue.core.model import Item, Jid
-    from pubqueue.core.reading.pages import EventEntry
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Item, Jid
+    from pubqueue.model.records import Event
+    from pubqueue.model.replies import EventEntry
 
     Key = tuple[str, str | None]
     Overdue = tuple[str, str, str]

@@ -9,18 +9,18 @@ from harness.batches.facts import who
 
 from proof.simulate.client import Client
 from proof.simulate.ticks import true_time
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Millis
-from pubqueue.core.nodes.manage import Configure, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.queue.retention.seek import Seek
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Millis
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Purge
+from pubqueue.rules.seek import Seek
 
 if TYPE_CHECKING:
     from random import Random
 
     from proof.simulate.network import Network
     from proof.simulate.oracle import Oracle
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.entities import Jid, NodeName
 
 
 class Owner(Client):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.store.ports import Instance, Transaction
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
     from pubqueue.stores.sqlite.instances import Instances as RealInstances
 
 T = TypeVar("T")

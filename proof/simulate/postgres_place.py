@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from harness.batches.queue_requests import publishes
 
 from proof.simulate.client import Client
 from proof.simulate.feeds import NEWS, queue_of
-from pubqueue.core.decision import Published
+from pubqueue.model.decision import Published
 
 if TYPE_CHECKING:
     from random import Random
 
     from proof.simulate.network import Network
     from proof.simulate.oracle import Oracle
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.entities import Jid, NodeName
 
 EVERY: Final = (2.0, 4.0, 10.0, 60.0)
 """Seconds between two publishes, in the mean: one of these in each run."""

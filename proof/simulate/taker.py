@@ -7,10 +7,10 @@ from typing import Final
 from harness.batches.facts import who
 
 from proof.simulate.worker import Worker
-from pubqueue.core.decision import Taken
-from pubqueue.core.model import seconds
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.presence.arrive import Arrive
+from pubqueue.model.decision import Taken
+from pubqueue.model.entities import seconds
+from pubqueue.rules.presence import Arrive
+from pubqueue.rules.take import Take
 
 WAIT: Final = seconds(3)
 """How long a take waits: less than an answer is waited for."""

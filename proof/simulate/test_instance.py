@@ -16,11 +16,11 @@ from proof.simulate.instance import PAUSE, RECENT, Instance
 from proof.simulate.network import Network
 from proof.simulate.places import SqlitePlace
 from proof.simulate.words import Ask
-from pubqueue.core.decision import Published, Taken
-from pubqueue.core.model import Jid, State
-from pubqueue.core.nodes.replies import Declared
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.notices import Deliver
+from pubqueue.model.decision import Published, Taken
+from pubqueue.model.entities import Jid, State
+from pubqueue.model.notices import Deliver
+from pubqueue.model.replies import Declared
+from pubqueue.rules.take import Take
 
 GUS = Jid("gus@x/1")
 SOON = 1.0

@@ -26,15 +26,13 @@ from pubqueue.app.dispatch import dispatcher
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.notify.undelivered import Undelivered
 from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.core.changes import Lock
-from pubqueue.core.decision import Done, Published
-from pubqueue.core.model import Millis
-from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.publishing import feeding
-from pubqueue.core.queue.dispatch import dispatch as real_dispatch
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settling import remembering
-from pubqueue.core.schedules import fire
+from pubqueue.model.changes import Lock
+from pubqueue.model.decision import Done, Published
+from pubqueue.model.entities import Millis
+from pubqueue.rules import feed, schedules, settle_each
+from pubqueue.rules.dispatch import dispatch as real_dispatch
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.publication import Publish
 from pubqueue.stores.copying import sqlite_tables
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.clock import ServerClock
@@ -122,7 +120,7 @@ async def confirms_what_is_lost(_batches, taken, _whose, _problem, *, look):
     [
         (Broker, "submit", confirms_early, "publish confirmed before its commit"),
         (dispatcher, "dispatch", locks_under_the_old_token, "locked without a new token"),
-        (feeding, "into", feeds_nothing, "publish confirmed before its commit"),
+        (feed, "into", feeds_nothing, "publish confirmed before its commit"),
         (OtherProcesses, "start", does_nothing, "not drained"),
         (Undelivered, "go_on", does_nothing, UNDELIVERED),
         (Undelivered, "stream_broke", does_nothing, UNDELIVERED),
@@ -181,7 +179,7 @@ def test_an_end_that_waits_for_a_store_that_does_not_answer_is_found(monkeypatch
     assert {go(seed, plan=plan).rule for seed in SEEDS} == {"an end in order takes too long"}
 
 
-def fires_again(schedule, through, due, settled=fire.settle):
+def fires_again(schedule, through, due, settled=schedules.settle):
     return replace(settled(schedule, through, due), fired_through=schedule.fired_through)
 
 
@@ -206,7 +204,7 @@ def test_a_calendar_that_goes_in_a_circle_is_found(monkeypatch):
     ],
 )
 def test_a_time_that_is_published_twice_or_never_is_found(monkeypatch, name, defect, rule):
-    monkeypatch.setattr(fire, name, defect)
+    monkeypatch.setattr(schedules, name, defect)
     assert go(1, minutes=LONGER, plan=[]).rule == rule
 
 
@@ -249,7 +247,7 @@ LOST_ANSWERS = [
 @pytest.mark.parametrize(
     ("of", "name", "defect", "rule"),
     [
-        (remembering, "_remembered", forgets, FORGOTTEN),
+        (settle_each, "_remembered", forgets, FORGOTTEN),
         (dispatcher, "dispatch", locks_as_long_as_the_queue_allows, ASKED_LESS),
     ],
 )

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 from harness.batches.facts import BOSS, who
 from msgspec.structs import replace
 
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.nodes.manage import Create
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.schedules.admin import AddSchedule
-from pubqueue.core.schedules.model import Definition, Missed, draft_of
+from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.schedules import Definition, Missed, draft_of
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create
+from pubqueue.rules.schedules import AddSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.model import ItemId
+    from pubqueue.model.entities import ItemId
 
 EPOCH: Final = Millis(1_806_760_200_000)
 """When a run begins: ten minutes before it is a quarter to three once more in Chatham, 2027-04-03T13:50:00Z."""

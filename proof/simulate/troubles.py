@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from proof.simulate.places import PlacedStore
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
 
 T = TypeVar("T")
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Taken
-from pubqueue.core.notices import Deliver, Notice
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
+from pubqueue.model.decision import Taken
+from pubqueue.model.notices import Deliver, Notice
+from pubqueue.rules.presence import Arrive, Bounce, Leave
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Jid
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Item, Jid
 
 
 @dataclass(frozen=True, slots=True)

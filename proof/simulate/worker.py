@@ -16,19 +16,19 @@ from harness.batches.queue_requests import joins, settles_each, touches
 from msgspec.structs import replace
 
 from proof.simulate.client import Client
-from pubqueue.core.nodes.replies import Subscribed
-from pubqueue.core.notices import Deliver, Purged, Retracted, Unlocked
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.queue.settling.memory import MAX_REMEMBERED
+from pubqueue.model.notices import Deliver, Purged, Retracted, Unlocked
+from pubqueue.model.records import MAX_SETTLED_REMEMBERED
+from pubqueue.model.replies import Subscribed
+from pubqueue.rules.presence import Arrive
+from pubqueue.rules.settle import Outcome, Settle, Verb
 
 if TYPE_CHECKING:
     from random import Random
 
     from proof.simulate.network import Network
-    from pubqueue.core.model import ItemId, Jid, NodeName
-    from pubqueue.core.notices import Notice
-    from pubqueue.core.queue.settling.each import SettleEach
+    from pubqueue.model.entities import ItemId, Jid, NodeName
+    from pubqueue.model.notices import Notice
+    from pubqueue.rules.settle_each import SettleEach
 
 REFRESH: Final = 60.0
 """Seconds of silence after which it subscribes again, in case it has been forgotten."""
@@ -78,7 +78,7 @@ class Worker(Client):
         joining = joins(jid, work.window, node=work.node)
         options = joining.options and replace(joining.options, lock_timeout=work.lock_timeout)
         self._subscribe = replace(joining, jid=work.subscriber, options=options)
-        self._remember = MAX_REMEMBERED if work.remembers else None
+        self._remember = MAX_SETTLED_REMEMBERED if work.remembers else None
         self._each = work.each
         self._held: dict[ItemId, int] = {}
         self._settled: dict[ItemId, int] = {}

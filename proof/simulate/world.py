@@ -24,8 +24,8 @@ from proof.simulate.taker import Taker
 from proof.simulate.ticks import true_time
 from proof.simulate.worker import Work, Worker
 from pubqueue.app.store.ports import StoreError
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.queue.redrive import Redrive
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.rules.dead_letters import Redrive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from proof.simulate.oracle import Oracle
     from proof.simulate.places import Place
     from proof.simulate.plan import Fault
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
 
 LOCK: Final = 30
 SOONER: Final = 15

@@ -13,7 +13,7 @@ from harness.patience import TIMEOUT, turns
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import StoreError
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 from pubqueue.stores.postgres import connection
 from pubqueue.stores.postgres.own_thread import OwnThread
 from pubqueue.stores.postgres.store import PostgresStore

@@ -8,7 +8,7 @@ from harness.databases.standby import Standby, wait_for_standbys
 from harness.patience import wait_until
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 from pubqueue.stores.looking import look
 from pubqueue.stores.postgres.store import PostgresStore
 

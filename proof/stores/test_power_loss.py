@@ -23,16 +23,16 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.ports import ForeignStoreError
 from pubqueue.app.store.version_listings import Winners
-from pubqueue.core import after as afterwards
-from pubqueue.core import changes as c
-from pubqueue.core.decision import DoneTogether
-from pubqueue.core.model import Affiliation, Jid, Millis, NodeName, State, digest
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.replies import Declared
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.publishing.keys import PublishKey
-from pubqueue.core.together import Together
-from pubqueue.core.transactions.model import Commit, CommittedNode, Mark, Stage, StagedItem, Totals
+from pubqueue.model import after as afterwards
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.decision import DoneTogether
+from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName, State, digest
+from pubqueue.model.records import PublishKey
+from pubqueue.model.replies import Declared
+from pubqueue.model.transactions import Commit, CommittedNode, Mark, Stage, StagedItem, Totals
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.together import Together
 from pubqueue.stores.sqlite import SqliteStore
 
 OWNER = Jid("etl@x")

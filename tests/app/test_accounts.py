@@ -26,7 +26,7 @@ from pubqueue.app.accounts.accounts import BUSY, REMEMBERED_FOR
 from pubqueue.app.accounts.attempts import FREE, MAX_WAIT
 from pubqueue.app.accounts.comparing import AT_ONCE, MAX_WAITING, NICENESS
 from pubqueue.app.principals import Principals
-from pubqueue.core.model import Jid
+from pubqueue.model.entities import Jid
 
 HERE = "192.0.2.1"
 RIGHT, WRONG = "correct horse", "battery staple"

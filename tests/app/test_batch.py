@@ -16,15 +16,13 @@ from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 
 from pubqueue.app.dispatch.dispatcher import MAX_BYTES, MAX_DELIVERIES
-from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused, Withdrawn
-from pubqueue.core.model import ItemId, Jid, NodeName, State, mark_of
-from pubqueue.core.notices import Deliver
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.expire import MAX_TIMEOUTS, Expire
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
+from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused, Withdrawn
+from pubqueue.model.entities import ItemId, Jid, NodeName, State, mark_of
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.expire import MAX_TIMEOUTS, Expire
+from pubqueue.rules.presence import Arrive, Bounce, Leave
+from pubqueue.rules.settle import Outcome
 
 DEAD = NodeName("jobs-dead")
 OTHER = NodeName("other")

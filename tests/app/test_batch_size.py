@@ -16,19 +16,16 @@ from pubqueue.app.batch_size import (
     WaitingRequests,
     weight,
 )
-from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Decision, Done
 from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes.large_audience import NotifyFormer
-from pubqueue.core.nodes.subscriptions.changes import SetAvailable
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.together import Together, together
-from pubqueue.core.transactions.model import Mark
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.changes import SetAvailable
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import Jid, account_of
+from pubqueue.model.transactions import Mark
+from pubqueue.rules.audience import NotifyFormer
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.presence import Arrive, Bounce, Leave
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.together import Together, together
 
 IDS = [f"i{number}" for number in range(MAX_PUBLISHED)]
 UNLOCK = unlocks(BOB, *IDS[:MAX_NAMED])

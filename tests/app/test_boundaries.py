@@ -22,14 +22,14 @@ from pubqueue.app import broker as broker_module
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.watch import operator_log
-from pubqueue.core.decision import Published, Refusal, Refused
-from pubqueue.core.model import ItemId, Millis
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.resend import Resend
-from pubqueue.core.validity import NO_ITEM_ID
+from pubqueue.model.decision import Published, Refusal, Refused
+from pubqueue.model.entities import ItemId, Millis
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.unlock import Resend
+from pubqueue.rules.validity import NO_ITEM_ID
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import MemoryStore
@@ -394,7 +394,7 @@ async def test_work_after_a_commit_fails_separately(stage, monkeypatch, place, e
     with capture_logs() as said, monkeypatch.context() as patched:
         patched.setattr(owner, name, broken)
         if name == "go_on":
-            patched.setattr("pubqueue.core.queue.expire.FORGOTTEN", -1)
+            patched.setattr("pubqueue.rules.expire.FORGOTTEN", -1)
             patched.setattr("pubqueue.app.facts.queue.expiring.FORGOTTEN", -1)
             await asyncio.wait_for(stage.do(Expire()), TIMEOUT)
         replies = await stage.do(publishes("a"), publishes("b"))

@@ -27,20 +27,19 @@ from pubqueue.app.dispatch.dispatcher import MAX_DELIVERIES
 from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.reader import ENDING
 from pubqueue.app.working_set.change_applier import ChangeApplier
-from pubqueue.core.changes import PurgeNode
-from pubqueue.core.decision import Done, Published, Refusal, Refused
-from pubqueue.core.model import ItemId, State
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.large_audience import NotifyFormer
-from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
-from pubqueue.core.notices import Deliver, Retracted
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.reading.read import ReadItems, ReadNodes
-from pubqueue.core.transactions.commit import LookAtWinners
-from pubqueue.core.transactions.model import Committed, Mark
-from pubqueue.core.transactions.moving import MoveWinners
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.changes import PurgeNode
+from pubqueue.model.decision import Done, Published, Refusal, Refused
+from pubqueue.model.entities import ItemId, State
+from pubqueue.model.notices import Deliver, Retracted
+from pubqueue.model.transactions import Committed, Mark
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.audience import NotifyFormer, ReviewSubscribers
+from pubqueue.rules.commit import LookAtWinners
+from pubqueue.rules.moving import MoveWinners
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.presence import Leave
+from pubqueue.rules.read import ReadItems, ReadNodes
+from pubqueue.rules.staging import StagePublish
 from pubqueue.stores.sqlite import SqliteStore
 
 SAME = {"payload": bytes.__eq__}

@@ -7,19 +7,16 @@ from harness.batches.shell import Shell
 
 from pubqueue.app.facts.queue import settling
 from pubqueue.app.facts.reading import inspecting, reading, retrieving
-from pubqueue.core.decision import Cancelled, Redriven, Refusal
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.model import ItemId, NodeName, State
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.notices import Retracted
-from pubqueue.core.queue import cancel
-from pubqueue.core.queue.cancel import Cancel, Discard
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.reading import deaths
-from pubqueue.core.reading.deaths import ReadReasons
-from pubqueue.core.reading.read import ReadItems
+from pubqueue.model.decision import Cancelled, Redriven, Refusal
+from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.notices import Retracted
+from pubqueue.rules import dead_letters
+from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.read import ReadItems
+from pubqueue.rules.settle import Outcome
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 
@@ -111,8 +108,14 @@ def test_a_plain_node_has_nothing_to_cancel_and_a_request_has_a_bound(shell):
 @pytest.fixture
 def small(monkeypatch):
     """Let a step have few items."""
-    for module in (cancel, deaths, settling, retrieving, inspecting):
-        monkeypatch.setattr(module, "SLICE", 2)
+    for module, name in (
+        (dead_letters, "CANCEL_SLICE"),
+        (dead_letters, "DEATHS_SLICE"),
+        (settling, "CANCEL_SLICE"),
+        (retrieving, "CANCEL_SLICE"),
+        (inspecting, "DEATHS_SLICE"),
+    ):
+        monkeypatch.setattr(module, name, 2)
     monkeypatch.setattr(reading, "MAX_ITEMS", 2)
 
 
@@ -135,8 +138,8 @@ def test_reasons_are_counted_over_all_steps_the_commonest_first(shell, small):
 
 
 def test_a_count_of_reasons_is_bounded(shell, small, monkeypatch):
-    monkeypatch.setattr(deaths, "LOOKED_AT", 4)
-    monkeypatch.setattr(deaths, "MAX_SHAPES", 1)
+    monkeypatch.setattr(dead_letters, "DEATHS_LOOKED_AT", 4)
+    monkeypatch.setattr(dead_letters, "MAX_SHAPES", 1)
     shell.do(a_queue())
     dies(shell, *REASONS)
     page = shell.do(ReadReasons(OWNER, JOBS))
@@ -174,8 +177,7 @@ def test_the_dead_of_a_reason_are_discarded_in_one_request_of_many_steps(shell, 
 def test_a_request_for_very_many_items_cancels_a_part_and_reports_its_end(
     shell, small, monkeypatch
 ):
-    monkeypatch.setattr(cancel, "LOOKED_AT", 4)
-    monkeypatch.setattr("pubqueue.core.queue.redrive.LOOKED_AT", 4)
+    monkeypatch.setattr(dead_letters, "CANCEL_LOOKED_AT", 4)
     shell.do(a_queue())
     dies(shell, *REASONS)
     first = shell.do(Discard(OWNER, JOBS, "timed out"))

@@ -9,9 +9,9 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks import connections
 from pubqueue.app.tasks.connections import free_connections
-from pubqueue.core.model import ItemId, Jid, Principal
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
+from pubqueue.model.entities import ItemId, Jid, Principal
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.subscribe import Unsubscribe
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 SERVICE = Jid("queue.x")

@@ -18,25 +18,17 @@ from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify import backlog, fan_out
 from pubqueue.app.notify.fan_out import FanOut
 from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UnnotifiedNodes
-from pubqueue.core.decision import Done, Refusal
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.nodes import large_audience
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.large_audience import NextSubscribers
-from pubqueue.core.nodes.manage import Delete, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import SubscriberPage
-from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
-from pubqueue.core.notices import (
-    NOBODY,
-    Announce,
-    Deleted,
-    Purged,
-    Retracted,
-    ToAll,
-    singly,
-)
+from pubqueue.model.decision import Done, Refusal
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.model.notices import NOBODY, Announce, Deleted, Purged, Retracted, ToAll, singly
+from pubqueue.model.replies import SubscriberPage
+from pubqueue.rules import audience
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.audience import NextSubscribers
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Delete, Purge
+from pubqueue.rules.subscribe import Unsubscribe
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
@@ -49,7 +41,7 @@ OTHER = NodeName("other")
 def _small(monkeypatch):
     """Let five subscribers be a crowd, and three a page."""
     monkeypatch.setattr(publishing, "CROWD", 4)
-    for place in (pages, large_audience):
+    for place in (pages, audience):
         monkeypatch.setattr(place, "PAGE", PAGE)
 
 

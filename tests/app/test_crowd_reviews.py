@@ -10,16 +10,15 @@ from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.store.listings import Reviews, Subscribers
 from pubqueue.app.store.rows import AFFILIATIONS
-from pubqueue.core.decision import Done
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes import large_audience
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Declared, Unsubscribed
-from pubqueue.core.nodes.subscriptions import review
-from pubqueue.core.nodes.subscriptions.review import ResumeReviews
-from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
+from pubqueue.model.decision import Done
+from pubqueue.model.entities import Jid
+from pubqueue.model.replies import Declared, Unsubscribed
+from pubqueue.rules import audience
+from pubqueue.rules.audience import ResumeReviews
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete
+from pubqueue.rules.subscribe import Unsubscribe
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 CROWD = [Jid(f"bot{number}@x/1") for number in range(8)]
@@ -32,7 +31,7 @@ CLOSED = Settings({"access_model": "whitelist"})
 def _small(monkeypatch):
     """Let five subscribers be a crowd, and three a page."""
     monkeypatch.setattr(publishing, "CROWD", 4)
-    for place in (pages, large_audience, review):
+    for place in (pages, audience, audience):
         monkeypatch.setattr(place, "PAGE", 3)
 
 

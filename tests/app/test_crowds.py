@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from pubqueue.app.dispatch import dispatcher
 from pubqueue.app.store.listings import FreeSubscriptions
 from pubqueue.app.working_set import batch_changes, crowd_windows
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.notices import ToEach
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.expire import Expire
+from pubqueue.model.entities import Jid
+from pubqueue.model.notices import ToEach
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.presence import Arrive, Leave
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
 SWARM = [Jid(f"swarm@x/{number:03}") for number in range(300)]

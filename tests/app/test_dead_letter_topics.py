@@ -28,18 +28,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pubqueue.core.decision import Done
-from pubqueue.core.headers import DELIVERIES, DIED_IN
-from pubqueue.core.limits.quotas import Quota, Quotas
-from pubqueue.core.model import ItemId, Jid, NodeName, State, digest
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.publishing.feeding import elsewhere
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.together import Together
+from pubqueue.model.decision import Done
+from pubqueue.model.entities import DELIVERIES, DIED_IN, ItemId, Jid, NodeName, State, digest
+from pubqueue.model.records import Quota, Quotas
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.feed import elsewhere
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.together import Together
 
 LOST = NodeName("lost")
 FED = tuple(map(NodeName, "abc"))
@@ -177,7 +176,7 @@ def test_a_dead_item_can_be_redriven_from_the_first_queue_without_its_marks(shel
 
 
 def test_one_commit_makes_so_many_copies_and_the_others_have_one_more_attempt(shell, monkeypatch):
-    monkeypatch.setattr("pubqueue.core.queue.give_back.MAX_COPIES", 4)
+    monkeypatch.setattr("pubqueue.rules.give_back.MAX_COPIES", 4)
     names = ("i1", "i2", "i3")
     shell.batch(publishes(*names))
     fails(shell, *names)
@@ -199,7 +198,7 @@ def test_copies_are_work_and_a_batch_ends_after_much_of_it(shell, monkeypatch):
 
 
 def test_expired_items_wait_their_turn_too(shell, monkeypatch):
-    monkeypatch.setattr("pubqueue.core.queue.give_back.MAX_COPIES", 4)
+    monkeypatch.setattr("pubqueue.rules.give_back.MAX_COPIES", 4)
     shell.batch(configures(JOBS, paused=True))
     names = ("i1", "i2", "i3")
     shell.batch(publishes(*names, ttl=10))

@@ -13,8 +13,8 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.reader import ENDING
 from pubqueue.app.store.ports import StoreError
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.reading.read import ReadNodes
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue.wiring import store as wired_store
 

@@ -10,16 +10,15 @@ from harness.stores.store_contents import misweighed, recount
 from msgspec.structs import replace
 
 from pubqueue.app.facts.transactions import moving
-from pubqueue.core.changes import AddItem
-from pubqueue.core.decision import Done, Published, Refusal, Refused
-from pubqueue.core.model import AccessModel, Affiliation, Feed, ItemId, Jid, NodeName, Principal
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Delete, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Created, Declared
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.schedules.admin import AddSchedule
-from pubqueue.core.schedules.fire import FireNow
+from pubqueue.model.changes import AddItem
+from pubqueue.model.decision import Done, Published, Refusal, Refused
+from pubqueue.model.entities import AccessModel, Affiliation, Feed, ItemId, Jid, NodeName, Principal
+from pubqueue.model.replies import Created, Declared
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Delete, SetAffiliations
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.schedules import AddSchedule, FireNow
 
 NEWS, A, B = NodeName("news"), NodeName("a"), NodeName("b")
 

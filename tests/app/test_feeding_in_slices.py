@@ -10,17 +10,16 @@ from harness.stores.store_contents import misweighed, recount
 from pubqueue.app.store.item_listings import ItemIds, Items
 from pubqueue.app.store.listings import Trims, Unfed
 from pubqueue.app.store.rows import FED_MESSAGES, FEEDINGS, Needs
-from pubqueue.core.decision import Done, Published, Refusal, Refused
-from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.trimming import ResumeTrims
-from pubqueue.core.publishing.in_slices import FeedSlice, MarkPublish, ResumeFeeding
-from pubqueue.core.publishing.keys import PublishKey
-from pubqueue.core.publishing.marked import name_of_message
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.together import Together
+from pubqueue.model.decision import Done, Published, Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.records import PublishKey, name_of_message
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Delete
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.publish import FeedSlice, MarkPublish, ResumeFeeding
+from pubqueue.rules.together import Together
+from pubqueue.rules.trimming import ResumeTrims
 
 NEWS, A, B, C = map(NodeName, ("news", "a", "b", "c"))
 QUEUES = A, B, C
@@ -31,7 +30,7 @@ SLICE = 4
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr("pubqueue.core.publishing.feeding.MAX_COPIES", 3)
+    monkeypatch.setattr("pubqueue.rules.feed.MAX_COPIES", 3)
     monkeypatch.setattr("pubqueue.app.facts.queue.feeding.SLICE", SLICE)
     monkeypatch.setattr("pubqueue.app.facts.queue.feeding.JUDGED", 10)
 

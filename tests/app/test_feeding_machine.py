@@ -21,12 +21,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pubqueue.core.decision import Done, Published, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, digest
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Delete, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.publishing.feeding import elsewhere
+from pubqueue.model.decision import Done, Published, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, digest
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.feed import elsewhere
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Delete, SetAffiliations
 
 NEWS = NodeName("news")
 QUEUES = tuple(map(NodeName, "abc"))
@@ -244,7 +244,7 @@ class InSlices(Feeding):
 
 
 def test_a_publish_in_slices_does_what_one_in_a_single_commit_does(monkeypatch):
-    monkeypatch.setattr("pubqueue.core.publishing.feeding.MAX_COPIES", 3)
+    monkeypatch.setattr("pubqueue.rules.feed.MAX_COPIES", 3)
     monkeypatch.setattr("pubqueue.app.facts.queue.feeding.SLICE", 2)
     monkeypatch.setattr("pubqueue.app.facts.queue.feeding.JUDGED", 2)
     run_state_machine_as_test(

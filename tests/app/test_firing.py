@@ -21,16 +21,15 @@ from pubqueue.app.tasks import reaper, schedule_runner
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.config.schedules import bring_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
-from pubqueue.core.decision import Done, Expired, Refused
-from pubqueue.core.model import Jid, Millis, Principal
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.manage import Configure, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.groups import in_line
-from pubqueue.core.schedules.admin import ListSchedules, PauseSchedule
-from pubqueue.core.schedules.fire import FireNow, FireSchedule
-from pubqueue.core.schedules.model import Fired
+from pubqueue.model.decision import Done, Expired, Refused
+from pubqueue.model.entities import Jid, Millis, Principal
+from pubqueue.model.schedules import Fired
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.dispatch import in_line
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete
+from pubqueue.rules.schedules import FireNow, FireSchedule, ListSchedules, PauseSchedule
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 MINUTE = 60_000

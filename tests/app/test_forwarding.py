@@ -8,21 +8,10 @@ from pubqueue.app.notify import forwarded_notices as form
 from pubqueue.app.notify import forwarding
 from pubqueue.app.notify.forwarding import Forwarding
 from pubqueue.app.notify.outbox import Outbox
-from pubqueue.core.changes import DropRow, PutRow
-from pubqueue.core.decision import Done, Refusal, Refused
-from pubqueue.core.forwarding.bundle import Forwarded
-from pubqueue.core.forwarding.forward import (
-    EndForward,
-    EndForwardFacts,
-    Forward,
-    ForwardFacts,
-    end_forward,
-    forward,
-    mark_for,
-    marks_for,
-)
-from pubqueue.core.model import Draft, ItemId, Jid, NodeConfig, NodeName, SubscriptionState
-from pubqueue.core.notices import (
+from pubqueue.model.changes import DropRow, PutRow
+from pubqueue.model.decision import Done, Refusal, Refused
+from pubqueue.model.entities import Draft, ItemId, Jid, NodeConfig, NodeName, SubscriptionState
+from pubqueue.model.notices import (
     NOBODY,
     Announce,
     Configured,
@@ -33,6 +22,17 @@ from pubqueue.core.notices import (
     SubscriptionChanged,
     ToEach,
     Unlocked,
+)
+from pubqueue.model.records import Forwarded
+from pubqueue.rules.forward import (
+    EndForward,
+    EndForwardFacts,
+    Forward,
+    ForwardFacts,
+    end_forward,
+    forward,
+    mark_for,
+    marks_for,
 )
 
 SERVICE = Jid("queue.x")

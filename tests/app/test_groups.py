@@ -6,18 +6,18 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts, 
 from harness.batches.shell import Shell
 
 from pubqueue.app.facts.transactions import committing
-from pubqueue.core.decision import Published, Refusal, Refused
-from pubqueue.core.model import ItemId, NodeName, State
-from pubqueue.core.nodes import trimming
-from pubqueue.core.nodes.manage import Configure, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.decision import Published, Refusal, Refused
+from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.notices import Deliver
+from pubqueue.model.transactions import Mark
+from pubqueue.rules import trimming
+from pubqueue.rules.commit import CommitVersion, Part
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Purge
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.staging import StagePublish
 
 DEAD = NodeName("jobs-dead")
 

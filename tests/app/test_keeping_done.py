@@ -11,17 +11,16 @@ from msgspec.structs import replace
 
 from pubqueue.app.management.items import ITEMS
 from pubqueue.app.store.listings import Seeks
-from pubqueue.core.decision import Done, LookedThrough, Refusal, Refused
-from pubqueue.core.model import ItemId, NodeName, State
-from pubqueue.core.nodes.manage import Configure, Delete, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.publishing.keys import PublishKey
-from pubqueue.core.queue.retention import kept, seek
-from pubqueue.core.queue.retention.kept import DropDone
-from pubqueue.core.queue.retention.seek import ResumeSeeks, Seek
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.reading.inspect import Peek
-from pubqueue.core.reading.read import ReadItems
+from pubqueue.model.decision import Done, LookedThrough, Refusal, Refused
+from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.records import PublishKey
+from pubqueue.rules import seek
+from pubqueue.rules.inspect import Peek
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete, Purge
+from pubqueue.rules.read import ReadItems
+from pubqueue.rules.seek import DropDone, ResumeSeeks, Seek
+from pubqueue.rules.settle import Settle, Verb
 
 NAMES = [f"i{n}" for n in range(8)]
 END = LookedThrough(NodeName(""))
@@ -45,7 +44,7 @@ def shell(request, tmp_path):
 @pytest.fixture
 def small(monkeypatch):
     """Let three items be a slice."""
-    monkeypatch.setattr(kept, "SLICE", 3)
+    monkeypatch.setattr(seek, "SEEK_SLICE", 3)
 
 
 def works(shell, *names, at=0, **more):
@@ -249,7 +248,7 @@ def test_a_queue_that_no_longer_keeps_it_loses_it(shell, small):
 
 
 def test_many_queues_are_looked_through(shell, monkeypatch):
-    monkeypatch.setattr(kept, "LOOKED_AT", 2)
+    monkeypatch.setattr(seek, "SEEK_LOOKED_AT", 2)
     for name in map(NodeName, "abcde"):
         shell.do(a_queue(name, keep_done=1))
         shell.do(joins(ANN, node=name))

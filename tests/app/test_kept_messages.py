@@ -14,17 +14,10 @@ from msgspec.structs import replace
 from pubqueue.app.facts import qos as qos_facts
 from pubqueue.app.store.rows import KEPT_MESSAGES, MESSAGE_TOTALS
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Affiliation, Jid, Millis, NodeName, digest
-from pubqueue.core.nodes.manage import Configure, Delete, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.qos import ending
-from pubqueue.core.qos.answers import answer_of, refused_of
-from pubqueue.core.qos.deliver import TRANSIENT, DeliverMessage
-from pubqueue.core.qos.ending import DropMessages, ForgetMessages
-from pubqueue.core.qos.keep import KeepMessage, depends_on_affiliation, is_trusted
-from pubqueue.core.qos.model import (
+from pubqueue.faces.xmpp.refusals import WORDS
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName, digest
+from pubqueue.model.records import (
     MAX_IQ_ID_LENGTH,
     AccountMessages,
     AssuredFrom,
@@ -37,8 +30,23 @@ from pubqueue.core.qos.model import (
     MessagesEnded,
     mark_of,
 )
-from pubqueue.core.qos.reading import ListMessages, ReadMessage
-from pubqueue.faces.xmpp.refusals import WORDS
+from pubqueue.rules import messages
+from pubqueue.rules.messages import (
+    TRANSIENT,
+    DeliverMessage,
+    DropMessages,
+    ForgetMessages,
+    KeepMessage,
+    ListMessages,
+    ReadMessage,
+    answer_of,
+    depends_on_affiliation,
+    is_trusted,
+    refused_of,
+)
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete, SetAffiliations
+from pubqueue.rules.presence import Bounce
 
 ETL, BOSS = "etl@x/spark", who("boss@x", admin=True)
 LIMITS = MessageLimits(
@@ -286,7 +294,7 @@ def test_an_administrator_lists_and_drops_what_is_held(shell):
 
 
 def test_many_are_dropped_in_slices(shell, monkeypatch):
-    monkeypatch.setattr(ending, "SLICE", 2)
+    monkeypatch.setattr(messages, "SLICE", 2)
     monkeypatch.setattr(qos_facts, "SLICE", 2)
     shell.batch(*(keeps(name) for name in "abc"))
     assert shell.do(DropMessages(BOSS, Jid("etl@x"))) == MessagesEnded((), more=False, count=3)

@@ -18,18 +18,15 @@ from pubqueue.app.store.item_listings import HeldBy
 from pubqueue.app.store.listings import Total
 from pubqueue.app.store.rows import HELD
 from pubqueue.app.watch.operator_log import log_decisions
-from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import GiveUp, Release
-from pubqueue.core.events import EventKind
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.large_audience import NotifyFormer
-from pubqueue.core.nodes.subscriptions.changes import EndSubscription
-from pubqueue.core.notices import Deliver, Unlocked
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.leave import WORKER_LOST, FreeLeft, Leave
-from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
-from pubqueue.core.reading.summaries import Freed
+from pubqueue.model.changes import EndSubscription, GiveUp, Release
+from pubqueue.model.entities import Jid, account_of
+from pubqueue.model.notices import Deliver, Unlocked
+from pubqueue.model.records import EventKind
+from pubqueue.model.replies import Freed
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.audience import NotifyFormer
+from pubqueue.rules.presence import WORKER_LOST, Arrive, FreeLeft, Leave
+from pubqueue.rules.unlock import Dismiss, FreeHeld
 from pubqueue.stores.sqlite import SqliteStore
 
 MANY = 2 * AT_ONCE + 30

@@ -7,9 +7,9 @@ from harness.batches.facts import ANN, BOB, EVE, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
 from harness.batches.shell import Shell
 
-from pubqueue.core.model import ItemId, State
-from pubqueue.core.queue.expire import MAX_TIMEOUTS, Expire
-from pubqueue.core.queue.settle import Outcome
+from pubqueue.model.entities import ItemId, State
+from pubqueue.rules.expire import MAX_TIMEOUTS, Expire
+from pubqueue.rules.settle import Outcome
 
 HOUR = 3600
 TIMEOUT = 60

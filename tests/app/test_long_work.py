@@ -4,10 +4,10 @@ import pytest
 from harness.batches.facts import JOBS
 
 from pubqueue.app.sliced_work import LongWork
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
-from pubqueue.core.nodes.trimming import TrimItems
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.audience import ReviewSubscribers
+from pubqueue.rules.trimming import TrimItems
 
 OTHER = NodeName("other")
 

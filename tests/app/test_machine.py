@@ -26,28 +26,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from pubqueue.core import changes as c
-from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Done, DoneTogether, Published, Redriven, Refusal, Refused
-from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import ItemId, Jid, Millis, NodeName, State, mark_of
-from pubqueue.core.nodes.manage import Configure, Delete, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Subscribed
-from pubqueue.core.nodes.subscriptions.subscribe import Options, SetOptions, Unsubscribe
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.publishing.keys import PublishKey
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.groups import in_line
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.retention.kept import DropDone
-from pubqueue.core.queue.retention.seek import Seek
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.queue.touch import Touch
-from pubqueue.core.together import Together
+from pubqueue.model import changes as c
+from pubqueue.model.after import GONE, NEXT, Transition
+from pubqueue.model.decision import Done, DoneTogether, Published, Redriven, Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, State, account_of, mark_of
+from pubqueue.model.records import PublishKey
+from pubqueue.model.replies import Subscribed
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.dispatch import in_line
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete, Purge
+from pubqueue.rules.presence import Arrive, Bounce, Leave
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.seek import DropDone, Seek
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.subscribe import Options, SetOptions, Unsubscribe
+from pubqueue.rules.together import Together
+from pubqueue.rules.unlock import Touch
 
 DEAD = NodeName("jobs-dead")
 WORKERS = ("ann@x/1", "bob@x/1", "bob@x/2", "cat@x")

@@ -9,17 +9,17 @@ from harness.stores.store_contents import recount
 
 from pubqueue.app.facts.transactions import committing
 from pubqueue.app.store.listings import Trims
-from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused
-from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes import trimming
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.trimming import ResumeTrims
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.transactions.model import OnTaken
+from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.transactions import OnTaken
+from pubqueue.rules import trimming
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Purge
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.trimming import ResumeTrims
 
 DEAD, NEWS = NodeName("dead"), NodeName("news")
 

@@ -17,14 +17,14 @@ from pubqueue.app.notify import new_items
 from pubqueue.app.store.ports import StoreError
 from pubqueue.app.tasks import other_processes
 from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import ItemId, Jid, NodeName
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.reading.newer import ReadNewer
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Delete
+from pubqueue.rules.retrieve import ReadNewer
+from pubqueue.rules.settle import Settle, Verb
 from pubqueue.stores import store_at
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.wiring.queue import now

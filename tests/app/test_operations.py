@@ -19,16 +19,14 @@ from pubqueue.app.management.service import END_SUBSCRIPTION
 from pubqueue.app.management.table import OPERATIONS
 from pubqueue.app.management.words import cell_text
 from pubqueue.app.rules import RULES
-from pubqueue.core.decision import Cancelled
-from pubqueue.core.model import State, seconds
-from pubqueue.core.nodes.manage import Configure, Create, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.queue.cancel import Cancel, Discard
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.reading.deaths import ReadReasons
-from pubqueue.core.reading.read import ReadItems
-from pubqueue.core.schedules.admin import AddSchedule
-from pubqueue.core.schedules.model import Definition, SchedulePage
+from pubqueue.model.decision import Cancelled
+from pubqueue.model.entities import State, seconds
+from pubqueue.model.schedules import Definition, SchedulePage
+from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Purge
+from pubqueue.rules.read import ReadItems
+from pubqueue.rules.schedules import AddSchedule
 
 BOSS = who("boss@x/desk")
 SAMPLES = {

@@ -7,15 +7,13 @@ from harness.batches.shell import Shell
 from structlog.testing import capture_logs
 
 from pubqueue.app.watch.operator_log import ONE_BY_ONE, log_decisions
-from pubqueue.core.model import Jid, mark_of
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.settle import Outcome
+from pubqueue.model.entities import Jid, mark_of
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
+from pubqueue.rules.presence import Arrive, Bounce, Leave
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.subscribe import Unsubscribe
 
 SECRET = b"<job>the payload</job>"
 

@@ -17,11 +17,10 @@ from pubqueue.app.store.ports import StoreError
 from pubqueue.app.tasks import other_processes
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.core.model import ItemId, Jid
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver, Unlocked
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.leave import Leave
+from pubqueue.model.entities import ItemId, Jid
+from pubqueue.model.notices import Deliver, Unlocked
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.presence import Arrive, Leave
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 from pubqueue.wiring.queue import now

@@ -8,14 +8,14 @@ from harness.batches.shell import Shell
 from pubqueue.app.facts.reading import inspecting, reading
 from pubqueue.app.watch import throughput
 from pubqueue.app.watch.throughput import MAX_NODES, Rates
-from pubqueue.core.changes import RemoveItem
-from pubqueue.core.decision import Decision, Done, Refusal
-from pubqueue.core.model import ItemId, NodeName
-from pubqueue.core.queue.force_unlock import Dismiss, FreeLocks
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.reading.inspect import AskPowers, Peek, ReadWorkers
-from pubqueue.core.reading.pages import NodePage
-from pubqueue.core.reading.read import ReadNodes
+from pubqueue.model.changes import RemoveItem
+from pubqueue.model.decision import Decision, Done, Refusal
+from pubqueue.model.entities import ItemId, NodeName
+from pubqueue.model.replies import NodePage
+from pubqueue.rules.inspect import AskPowers, Peek, ReadWorkers
+from pubqueue.rules.read import ReadNodes
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.unlock import Dismiss, FreeLocks
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 

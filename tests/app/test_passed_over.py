@@ -6,9 +6,9 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.shell import Shell
 
 from pubqueue.app.dispatch import dispatcher
-from pubqueue.core.model import ItemId
-from pubqueue.core.notices import Deliver
-from pubqueue.core.presence.leave import Leave
+from pubqueue.model.entities import ItemId
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.presence import Leave
 
 SMALL, LARGE = 300, 3_000
 A_BIT = 600

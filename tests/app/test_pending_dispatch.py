@@ -3,7 +3,7 @@
 import pytest
 
 from pubqueue.app.dispatch.pending import PendingDispatch
-from pubqueue.core.model import NodeName
+from pubqueue.model.entities import NodeName
 
 JOBS = NodeName("jobs")
 

@@ -9,32 +9,23 @@ from msgspec.structs import replace
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.store.item_listings import ItemIds
-from pubqueue.core.decision import Done, Published, Refusal
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes import large_audience
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.discovery import Describe, ListItems
-from pubqueue.core.nodes.large_audience import NextSubscribers
-from pubqueue.core.nodes.manage import (
-    Configure,
-    Create,
-    Delete,
-    GetAffiliations,
-    Purge,
-    SetAffiliations,
-)
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import SubscriberPage
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
-from pubqueue.core.notices import ToAll
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.leave import Departure, Leave
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.reading.listing import Page
-from pubqueue.core.reading.read import ReadEvents, ReadItems
-from pubqueue.core.reading.retrieve import Order, Retrieve
-from pubqueue.core.transactions.model import Mark
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.decision import Done, Published, Refusal
+from pubqueue.model.entities import Jid
+from pubqueue.model.notices import ToAll
+from pubqueue.model.replies import Page, SubscriberPage
+from pubqueue.model.transactions import Mark
+from pubqueue.rules import audience
+from pubqueue.rules.audience import NextSubscribers
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.discovery import Describe, ListItems
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, Purge, SetAffiliations
+from pubqueue.rules.presence import Arrive, Departure, Leave
+from pubqueue.rules.read import ReadEvents, ReadItems
+from pubqueue.rules.retrieve import Order, Retrieve
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribe import Subscribe
 
 CROWD = [Jid(f"reader{number}@x/1") for number in range(8)]
 THERE = "xmpp:queue.x?;node=elsewhere"
@@ -85,7 +76,7 @@ class TestByPresence:
 
     def test_each_page_of_a_crowd_is_examined_when_it_is_notified(self, shell, monkeypatch):
         monkeypatch.setattr(publishing, "CROWD", 4)
-        for place in (pages, large_audience):
+        for place in (pages, audience):
             monkeypatch.setattr(place, "PAGE", 3)
         shell.do(declares(presence_based_delivery=True))
         shell.batch(*map(subscribes, CROWD))

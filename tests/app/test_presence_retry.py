@@ -11,14 +11,12 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify import presence_retry
 from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, PresenceRetry
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import ItemId, Jid, Millis, State
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.clock_recovery import Recover
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import ItemId, Jid, Millis, State
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.presence import Arrive, Bounce, Leave
+from pubqueue.rules.unlock import Recover
 from pubqueue.stores.sqlite import SqliteStore
 
 

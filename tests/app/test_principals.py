@@ -3,7 +3,7 @@
 import pytest
 
 from pubqueue.app.principals import Principals
-from pubqueue.core.model import Jid, Principal
+from pubqueue.model.entities import Jid, Principal
 
 PRINCIPALS = Principals(
     admins=[Jid("boss@example.org"), Jid("root@elsewhere.org")], home="example.org"

@@ -5,12 +5,12 @@ from harness.batches.facts import BOSS, ETL, JOBS, who
 from harness.batches.queue_requests import joins, publishes, retracts
 from harness.batches.shell import Shell
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Delete, Purge, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete, Purge, SetAffiliations
+from pubqueue.rules.retrieve import Retrieve
 
 PRIVILEGES = """
               subscribe  retrieve  publish  delete-item  purge  configure  delete-node

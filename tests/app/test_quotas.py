@@ -8,18 +8,18 @@ from harness.batches.transactions import commits, in_slices, stages
 from harness.stores.store_contents import misweighed, out_of_step, recount
 
 from pubqueue.app.store.rows import HOLDINGS
-from pubqueue.core.decision import Done, Published, Redriven, Refusal, Refused
-from pubqueue.core.limits.quotas import Quota, Quotas
-from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Create, Delete, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Created, Emptied
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.transactions.model import Committed
+from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.records import Quota, Quotas
+from pubqueue.model.replies import Created, Emptied
+from pubqueue.model.transactions import Committed
+from pubqueue.rules.access import AutoCreation
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create, Delete, Purge
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Outcome
 
 MINE, MORE = NodeName("eves"), NodeName("eves-more")
 DEAD = NodeName("jobs-dead")

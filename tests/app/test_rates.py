@@ -16,12 +16,12 @@ from pubqueue.app.batch import run
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Expire
+from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
 from pubqueue.stores.sqlite import SqliteStore
 
 NAMES = "abcdefghij"

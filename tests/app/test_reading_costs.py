@@ -21,36 +21,36 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.dispatch import dispatcher
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.rules import READS
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.deliveries.again import AskUnanswered
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-from pubqueue.core.nodes.discovery import Describe, ListItems, ListNodes, Types
-from pubqueue.core.nodes.labels import PUSHED
-from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers
-from pubqueue.core.nodes.manage import Configure, Create, GetAffiliations, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.pending import ReadPending
-from pubqueue.core.nodes.subscriptions.subscribe import GetDefaultOptions
-from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions
-from pubqueue.core.notices import Deliver
-from pubqueue.core.pushing.pushed import ListPushed
-from pubqueue.core.pushing.registering import ListRegistrations
-from pubqueue.core.qos.reading import ListMessages, ReadMessage
-from pubqueue.core.queue.settling.held import ReadHeld
-from pubqueue.core.reading.connections import ReadConnections
-from pubqueue.core.reading.deaths import ReadReasons
-from pubqueue.core.reading.inspect import AskPowers, AskService, Peek, ReadWorkers
-from pubqueue.core.reading.listing import Page
-from pubqueue.core.reading.newer import AskNewest, ReadNewer
-from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
-from pubqueue.core.reading.retrieve import Retrieve
-from pubqueue.core.reading.samples import ReadSamples
-from pubqueue.core.reading.survey import ReadSurvey
-from pubqueue.core.reading.used_key import ReadUsedKey
-from pubqueue.core.schedules.admin import ListSchedules
-from pubqueue.core.transactions.staging import ListTransactions
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.model.notices import Deliver
+from pubqueue.model.replies import Page
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.audience import ListUnnotified, NextSubscribers
+from pubqueue.rules.dead_letters import ReadReasons
+from pubqueue.rules.deliveries import AskUnanswered
+from pubqueue.rules.discovery import (
+    Describe,
+    ListItems,
+    ListMyAffiliations,
+    ListMySubscriptions,
+    ListNodes,
+    Types,
+)
+from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadConnections, ReadWorkers
+from pubqueue.rules.messages import ListMessages, ReadMessage
+from pubqueue.rules.nodeconfig import PUSHED, Settings
+from pubqueue.rules.nodes import Configure, Create, GetAffiliations, SetAffiliations
+from pubqueue.rules.once import ReadUsedKey
+from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes
+from pubqueue.rules.registrations import ListPushed, ListRegistrations
+from pubqueue.rules.retrieve import AskNewest, ReadNewer, Retrieve
+from pubqueue.rules.schedules import ListSchedules
+from pubqueue.rules.settle import ReadHeld
+from pubqueue.rules.staging import ListTransactions
+from pubqueue.rules.subscribe import GetDefaultOptions
+from pubqueue.rules.subscribers import GetSubscriptions, ReadPending
+from pubqueue.rules.survey import ReadSamples, ReadSurvey
 from pubqueue.stores.sql import columns
 from pubqueue.stores.sql.reading import node_pages
 from pubqueue.stores.sqlite import SqliteStore

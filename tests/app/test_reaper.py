@@ -24,13 +24,13 @@ from pubqueue.app.tasks import reaper as reaper_module
 from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.app.working_set.item_changes import ItemChanges
-from pubqueue.core.changes import Release
-from pubqueue.core.model import ItemId, Millis, NodeName, seconds
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Unlocked
-from pubqueue.core.queue import expire
-from pubqueue.core.queue.clock_recovery import Recover
-from pubqueue.core.reading.trim import Trim
+from pubqueue.model.changes import Release
+from pubqueue.model.entities import ItemId, Millis, NodeName, seconds
+from pubqueue.model.notices import Unlocked
+from pubqueue.rules import expire
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.read import Trim
+from pubqueue.rules.unlock import Recover
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 

@@ -8,10 +8,10 @@ from harness.batches.witness import WatchedFace
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify.redelivery import LAG
-from pubqueue.core.model import Millis
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver
-from pubqueue.core.presence.arrive import Arrive
+from pubqueue.model.entities import Millis
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.presence import Arrive
 from pubqueue.stores.sqlite import SqliteStore
 
 
@@ -149,7 +149,7 @@ async def test_an_end_in_order_keeps_what_could_not_be_sent_again(lives):
 
 
 async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.LOOKED_AT", 7)
+    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.RESEND_LOOKED_AT", 7)
     monkeypatch.setattr("pubqueue.app.facts.queue.expiring.MAX_BYTES", 20)
     names = [f"i{n}" for n in range(20)]
     await lives.do(publishes(*names), retracts(ANN, "i3"))

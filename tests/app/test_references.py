@@ -6,18 +6,18 @@ from harness.batches.queue_requests import a_queue, joins, publishes, unlocks
 from harness.batches.shell import Shell
 from harness.stores.store_contents import recount
 
-from pubqueue.core.decision import Done, Redriven, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, Principal, State
-from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Create, Delete, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Created, Declared
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.model.decision import Done, Redriven, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, Principal, State
+from pubqueue.model.replies import Created, Declared
+from pubqueue.rules.access import AutoCreation, CreationPolicy
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Delete, SetAffiliations
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.retrieve import Retrieve
+from pubqueue.rules.settle import Outcome
 
 DEAD = NodeName("jobs-dead")
 MINE = NodeName("eves")

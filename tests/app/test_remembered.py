@@ -6,10 +6,9 @@ from harness.batches.shell import Shell
 
 from pubqueue.app.store.rows import AFFILIATIONS
 from pubqueue.app.working_set import row_cache
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.manage import Configure, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.model.entities import NodeName, account_of
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from harness.batches.shell import Shell
 
 from pubqueue.app import rules
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.decision import Refusal
 from pubqueue.core.limits.request_sizes import (
     MAX_ENTRIES,
     MAX_NAMED,
@@ -26,15 +25,15 @@ from pubqueue.core.limits.request_sizes import (
     size_of,
     too_many,
 )
-from pubqueue.core.model import Affiliation, ItemId, Jid
-from pubqueue.core.nodes.manage import SetAffiliations
-from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions, Wish
-from pubqueue.core.queue.cancel import Cancel
-from pubqueue.core.queue.force_unlock import FreeLocks
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.together import Together
-from pubqueue.core.transactions.model import Mark
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Affiliation, ItemId, Jid
+from pubqueue.model.transactions import Mark
+from pubqueue.rules.dead_letters import Cancel, Redrive
+from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import SetSubscriptions, Wish
+from pubqueue.rules.together import Together
+from pubqueue.rules.unlock import FreeLocks
 
 BY = who(BOSS, admin=True)
 

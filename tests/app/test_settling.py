@@ -17,13 +17,13 @@ from harness.stores.rows import needs_of
 from msgspec.structs import replace
 
 from pubqueue.app.store.listings import Events
-from pubqueue.core.decision import Done, Published, Refusal, Refused, SettledEach, Touched
-from pubqueue.core.events import EventKind
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.model import ItemId, Millis, NodeName, State
-from pubqueue.core.nodes.subscriptions.subscribe import Options, SetOptions, Subscribe
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.settle import Outcome
+from pubqueue.model.decision import Done, Published, Refusal, Refused, SettledEach, Touched
+from pubqueue.model.entities import ItemId, Millis, NodeName, State
+from pubqueue.model.records import EventKind
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.subscribe import Options, SetOptions, Subscribe
 
 DEAD = NodeName("dead")
 

@@ -11,24 +11,22 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.nodes import large_audience as pages
 from pubqueue.app.facts.queue import publishing
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import Jid, Millis
-from pubqueue.core.multi_subscription import MAX_OF_JID
-from pubqueue.core.multi_subscription import name_of as name_in_node
-from pubqueue.core.nodes import large_audience
-from pubqueue.core.nodes.account import ListMySubscriptions, name_of
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.large_audience import NextSubscribers
-from pubqueue.core.nodes.manage import Configure, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Subscribed, SubscriberPage, Unsubscribed
-from pubqueue.core.nodes.subscriptions.options import Lease, Options
-from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, Subscribe, Unsubscribe
-from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions, SetSubscriptions, Wish
-from pubqueue.core.notices import ToAll, singly
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.reading.listing import Page
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Jid, Millis
+from pubqueue.model.notices import ToAll, singly
+from pubqueue.model.replies import Page, Subscribed, SubscriberPage, Unsubscribed
+from pubqueue.model.several_subscriptions import MAX_OF_JID
+from pubqueue.model.several_subscriptions import name_of as name_in_node
+from pubqueue.rules import audience
+from pubqueue.rules.audience import NextSubscribers
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.discovery import ListMySubscriptions, name_of
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete
+from pubqueue.rules.presence import Leave
+from pubqueue.rules.subscribe import Lease, Options, SetOptions, Subscribe, Unsubscribe
+from pubqueue.rules.subscribers import GetSubscriptions, SetSubscriptions, Wish
 
 BY = who(BOSS, admin=True)
 JIDS = (ANN, BOB, Jid("ann@x"))
@@ -241,7 +239,7 @@ def test_retracts_name_them_and_the_end_of_the_node_does_not(shell):
 
 def test_each_page_of_a_crowd_has_the_ids_of_multiple_subscriptions(shell, monkeypatch):
     monkeypatch.setattr(publishing, "CROWD", 1)
-    for place in (pages, large_audience):
+    for place in (pages, audience):
         monkeypatch.setattr(place, "PAGE", 2)
     everybody(shell)
     shell.batch(joins(Jid("zoe@x"), "one"))

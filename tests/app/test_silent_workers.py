@@ -13,8 +13,8 @@ from harness.stores.store_reader import StoreReader
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks.silent_workers import SilentWorkers
-from pubqueue.core.model import ItemId, Jid, Principal
-from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.model.entities import ItemId, Jid, Principal
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 SERVICE = Jid("queue.x")

@@ -9,10 +9,10 @@ from harness.batches.queue_requests import a_queue, publishes
 from pubqueue.app import stall_guard
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.reading.read import ReadNodes
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.presence import Leave
+from pubqueue.rules.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 FAILED = Refused(Refusal.STORE_FAILED)

@@ -20,10 +20,10 @@ from harness.batches.witness import WatchedFace
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.ports import Store, Transaction
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Jid
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
 
 WORKERS = tuple(Jid(f"bot{number}@x/1") for number in range(4))

@@ -13,12 +13,9 @@ from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.notify.newcomers import BESIDE, MAX_BYTES, MAX_RESOURCES, Newcomers
 from pubqueue.app.store.rows import PEOPLE, Needs
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import ItemId, Jid, State
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
+from pubqueue.model.entities import ItemId, Jid, State, account_of
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.presence import Arrive, Bounce, Leave
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 ACCOUNT = account_of(ANN)

@@ -12,23 +12,20 @@ from pubqueue.app.facts.queue import publishing
 from pubqueue.app.facts.queue.expiring import AT_ONCE
 from pubqueue.app.store.listings import Reviews, SubscriptionsOf
 from pubqueue.app.watch.operator_log import log_decisions
-from pubqueue.core.decision import Done, Refusal, Retrieved
-from pubqueue.core.model import Jid, SubscriptionState
-from pubqueue.core.nodes import large_audience
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions import review
-from pubqueue.core.nodes.subscriptions.changes import Approve, EndSubscription
-from pubqueue.core.nodes.subscriptions.options import Lease, Options
-from pubqueue.core.nodes.subscriptions.pending import Answer
-from pubqueue.core.nodes.subscriptions.review import ResumeReviews
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
-from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions, Wish
-from pubqueue.core.notices import Deliver, singly
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.reading.listing import Page
-from pubqueue.core.reading.retrieve import Retrieve
+from pubqueue.model.changes import Approve, EndSubscription
+from pubqueue.model.decision import Done, Refusal, Retrieved
+from pubqueue.model.entities import Jid, SubscriptionState
+from pubqueue.model.notices import Deliver, singly
+from pubqueue.model.replies import Page
+from pubqueue.rules import audience
+from pubqueue.rules.audience import ResumeReviews
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
+from pubqueue.rules.retrieve import Retrieve
+from pubqueue.rules.subscribe import Lease, Options, Subscribe
+from pubqueue.rules.subscribers import Answer, SetSubscriptions, Wish
 
 PENDING = SubscriptionsOf(JOBS, SubscriptionState.PENDING)
 STAND = SubscriptionsOf(JOBS)
@@ -82,7 +79,7 @@ def test_opening_a_node_grants_all_pending_subscriptions_even_after_a_kill(
     tmp_path, shell, monkeypatch, slices
 ):
     monkeypatch.setattr(publishing, "CROWD", 4)
-    for place in (pages, large_audience, review):
+    for place in (pages, audience, audience):
         monkeypatch.setattr(place, "PAGE", 3)
     shell.do(declares())
     shell.batch(*map(listens, CROWD[:8]))

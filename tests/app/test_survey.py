@@ -13,20 +13,12 @@ from pubqueue.app.management.given import Given
 from pubqueue.app.management.model import UnfitError
 from pubqueue.app.management.overview import OVERVIEW, in_words, place_from, place_in_words
 from pubqueue.app.watch.throughput import Rates
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.reading import survey
-from pubqueue.core.reading.pages import NodeEntry, Totals
-from pubqueue.core.reading.survey import (
-    OLD,
-    PROBLEMS,
-    Problem,
-    ReadSurvey,
-    Sort,
-    place_of,
-    problems_of,
-)
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.replies import NodeEntry, Totals
+from pubqueue.rules import survey
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.survey import OLD, PROBLEMS, Problem, ReadSurvey, Sort, place_of, problems_of
 
 OWNER, ADMIN = who(BOSS), who(EVE, admin=True)
 

@@ -15,16 +15,16 @@ from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.dispatch.takers import WaitingTakers
 from pubqueue.app.working_set.open_windows import OpenWindows
-from pubqueue.core.changes import OpenWindow
-from pubqueue.core.decision import Done, Refusal, Refused, Taken
-from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid, Millis, State
-from pubqueue.core.nodes.manage import Configure, Delete, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.take import MAX_OF_ACCOUNT, Take
-from pubqueue.core.presence.leave import Departure, Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.model.changes import OpenWindow
+from pubqueue.model.decision import Done, Refusal, Refused, Taken
+from pubqueue.model.entities import AccessModel, Affiliation, ItemId, Jid, Millis, State
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete, SetAffiliations
+from pubqueue.rules.presence import Departure, Leave
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.take import MAX_OF_ACCOUNT, Take
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pubqueue.app.facts.schedules import cron_times
-from pubqueue.core.schedules.model import stamp
+from pubqueue.model.schedules import stamp
 
 BERLIN = "Europe/Berlin"
 

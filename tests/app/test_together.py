@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pubqueue.app.store.listings import Events
-from pubqueue.core.decision import Done, DoneTogether, Published, Refusal, Refused
-from pubqueue.core.limits.quotas import Quota, Quotas
-from pubqueue.core.model import ItemId, Jid, Millis, NodeName, State
-from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
-from pubqueue.core.nodes.trimming import ResumeTrims
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.together import Together
+from pubqueue.model.decision import Done, DoneTogether, Published, Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, State
+from pubqueue.model.records import Quota, Quotas
+from pubqueue.rules.access import AutoCreation
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.subscribe import Subscribe
+from pubqueue.rules.together import Together
+from pubqueue.rules.trimming import ResumeTrims
 from pubqueue.stores.sqlite.in_memory import Memory
 
 OTHER, NEWS, SMALL, DEAD, NEW = map(NodeName, ("other", "news", "small", "jobs-dead", "new"))

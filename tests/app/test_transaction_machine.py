@@ -22,15 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from pubqueue.app.facts.transactions.staging import usage
-from pubqueue.core.decision import (
-    Done,
-    Published,
-    Refusal,
-    Refused,
-)
-from pubqueue.core.model import NodeName, State, seconds
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.transactions.model import Committed, Limits, OnTaken, Skipped, TakenId
+from pubqueue.model.decision import Done, Published, Refusal, Refused
+from pubqueue.model.entities import NodeName, State, seconds
+from pubqueue.model.transactions import Committed, Limits, OnTaken, Skipped, TakenId
+from pubqueue.rules.expire import Expire
 
 MORE, LOST = NodeName("more"), NodeName("lost")
 DAY = 86_400

@@ -7,16 +7,16 @@ from harness.batches.shell import Shell
 
 from pubqueue.app.store.item_listings import ItemIds
 from pubqueue.app.store.listings import Trims
-from pubqueue.core.decision import Done
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes import trimming
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
-from pubqueue.core.nodes.trimming import ResumeTrims
-from pubqueue.core.notices import Retracted
-from pubqueue.core.queue.expire import Expire
+from pubqueue.model.decision import Done
+from pubqueue.model.entities import Jid
+from pubqueue.model.notices import Retracted
+from pubqueue.rules import trimming
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Delete
+from pubqueue.rules.subscribe import Subscribe
+from pubqueue.rules.trimming import ResumeTrims
 
 NAMES = [f"a{number}" for number in range(8)]
 NARROW = {

@@ -8,16 +8,16 @@ from harness.batches.two_shells import PostgresShell
 from harness.stores.store_contents import misweighed, recount
 
 from pubqueue.app.store.listings import Trims
-from pubqueue.core.decision import Done, Published, Refused
-from pubqueue.core.model import ItemId, Jid, NodeName
-from pubqueue.core.nodes import trimming
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, Purge
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Emptied
-from pubqueue.core.nodes.trimming import ResumeTrims
-from pubqueue.core.publishing.truncation import STATUS, STATUS_ID
-from pubqueue.core.queue.expire import Expire
+from pubqueue.model.decision import Done, Published, Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName
+from pubqueue.model.replies import Emptied
+from pubqueue.rules import trimming
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Purge
+from pubqueue.rules.room import STATUS, STATUS_ID
+from pubqueue.rules.trimming import ResumeTrims
 
 NEWS, A, B = NodeName("news"), NodeName("a"), NodeName("b")
 SAYS_SO = [STATUS_ID]

@@ -7,14 +7,13 @@ from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
 from harness.stores.store_contents import misweighed, recount
 
-from pubqueue.core.decision import LookedThrough
-from pubqueue.core.model import Jid, NodeName, seconds
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions import unused
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.nodes.subscriptions.unused import DeleteUnused
+from pubqueue.model.decision import LookedThrough
+from pubqueue.model.entities import Jid, NodeName, seconds
+from pubqueue.rules import declare
+from pubqueue.rules.declare import Declare, DeleteUnused
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
+from pubqueue.rules.take import Take
 
 NEWS, A, B = NodeName("news"), NodeName("a"), NodeName("b")
 END = LookedThrough(NodeName(""))
@@ -114,7 +113,7 @@ def test_a_node_that_feeds_it_feeds_it_no_more(shell):  # grpc G25
 
 
 def test_many_nodes_are_looked_at_in_slices(shell, monkeypatch):
-    monkeypatch.setattr(unused, "SLICE", 2)
+    monkeypatch.setattr(declare, "SLICE", 2)
     monkeypatch.setattr("pubqueue.app.facts.nodes.unused.SLICE", 2)
     for name in "abcde":
         shell.do(a_queue(NodeName(name), unused_expire=10))

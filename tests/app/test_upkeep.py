@@ -20,11 +20,11 @@ from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.app.upkeep import Upkeep
 from pubqueue.app.watch.watching import Phase
 from pubqueue.cli.management import remote_checks
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.reading.inspect import AskService
 from pubqueue.monitor import gauges
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.server import given
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.inspect import AskService
 from pubqueue.stores import store_at
 
 KEPT = ("nodes_limit", "items_limit", "bytes_limit", "near")

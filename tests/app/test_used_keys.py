@@ -10,15 +10,15 @@ from harness.stores.store_contents import misweighed, out_of_step, recount
 from msgspec.structs import replace
 
 from pubqueue.app.store.rows import KEY_TOTALS, USED_KEYS
-from pubqueue.core.decision import DoneTogether, Published, Refusal
-from pubqueue.core.model import ItemId, Jid, Millis, NodeName
-from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.publishing import once
-from pubqueue.core.publishing.keys import ROW, KeyTotal, PublishKey, mark_of_key
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.together import Together
+from pubqueue.model.decision import DoneTogether, Published, Refusal
+from pubqueue.model.entities import ItemId, Jid, Millis, NodeName
+from pubqueue.model.records import ROW, KeyTotal, PublishKey, mark_of_key
+from pubqueue.rules import once
+from pubqueue.rules.access import AutoCreation
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.together import Together
 
 OTHER, NEW = NodeName("other"), NodeName("new")
 ACCOUNT = Jid("etl@x")

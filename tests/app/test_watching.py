@@ -8,12 +8,12 @@ from structlog.testing import capture_logs
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.watch.watching import Phase
-from pubqueue.core.decision import Published
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver
-from pubqueue.core.reading.pages import NodePage
-from pubqueue.core.reading.read import ReadNodes
+from pubqueue.model.decision import Published
+from pubqueue.model.notices import Deliver
+from pubqueue.model.replies import NodePage
 from pubqueue.monitor.process import ProcessObserver, ProcessObservers
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 

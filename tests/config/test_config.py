@@ -32,12 +32,11 @@ from pubqueue.config.settings import (
     TransactionSettings,
 )
 from pubqueue.config.user_settings import UserSettings
-from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
-from pubqueue.core.model import seconds
-from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.qos.model import DEFAULTS as MESSAGES
-from pubqueue.core.qos.model import AssuredFrom
-from pubqueue.core.transactions.model import DEFAULTS
+from pubqueue.model.entities import seconds
+from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES
+from pubqueue.model.records import USUAL, AssuredFrom, Quota, Quotas
+from pubqueue.model.transactions import DEFAULTS
+from pubqueue.rules.access import AutoCreation, CreationPolicy
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "queue.md"

@@ -8,10 +8,10 @@ from pubqueue.app.committer import Committer
 from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.config.nodes import Comparison, bring_nodes
 from pubqueue.config.settings import ConfigError, NodeSettings, Settings
-from pubqueue.core.model import AccessModel, Affiliation, Jid, NodeName, Principal
-from pubqueue.core.nodes.declare import OPEN_TO_ALL
-from pubqueue.core.nodes.manage import Configure, Create
-from pubqueue.core.nodes.nodeconfig import Settings as Wanted
+from pubqueue.model.entities import AccessModel, Affiliation, Jid, NodeName, Principal
+from pubqueue.rules.declare import OPEN_TO_ALL
+from pubqueue.rules.nodeconfig import Settings as Wanted
+from pubqueue.rules.nodes import Configure, Create
 from pubqueue.stores import store_at
 from pubqueue.wiring.queue import queue
 

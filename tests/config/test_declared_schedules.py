@@ -19,8 +19,8 @@ from pubqueue.app.store.listings import Schedules
 from pubqueue.config.loading import load
 from pubqueue.config.schedules import Preview, read, read_all
 from pubqueue.config.settings import ConfigError, ScheduleSettings
-from pubqueue.core.model import Millis, seconds
-from pubqueue.core.schedules.model import Definition, Missed
+from pubqueue.model.entities import Millis, seconds
+from pubqueue.model.schedules import Definition, Missed
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/schedules.md"

@@ -10,7 +10,7 @@ from pubqueue.config.loading import load
 from pubqueue.config.rest.places import prefixes, rest_is_served, rest_places, shares_http
 from pubqueue.config.rest.terms import bounds_of, profiles_of, terms_of
 from pubqueue.config.settings import ConfigError
-from pubqueue.core.model import seconds
+from pubqueue.model.entities import seconds
 
 START = "jid = 'queue.example.org'\nsecret = 'a'\n"
 

@@ -25,8 +25,8 @@ from pubqueue.config.users import (
     summary,
     users_of,
 )
-from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.http import HttpHost
+from pubqueue.model.entities import Jid, Principal
 from pubqueue.monitor.begin import monitored
 from pubqueue.wiring.serving import serve
 

@@ -5,13 +5,12 @@ from typing import get_args
 from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, after, draft, held, waiting, window
 from msgspec.structs import replace
 
-from pubqueue.core import after as a
-from pubqueue.core import changes as c
-from pubqueue.core.addresses import account_of
-from pubqueue.core.lifecycle import GONE, NEXT, Transition
-from pubqueue.core.model import DeadLetter, Item, Jid, NodeName, State
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.transactions import model as t
+from pubqueue.model import after as a
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model import transactions as t
+from pubqueue.model.after import GONE, NEXT, Transition
+from pubqueue.model.entities import DeadLetter, Item, Jid, NodeName, State, account_of
 
 ELSEWHERE = NodeName("elsewhere")
 FREE = waiting(7, priority=3, headers=(("a", "1"),), transaction=("app", 4))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pubqueue.core.changes import DeleteNode
-from pubqueue.core.decision import Decision, Done, Refusal, Refused
-from pubqueue.core.model import (
+from pubqueue.model.changes import DeleteNode
+from pubqueue.model.decision import Decision, Done, Refusal, Refused
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Feed,
@@ -15,11 +15,11 @@ from pubqueue.core.model import (
     NodeName,
     Principal,
 )
-from pubqueue.core.nodes.discovery import Describe, describe
-from pubqueue.core.nodes.manage import Delete, NodeFacts, delete
-from pubqueue.core.nodes.references import Other, Others
-from pubqueue.core.nodes.replies import Described
-from pubqueue.core.notices import Deleted, ToAll
+from pubqueue.model.notices import Deleted, ToAll
+from pubqueue.model.replies import Described
+from pubqueue.rules.access import Other, Others
+from pubqueue.rules.discovery import Describe, describe
+from pubqueue.rules.nodes import Delete, NodeFacts, delete
 
 ANN = Principal(Jid("ann@example.org"))
 NOW = Millis(0)

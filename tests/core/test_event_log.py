@@ -20,17 +20,15 @@ from harness.batches.facts import (
 )
 from msgspec.structs import replace
 
-from pubqueue.core import changes as c
-from pubqueue.core.event_log import CAME_BACK, EVENTS, REPLACED
-from pubqueue.core.events import Event, EventKind, PublishedByCommit
-from pubqueue.core.model import Affiliation, ItemId, Jid, Level, NodeName, State, Terms
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import WORKER_LOST, Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.settle import UNEXPLAINED, Outcome, Settle, Verb
-from pubqueue.core.queue.settling.memory import Settled
-from pubqueue.core.transactions import model as t
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model import transactions as t
+from pubqueue.model.entities import Affiliation, ItemId, Jid, Level, NodeName, State, Terms
+from pubqueue.model.records import Event, EventKind, PublishedByCommit, Settled
+from pubqueue.rules.event_log import CAME_BACK, EVENTS, REPLACED
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.presence import WORKER_LOST, Bounce, Leave
+from pubqueue.rules.settle import UNEXPLAINED, Outcome, Settle, Verb
 
 DEAD_LETTERS, ETL_ACCOUNT = NodeName("dead-letters"), Jid("etl@x")
 LATER = after(5)

@@ -2,15 +2,11 @@
 
 import pytest
 
-from pubqueue.core.changes import PutRow
-from pubqueue.core.decision import Decision, Refusal, SecretKept, refuse
-from pubqueue.core.model import Jid, Principal
-from pubqueue.core.publishing.keeping_secrets import (
-    KeepSecret,
-    KeepSecretFacts,
-    keep_secret,
-)
-from pubqueue.core.publishing.service_secret import ServiceSecret
+from pubqueue.model.changes import PutRow
+from pubqueue.model.decision import Decision, Refusal, SecretKept, refuse
+from pubqueue.model.entities import Jid, Principal
+from pubqueue.model.records import ServiceSecret
+from pubqueue.rules.once import KeepSecret, KeepSecretFacts, keep_secret
 
 SERVICE = Principal(Jid("queue.x"), admin=True)
 NEW, OLD = ServiceSecret("rest", b"new"), ServiceSecret("rest", b"old")

@@ -1,9 +1,9 @@
 import pytest
 from harness.batches.facts import after, queue, waiting
 
-from pubqueue.core import lifecycle
-from pubqueue.core.lifecycle import NEXT, Transition, backoff, exhausted
-from pubqueue.core.model import Millis, State, seconds
+from pubqueue.model import after as lifecycle
+from pubqueue.model.after import NEXT, Transition, backoff, exhausted
+from pubqueue.model.entities import Millis, State, seconds
 
 # The life of an item: queued -> locked -> gone, with delayed, dead and done beside (XEP-0254 2, 4).
 LIFE = """

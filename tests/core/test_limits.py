@@ -2,10 +2,10 @@
 
 from msgspec import structs
 
-from pubqueue.core.limits import budgets
-from pubqueue.core.limits.limits import BUDGETS, Unit, Whose, by_whose, limits
-from pubqueue.core.limits.quotas import Quota
-from pubqueue.core.transactions.model import Limits
+from pubqueue.model import limits as budgets
+from pubqueue.model.limits import BUDGETS, Unit, Whose, by_whose, limits
+from pubqueue.model.records import Quota
+from pubqueue.model.transactions import Limits
 
 STAGED = Limits(items_per_account=7, bytes_per_account=8, items=70, bytes=80)
 QUOTA = Quota(nodes=3, items=4, bytes=5)

@@ -1,8 +1,7 @@
 import pytest
 from harness.batches.facts import NOW
 
-from pubqueue.core.addresses import account_of, covers
-from pubqueue.core.model import Jid, Principal, digest, later, seconds
+from pubqueue.model.entities import Jid, Principal, account_of, covers, digest, later, seconds
 
 
 @pytest.mark.parametrize(

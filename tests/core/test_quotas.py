@@ -4,14 +4,13 @@ import pytest
 from harness.batches.facts import JOBS, NOW, draft, queue
 from msgspec.structs import replace
 
-from pubqueue.core.after import after
-from pubqueue.core.changes import AddItem, Lock, RemoveItem, ReplacePayload
-from pubqueue.core.decision import Refusal
-from pubqueue.core.limits.allowance import Allowance, overdrawn_together
-from pubqueue.core.limits.quotas import Holding, Quota, Quotas, weight
-from pubqueue.core.model import Jid, State
-from pubqueue.core.nodes.room import growth
-from pubqueue.core.queue.give_back import room_for
+from pubqueue.model.after import after
+from pubqueue.model.changes import AddItem, Lock, RemoveItem, ReplacePayload
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Jid, State
+from pubqueue.model.records import Holding, Quota, Quotas, weight
+from pubqueue.rules.give_back import room_for
+from pubqueue.rules.room import Allowance, growth, overdrawn_together
 
 EVE, BOSS = Jid("eve@x"), Jid("boss@x")
 SAID = (("näme", "v"), ("b", "ö"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.core.reading.reasons import MAX_SHAPE_LENGTH, matches, shape
+from pubqueue.rules.dead_letters import MAX_SHAPE_LENGTH, matches, shape
 
 
 @pytest.mark.parametrize(

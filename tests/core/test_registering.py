@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from pubqueue.core.changes import DropRow, PutRow
-from pubqueue.core.decision import Decision, Refusal, refuse
-from pubqueue.core.model import (
+from pubqueue.model.changes import DropRow, PutRow
+from pubqueue.model.decision import Decision, Refusal, refuse
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Jid,
@@ -16,8 +16,8 @@ from pubqueue.core.model import (
     Principal,
     seconds,
 )
-from pubqueue.core.pushing import registering as r
-from pubqueue.core.pushing.model import MAX_OF_ACCOUNT, Registration, Registrations
+from pubqueue.model.records import MAX_OF_ACCOUNT, Registration, Registrations
+from pubqueue.rules import registrations as r
 
 NODE = NodeName("jobs")
 ETL, BEE = Principal(Jid("etl@q.x")), Principal(Jid("bee@q.x"))

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.core.after import subscription_after
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import SubscriptionState, Terms
-from pubqueue.core.multi_subscription import (
+from pubqueue.model import changes as s
+from pubqueue.model.after import subscription_after
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import SubscriptionState, Terms
+from pubqueue.model.several_subscriptions import (
     apart,
     counted,
     find,
@@ -21,7 +22,6 @@ from pubqueue.core.multi_subscription import (
     terms_of,
     together,
 )
-from pubqueue.core.nodes.subscriptions import changes as s
 
 ONE = window(ANN)
 FIRST = terms_of(ONE)[0]

@@ -5,15 +5,24 @@ from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, draft, held, who
 from harness.batches.queue_requests import publishes, retracts
 from msgspec.structs import replace
 
-from pubqueue.core.changes import AddItem, RemoveItem
-from pubqueue.core.decision import Decision, Done, DoneTogether, Published, Refusal, Refused, refuse
 from pubqueue.core.limits.request_sizes import MAX_BYTES_TOGETHER, too_many
-from pubqueue.core.model import State
-from pubqueue.core.nodes.trimming import TrimItems
-from pubqueue.core.notices import Retracted
-from pubqueue.core.parts import singly, steps
-from pubqueue.core.publishing.places import MAX_BYTES
-from pubqueue.core.together import Together, Volume, names_by_node, together, unfit
+from pubqueue.model.changes import AddItem, RemoveItem
+from pubqueue.model.decision import (
+    Decision,
+    Done,
+    DoneTogether,
+    Published,
+    Refusal,
+    Refused,
+    refuse,
+    singly,
+    steps,
+)
+from pubqueue.model.entities import State
+from pubqueue.model.notices import Retracted
+from pubqueue.rules.publication import MAX_BYTES
+from pubqueue.rules.together import Together, Volume, names_by_node, together, unfit
+from pubqueue.rules.trimming import TrimItems
 
 PARTS = (retracts(ETL, "i1"), publishes("a", "b"), retracts(ETL, "i2"))
 FIRST = Decision(Done(), (RemoveItem(held(1)),), (Retracted(ANN, JOBS, ("i1",)),))

@@ -3,24 +3,18 @@
 import pytest
 from harness.batches.facts import ETL, JOBS, draft, who
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.nodes.account import ListMySubscriptions
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import Delete
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.touch import Touch
-from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark, Totals
-from pubqueue.core.transactions.staging import (
-    AbortVersion,
-    AskLastVersion,
-    ListTransactions,
-    StagePublish,
-)
-from pubqueue.core.validity import (
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.transactions import Mark, Totals
+from pubqueue.rules.commit import CommitVersion, Part
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.discovery import Describe, ListMySubscriptions
+from pubqueue.rules.nodes import Delete
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
+from pubqueue.rules.unlock import Touch
+from pubqueue.rules.validity import (
     HIGHEST_NUMBER,
     MAX_SPAN,
     is_name,

@@ -26,7 +26,7 @@ from pubqueue.app.management.nodes import MEMBERS, QUEUES
 from pubqueue.app.management.overview import OVERVIEW
 from pubqueue.app.management.schedules import SCHEDULES, SHOW
 from pubqueue.app.management.service import SERVICE, WORKERS
-from pubqueue.core.limits.limits import Whose
+from pubqueue.model.limits import Whose
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]

@@ -21,8 +21,8 @@ from harness.patience import TIMEOUT, until
 from harness.stores.store_reader import StoreReader
 
 from pubqueue.app.store.item_listings import Items
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import ItemId, NodeName, State
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore

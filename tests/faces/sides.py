@@ -14,9 +14,9 @@ from pubqueue.app.facts.terms import Terms
 from pubqueue.app.tasks.connections import free_connections
 from pubqueue.app.tasks.other_processes import OtherProcesses
 from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.core.model import Jid, Principal
-from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
+from pubqueue.model.entities import Jid, Principal
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.wiring.queue import now
 
 if TYPE_CHECKING:

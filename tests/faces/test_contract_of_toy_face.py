@@ -16,7 +16,7 @@ from harness.depth import examples
 
 from pubqueue.app.accounts import Accounts
 from pubqueue.app.principals import Principals
-from pubqueue.core.presence.leave import Departure
+from pubqueue.rules.presence import Departure
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 __all__ = ["make_store", "sides"]

@@ -2,9 +2,9 @@
 
 from http import HTTPStatus
 
-from pubqueue.core.decision import Refusal
 from pubqueue.faces.http_status import STATUS
 from pubqueue.faces.xmpp.refusals import WORDS
+from pubqueue.model.decision import Refusal
 
 RIGHTS = {
     Refusal.FORBIDDEN,

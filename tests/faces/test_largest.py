@@ -5,9 +5,9 @@ from faces.test_toy_face import Stage, a_broker
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, who
 from harness.batches.queue_requests import joins, publishes, retracts
 
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.reading.survey import Problem, ReadSurvey
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
+from pubqueue.rules.survey import Problem, ReadSurvey
 
 SMALL, LARGE = b"<small/>", b"<large>" + b"." * 300_000 + b"</large>"
 ADMIN = who("admin@x", admin=True)

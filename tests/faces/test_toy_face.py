@@ -16,12 +16,11 @@ from harness.stores.store_reader import StoreReader
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.config.settings import NodeSettings, Settings
-from pubqueue.core.addresses import connection
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import NOBODY, Deliver, Purged, Retracted, ToEach
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName, State, connection
+from pubqueue.model.notices import NOBODY, Deliver, Purged, Retracted, ToEach
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores import store_at
 from pubqueue.wiring.faces import FACES
 from pubqueue.wiring.serving import serve

@@ -19,14 +19,14 @@ from harness.stores.store_contents import ALL, contents, recount, subscribers
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.listings import Events
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import State
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.nodes.subscriptions.subscribe import Unsubscribe
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.transactions.moving import ResumeMoves
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import State
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.moving import ResumeMoves
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.subscribe import Unsubscribe
 from pubqueue.stores.postgres.store import PostgresStore
 
 NODES = JOBS, MORE

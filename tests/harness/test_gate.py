@@ -193,8 +193,8 @@ def test_every_part_has_its_turn():
     [
         ("tests/core/queue/test_settle.py", "the change touches its file"),
         (
-            "component/pubqueue/core/queue/settle.py",
-            "it imports component/pubqueue/core/queue/settle.py, which the change touches",
+            "component/pubqueue/rules/settle.py",
+            "it imports component/pubqueue/rules/settle.py, which the change touches",
         ),
         (
             "component/pubqueue/core/queue/new.py",
@@ -210,7 +210,7 @@ def test_a_change_is_about_a_test(changed, expected):
 
 
 def test_what_a_change_reaches_by_other_modules_is_more_than_what_it_is_about():
-    touched = Touched(ROOT, frozenset(["component/pubqueue/core/queue/settle.py"]))
+    touched = Touched(ROOT, frozenset(["component/pubqueue/rules/settle.py"]))
     assert "tests/app/test_broker.py" in set(touched.reached()) - set(touched.direct())
 
 

@@ -3,17 +3,16 @@
 from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, NOW, draft, held, queue, waiting, who
 from msgspec.structs import replace
 
-from pubqueue.core import changes as c
-from pubqueue.core.event_log import EVENTS
-from pubqueue.core.events import EventKind
-from pubqueue.core.model import Jid, NodeName, State
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.force_unlock import FreeLocks
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.transactions import model as t
+from pubqueue.model import changes as c
+from pubqueue.model import transactions as t
+from pubqueue.model.entities import Jid, NodeName, State
+from pubqueue.model.records import EventKind
 from pubqueue.monitor.event_counters import COUNTED, ItemEvent, Why, operator_events
+from pubqueue.rules.event_log import EVENTS
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.presence import Bounce, Leave
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.unlock import FreeLocks
 
 FREE, LOCKED = waiting(), held()
 OTHER = NodeName("other")

@@ -19,9 +19,9 @@ from harness.servers.stub_server import StubServer
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.watch.watching import Phase
-from pubqueue.core.decision import Refused
-from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.model.decision import Refused
 from pubqueue.monitor.systemd import STATUS, ServiceManager, service_manager, watchdog
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue_demo.prosody import Prosody
 

@@ -4,13 +4,13 @@ import pytest
 from harness.batches.facts import ANN, ETL, JOBS, NOW, draft, held, who
 
 from pubqueue.app.watch.watching import Took
-from pubqueue.core.changes import AddItem
-from pubqueue.core.decision import Decision, Done, Refusal, refuse
-from pubqueue.core.model import Jid, NodeName, State
-from pubqueue.core.notices import Deliver, Purged
-from pubqueue.core.queue.publication import Publish
+from pubqueue.model.changes import AddItem
+from pubqueue.model.decision import Decision, Done, Refusal, refuse
+from pubqueue.model.entities import Jid, NodeName, State
+from pubqueue.model.notices import Deliver, Purged
 from pubqueue.monitor import counters
 from pubqueue.monitor.counters import OTHERS, Tally
+from pubqueue.rules.publication import Publish
 
 TOOK = Took(0.002, 0.2)
 

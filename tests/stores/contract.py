@@ -28,7 +28,7 @@ from stores.of_subscriptions import OfSeveral, OfSubscriptions
 from stores.of_time import OfTime
 from stores.steps import EMPTY, make
 
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 
 
 class StoreContract(

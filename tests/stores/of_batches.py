@@ -29,10 +29,10 @@ from pubqueue.app.store.item_listings import ItemIds
 from pubqueue.app.store.listings import Nodes
 from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.store.rows import AffiliationRow, Finished, Write, Writes
-from pubqueue.core import changes as c
-from pubqueue.core.model import Affiliation, Jid, State
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import Affiliation, Jid, State
+from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
 OWNER = AffiliationRow(JOBS, ANN_ACCOUNT, Affiliation.OWNER)
 MEMBER = replace(OWNER, affiliation=Affiliation.MEMBER)

@@ -46,12 +46,12 @@ from pubqueue.app.store.version_listings import (
     WinningBytes,
     WinningDrafts,
 )
-from pubqueue.core import changes as c
-from pubqueue.core import event_log
-from pubqueue.core.events import Event, EventKind
-from pubqueue.core.model import ItemId, Millis, State, digest
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.transactions.model import App, Commit, CommittedNode, Record, SetAside, TakenId
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import ItemId, Millis, State, digest
+from pubqueue.model.records import Event, EventKind
+from pubqueue.model.transactions import App, Commit, CommittedNode, Record, SetAside, TakenId
+from pubqueue.rules import event_log
 
 
 class OfCommits:

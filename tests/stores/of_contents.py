@@ -14,13 +14,13 @@ from pubqueue.app.store import item_listings as it
 from pubqueue.app.store import listings as li
 from pubqueue.app.store import version_listings as ve
 from pubqueue.app.store.rows import Rows
-from pubqueue.core import changes as c
-from pubqueue.core.model import ItemId, Jid, State
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import ItemId, Jid, State
 
 if TYPE_CHECKING:
     from pubqueue.app.store.ports import Store
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
 
 WAYS: Final = {
     "purged": (c.PurgeNode(JOBS),),

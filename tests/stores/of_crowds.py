@@ -27,9 +27,9 @@ from pubqueue.app.store.listings import (
 )
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import Rows, Write
-from pubqueue.core import changes as c
-from pubqueue.core.model import Affiliation, Jid, SubscriptionState
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import Affiliation, Jid, SubscriptionState
 
 STANDS = SubscriptionState.SUBSCRIBED
 HERE, FORMER = Subscribers(JOBS), FormerSubscribers(JOBS)

@@ -28,11 +28,10 @@ from pubqueue.app.store.item_listings import DoneItems
 from pubqueue.app.store.listings import Keeping, Seeks
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import HOLDINGS, Rows, Write
-from pubqueue.core import changes as c
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import State
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.queue.retention.mark import SeekMark
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import State
+from pubqueue.model.records import Holding, SeekMark
 
 
 async def finish(store, *names, at=NOW):

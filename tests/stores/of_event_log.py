@@ -22,11 +22,11 @@ from stores.steps import (
 from pubqueue.app.store.item_listings import Counted, ItemEntries, NewestItem
 from pubqueue.app.store.listings import AgedEvents, Events, LogEnds, NodeEntries
 from pubqueue.app.store.rows import Write, Writes
-from pubqueue.core import changes as c
-from pubqueue.core.events import Event, EventKind
-from pubqueue.core.model import DeadLetter, ItemId, Jid, Millis, NodeName, State
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import DeadLetter, ItemId, Jid, Millis, NodeName, State
+from pubqueue.model.records import Event, EventKind
+from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
 
 BARE = Event(EventKind.PURGED, JOBS, detail="3")
 FULL = Event(

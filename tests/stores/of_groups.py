@@ -24,8 +24,8 @@ from pubqueue.app.store.item_listings import Counted, GroupLines, GroupTurns, Wa
 from pubqueue.app.store.listings import NodeEntries
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import Write
-from pubqueue.core import changes as c
-from pubqueue.core.model import State
+from pubqueue.model import changes as c
+from pubqueue.model.entities import State
 
 G, H = (JOBS, "g"), (JOBS, "h")
 

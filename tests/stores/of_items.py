@@ -41,14 +41,11 @@ from pubqueue.app.store.rows import (
     Rows,
     Write,
 )
-from pubqueue.core import changes as c
-from pubqueue.core.deliveries.answered import Answered
-from pubqueue.core.model import NO_TIME, DeadLetter, ItemId, Jid, State, digest
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.presence.ping_answer import PingAnswer
-from pubqueue.core.publishing.keys import KeyTotal, UsedKey
-from pubqueue.core.queue.settling.memory import Settled
-from pubqueue.core.transactions.model import Sweep
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import NO_TIME, DeadLetter, ItemId, Jid, State, digest
+from pubqueue.model.records import Answered, KeyTotal, PingAnswer, Settled, UsedKey
+from pubqueue.model.transactions import Sweep
 
 
 class OfItems:

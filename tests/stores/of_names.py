@@ -27,13 +27,20 @@ from stores.steps import (
 from pubqueue.app.store.listings import FormerSubscribers, SubscriberRoles, Subscribers
 from pubqueue.app.store.rows import FINISHED, Finished, Write, Writes
 from pubqueue.app.store.version_listings import Conflicts
-from pubqueue.core import changes as c
-from pubqueue.core import event_log
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import MAX_ID_LENGTH, Affiliation, ItemId, Jid, NodeName, SubscriptionState
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.transactions.model import Commit, CommittedNode, SetAside
-from pubqueue.core.validity import is_name
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import (
+    MAX_ID_LENGTH,
+    Affiliation,
+    ItemId,
+    Jid,
+    NodeName,
+    SubscriptionState,
+    account_of,
+)
+from pubqueue.model.transactions import Commit, CommittedNode, SetAside
+from pubqueue.rules import event_log
+from pubqueue.rules.validity import is_name
 
 DRAW = Random(0)  # nothing that could be packed
 SIGNS = "".join(chr(n) for n in range(0x4E00, 0x9FA5))

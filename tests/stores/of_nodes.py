@@ -48,10 +48,10 @@ from pubqueue.app.store.rows import (
     Write,
     Writes,
 )
-from pubqueue.core import changes as c
-from pubqueue.core.after import after as after_change
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import (
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.after import after as after_change
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Jid,
@@ -59,9 +59,9 @@ from pubqueue.core.model import (
     NodeName,
     PublishModel,
 )
-from pubqueue.core.nodes.labels import PUSHED
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.queue.dispatch import place as turn
+from pubqueue.model.records import Holding
+from pubqueue.rules.dispatch import place as turn
+from pubqueue.rules.nodeconfig import PUSHED
 
 OTHER = NodeName("other")
 BOB_ACCOUNT = Jid("bob@x")

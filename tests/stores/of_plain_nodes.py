@@ -23,10 +23,17 @@ from pubqueue.app.store.listings import (
     Trims,
 )
 from pubqueue.app.store.rows import Needs, Write, Writes
-from pubqueue.core import changes as c
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import MAX_ID_LENGTH, AccessModel, Affiliation, Jid, Millis, NodeName
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import (
+    MAX_ID_LENGTH,
+    AccessModel,
+    Affiliation,
+    Jid,
+    Millis,
+    NodeName,
+    account_of,
+)
 
 OTHER = NodeName("zoo")
 LONG_NAME = "".join(chr(0x4E00 + number) for number in range(MAX_ID_LENGTH))

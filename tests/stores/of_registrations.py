@@ -11,8 +11,8 @@ from stores.steps import listed
 from pubqueue.app.store.listings import RegistrationsOf
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import REGISTRATIONS, Write
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.pushing.model import Registration
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.model.records import Registration
 
 ANN, BOB = Jid("ann@queue.example"), Jid("bob@queue.example")
 JOBS, NEWS = NodeName("jobs"), NodeName("news ä/%")

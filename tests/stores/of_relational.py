@@ -11,9 +11,9 @@ from stores.steps import DEAD, EMPTY, add, do, items, load, lock, make
 from pubqueue.app.store.listings import Nodes
 from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.store.rows import Needs, Write, Writes
-from pubqueue.core import changes as c
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import Millis, NodeName
 
 
 class Subclass(str):

@@ -9,9 +9,9 @@ from stores.steps import DEAD, EMPTY, BrokenError, make, write
 
 from pubqueue.app.store.listings import Samples
 from pubqueue.app.store.rows import Write, Writes
-from pubqueue.core import changes as c
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.reading.sampled import SLOT, Sample
+from pubqueue.model import changes as c
+from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.records import SLOT, Sample
 
 BEGIN = Millis(NOW - NOW % SLOT)
 EVER = Millis(0)

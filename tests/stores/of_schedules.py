@@ -11,8 +11,8 @@ from stores.steps import RowMaker, add, ids
 from pubqueue.app.store.listings import DueSchedules, Schedules
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import SCHEDULES, Write
-from pubqueue.core.model import Jid, seconds
-from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source
+from pubqueue.model.entities import Jid, seconds
+from pubqueue.model.schedules import Definition, Missed, Schedule, Source
 
 FULL = Schedule(
     Definition(

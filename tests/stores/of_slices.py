@@ -9,8 +9,8 @@ from stores.staging_steps import ETL, MORE, TOTALS, row, stage, waits
 from stores.steps import listed, load, make, sweep
 
 from pubqueue.app.store.version_listings import RecordOf, Unmoved, WinnerRows
-from pubqueue.core.model import State
-from pubqueue.core.transactions.model import App, Commit, Moved, OnTaken, Totals
+from pubqueue.model.entities import State
+from pubqueue.model.transactions import App, Commit, Moved, OnTaken, Totals
 
 ROOM = 1_000_000
 NAMED = ((0, 6), (1, 7))

@@ -50,16 +50,8 @@ from pubqueue.app.store.version_listings import (
     Records,
     Sweepable,
 )
-from pubqueue.core.model import ItemId, Jid
-from pubqueue.core.transactions.model import (
-    Abort,
-    App,
-    Attempt,
-    Commit,
-    Record,
-    StagedTotals,
-    Sweep,
-)
+from pubqueue.model.entities import ItemId, Jid
+from pubqueue.model.transactions import Abort, App, Attempt, Commit, Record, StagedTotals, Sweep
 
 
 class OfStaging:

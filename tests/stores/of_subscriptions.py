@@ -14,10 +14,10 @@ from pubqueue.app.store.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.core import changes as c
-from pubqueue.core.model import Jid, Level, SubscriptionState, Terms
-from pubqueue.core.multi_subscription import terms_of, together
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import Jid, Level, SubscriptionState, Terms
+from pubqueue.model.several_subscriptions import terms_of, together
 
 PENDING = SubscriptionState.PENDING
 STAND, WAIT = SubscriptionsOf(JOBS), SubscriptionsOf(JOBS, PENDING)

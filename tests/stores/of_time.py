@@ -33,8 +33,8 @@ from pubqueue.app.store.item_listings import (
 )
 from pubqueue.app.store.listings import Total
 from pubqueue.app.store.rows import BEGINNING, HELD, Due, Passed, Reach, Ready
-from pubqueue.core import changes as c
-from pubqueue.core.model import Jid, State
+from pubqueue.model import changes as c
+from pubqueue.model.entities import Jid, State
 
 
 def names(rows):

@@ -9,8 +9,8 @@ from stores.steps import (
 
 from pubqueue.app.store.rows import WAITING, Judged, Writes
 from pubqueue.app.store.version_listings import WinnerClasses, Winners
-from pubqueue.core.model import Jid, NodeName, State
-from pubqueue.core.transactions.model import (
+from pubqueue.model.entities import Jid, NodeName, State
+from pubqueue.model.transactions import (
     Commit,
     CommittedNode,
     Mark,

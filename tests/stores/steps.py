@@ -24,10 +24,10 @@ from pubqueue.app.store.rows import (
     Write,
     Writes,
 )
-from pubqueue.core import after as afterwards
-from pubqueue.core import changes as c
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import (
+from pubqueue.model import after as afterwards
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import (
     NO_TIME,
     Affiliation,
     Item,
@@ -37,9 +37,9 @@ from pubqueue.core.model import (
     NodeName,
     State,
     Subscription,
+    account_of,
 )
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.transactions.model import (
+from pubqueue.model.transactions import (
     Abort,
     App,
     Attempt,
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.core.changes import Change
-    from pubqueue.core.model import Node
+    from pubqueue.model.changes import Change
+    from pubqueue.model.entities import Node
 
 
 DEAD = NodeName("jobs-dead")

@@ -17,10 +17,10 @@ from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
 from pubqueue.app.store.item_listings import DeadItems, ItemEntries, Items
 from pubqueue.app.store.listings import NodeEntries, ReadyNodes
-from pubqueue.core import changes as c
-from pubqueue.core.model import NO_TIME, State
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.transactions.model import Sweep
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import NO_TIME, State
+from pubqueue.model.transactions import Sweep
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sqlite import SqliteStore
 

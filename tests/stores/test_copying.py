@@ -17,8 +17,8 @@ from harness.stores.store_contents import everything, recount
 from stores.steps import EMPTY, add, lock, make
 
 from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError
-from pubqueue.core import changes as c
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import RefusedError, copy
 from pubqueue.stores.copying.endpoints import AT_ONCE

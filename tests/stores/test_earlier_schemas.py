@@ -11,9 +11,9 @@ from harness.stores.store_contents import everything, misweighed
 from msgspec import json
 
 from pubqueue.app.store.rows import Needs
-from pubqueue.core.model import NodeConfig, NodeFull
-from pubqueue.core.nodes.references import identity
-from pubqueue.core.transactions.model import key_of
+from pubqueue.model.entities import NodeConfig, NodeFull
+from pubqueue.model.transactions import key_of
+from pubqueue.rules.access import identity
 from pubqueue.stores import postgres, sqlite
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue.stores.sql.statements import scripts

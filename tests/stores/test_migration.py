@@ -28,11 +28,8 @@ from pubqueue.app.store.rows import (
     Write,
     Writes,
 )
-from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import DeleteNode, PurgeNode
-from pubqueue.core.events import Event, EventKind
-from pubqueue.core.limits.quotas import weight
-from pubqueue.core.model import (
+from pubqueue.model.changes import DeleteNode, PurgeNode
+from pubqueue.model.entities import (
     Affiliation,
     DeadLetter,
     Item,
@@ -44,9 +41,11 @@ from pubqueue.core.model import (
     NodeName,
     State,
     Subscription,
+    account_of,
 )
-from pubqueue.core.reading.pages import EventEntry
-from pubqueue.core.transactions.model import (
+from pubqueue.model.records import Event, EventKind, weight
+from pubqueue.model.replies import EventEntry
+from pubqueue.model.transactions import (
     App,
     Attempt,
     Record,
@@ -54,7 +53,7 @@ from pubqueue.core.transactions.model import (
     Totals,
     Version,
     key_of,
-    name_of,
+    name_of_transaction,
 )
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import APPLICATION_ID, migrations, statements
@@ -152,7 +151,10 @@ def rows():
     for receipt in RECEIPTS:
         yield "receipt", receipt
     yield "finished", (IDS[JOBS], DONE.id, DONE.digest, DONE.until)
-    yield "txn_app", (2, name_of(APP.name), APP.owner, APP.version, APP.committed, APP.used)
+    yield (
+        "txn_app",
+        (2, name_of_transaction(APP.name), APP.owner, APP.version, APP.committed, APP.used),
+    )
     reported = COMMITTED.totals
     times = COMMITTED.began, COMMITTED.committed, COMMITTED.items, COMMITTED.bytes
     record = *times[:2], *times[2:], COMMITTED.committed

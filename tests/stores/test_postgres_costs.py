@@ -10,10 +10,10 @@ from harness.databases.postgres_wire import PostgresWire
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.notices import Deliver
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Jid
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.postgres.store import PostgresStore
 
 MAX_COSTS = (7, 7)

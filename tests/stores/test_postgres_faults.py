@@ -14,7 +14,7 @@ from stores.steps import EMPTY, add, do, ids, make
 from pubqueue.app.store.item_listings import ItemIds
 from pubqueue.app.store.listings import Nodes
 from pubqueue.app.store.ports import ForeignStoreError, StoreError
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 from pubqueue.stores.postgres import locks, schema
 from pubqueue.stores.postgres.store import PostgresStore
 

@@ -13,7 +13,7 @@ from harness.stores.store_contents import recount
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import StoreError
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.instances import stuck_writers
 from pubqueue.stores.postgres.store import PostgresStore

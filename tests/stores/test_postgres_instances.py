@@ -16,8 +16,8 @@ from pubqueue.app.facts.terms import Terms
 from pubqueue.app.store.ports import FencedError, Instance, StoreError
 from pubqueue.app.tasks import other_processes
 from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.core import changes as c
-from pubqueue.core.nodes.access import CreationPolicy
+from pubqueue.model import changes as c
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.postgres import locks, schema
 from pubqueue.stores.postgres.connection import connected
 from pubqueue.stores.postgres.instances import exclusive_access

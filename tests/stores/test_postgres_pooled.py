@@ -8,7 +8,7 @@ from harness.starts import warm_start
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.app.store.ports import ForeignStoreError
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 from pubqueue.stores.postgres.store import PostgresStore
 
 

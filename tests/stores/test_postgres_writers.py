@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from stores.steps import EMPTY, make
 
 from pubqueue.app.store.ports import StoreError
-from pubqueue.core import changes as c
-from pubqueue.core.model import NodeName
+from pubqueue.model import changes as c
+from pubqueue.model.entities import NodeName
 from pubqueue.stores.postgres import locks
 from pubqueue.stores.postgres.store import PostgresStore
 

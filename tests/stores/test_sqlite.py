@@ -24,9 +24,9 @@ from stores.steps import EMPTY, add, do, ids, items, make
 from pubqueue.app.store.listings import Nodes
 from pubqueue.app.store.ports import ForeignStoreError, StoreError
 from pubqueue.app.store.rows import Needs, Write, Writes
-from pubqueue.core import changes as c
-from pubqueue.core.model import ItemId, Jid
-from pubqueue.core.nodes.subscriptions import changes as s
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model.entities import ItemId, Jid
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import store as store_module
 from pubqueue.stores.sqlite.queries import SQL

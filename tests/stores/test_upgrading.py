@@ -14,7 +14,7 @@ from stores.steps import EMPTY, add, make
 from stores.test_copying import empty_database
 
 from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError, UnreachableStoreError
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 from pubqueue.stores import postgres as on_postgres
 from pubqueue.stores import sqlite as on_sqlite
 from pubqueue.stores import store_at

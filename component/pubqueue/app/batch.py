@@ -24,10 +24,9 @@ from pubqueue.app.working_set.of_one_request import OfOneRequest
 from pubqueue.app.working_set.row_cache import ABSENT
 from pubqueue.app.working_set.tentative.changes import TentativeChanges
 from pubqueue.app.working_set.tentative.final_numbers import FinalNumbers
-from pubqueue.core.decision import Decision, Refusal, Refused, refuse
-from pubqueue.core.nodes.subscriptions.changes import SetAvailable
-from pubqueue.core.parts import DecidedInParts, steps
-from pubqueue.core.together import Together, Volume, names_by_node, together, unfit
+from pubqueue.model.changes import SetAvailable
+from pubqueue.model.decision import DecidedInParts, Decision, Refusal, Refused, refuse, steps
+from pubqueue.rules.together import Together, Volume, names_by_node, together, unfit
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from pubqueue.app.store.ports import Transaction
     from pubqueue.app.working_set.change_applier import ChangeApplier
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Millis, NodeName
-    from pubqueue.core.notices import Deliver, Notice
+    from pubqueue.model.entities import Millis, NodeName
+    from pubqueue.model.notices import Deliver, Notice
 
 log = structlog.get_logger(__name__)
 

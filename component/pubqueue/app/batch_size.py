@@ -13,35 +13,31 @@ from pubqueue.app.facts.queue.expiring import AT_ONCE
 from pubqueue.app.facts.transactions.committing import MAX_WINNERS
 from pubqueue.app.facts.transactions.moving import SLICE
 from pubqueue.app.store.rows import HELD
-from pubqueue.core.addresses import account_of
 from pubqueue.core.limits.request_sizes import size_of
-from pubqueue.core.nodes.large_audience import NotifyFormer
-from pubqueue.core.nodes.subscriptions import unused
-from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
-from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
-from pubqueue.core.nodes.subscriptions.unused import DeleteUnused
-from pubqueue.core.parts import singly
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.leave import FreeLeft, Leave
-from pubqueue.core.publishing.in_slices import FeedSlice, LookAtFed, MarkPublish
-from pubqueue.core.qos.deliver import DeliverMessage
-from pubqueue.core.qos.ending import SLICE as ENDED
-from pubqueue.core.qos.ending import DropMessages, ForgetMessages
-from pubqueue.core.queue.force_unlock import Dismiss, FreeHeld
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle
-from pubqueue.core.queue.settling.each import SettleEach
-from pubqueue.core.together import Together
-from pubqueue.core.transactions.commit import CommitVersion, LookAtWinners
-from pubqueue.core.transactions.moving import MoveWinners
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.decision import singly
+from pubqueue.model.entities import account_of
+from pubqueue.rules import declare
+from pubqueue.rules.audience import NotifyFormer, ReviewSubscribers
+from pubqueue.rules.commit import CommitVersion, LookAtWinners
+from pubqueue.rules.declare import DeleteUnused
+from pubqueue.rules.messages import SLICE as ENDED
+from pubqueue.rules.messages import DeliverMessage, DropMessages, ForgetMessages
+from pubqueue.rules.moving import MoveWinners
+from pubqueue.rules.presence import Arrive, FreeLeft, Leave, ReachChanged
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.together import Together
+from pubqueue.rules.unlock import Dismiss, FreeHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Jid, NodeName
 
     Taken = tuple[Request, Callable[[Reply], None]]
 
@@ -77,7 +73,7 @@ WEIGHTS: Final[dict[type, int]] = {
     LookAtFed: SLICE,
     FeedSlice: SLICE,
     MarkPublish: MAX_BATCH_ITEMS,  # up to a thousand messages are kept
-    DeleteUnused: unused.SLICE,
+    DeleteUnused: declare.SLICE,
     Leave: HELD,
     FreeLeft: AT_ONCE,
     Dismiss: AT_ONCE,

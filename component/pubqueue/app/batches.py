@@ -14,8 +14,8 @@ from pubqueue.app.committer import may_be_of_one, refusal_of
 from pubqueue.app.notify.presence_retry import Word
 from pubqueue.app.sliced_work import at_the_end, so_far
 from pubqueue.app.store.ports import FencedError
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.presence.leave import Leave
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.presence import Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pubqueue.app.notify.after_commit import AfterCommit
     from pubqueue.app.notify.presence_retry import PresenceRetry
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Millis
 
     Taken = tuple[Request, Callable[[Reply], None]]
 

@@ -10,7 +10,7 @@ import structlog
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pubqueue.core.decision import Reply
+    from pubqueue.model.decision import Reply
 
 log = structlog.get_logger(__name__)
 

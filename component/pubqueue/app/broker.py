@@ -43,14 +43,12 @@ from pubqueue.app.watch.operator_log import OperatorLog
 from pubqueue.app.watch.throughput import Rates, RatesObserver
 from pubqueue.app.watch.watching import Waiting
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Millis
-from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.reading.connections import EndConnection
-from pubqueue.core.reading.summaries import UNKNOWN, ConnectionEnded
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Millis
+from pubqueue.model.replies import UNKNOWN, ConnectionEnded
+from pubqueue.rules.inspect import EndConnection
+from pubqueue.rules.presence import Arrive, Leave, ReachChanged
+from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -58,9 +56,9 @@ if TYPE_CHECKING:
     from pubqueue.app.notify.fan_out import Ask
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Store
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, Principal
-    from pubqueue.core.reading.summaries import About
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, Principal
+    from pubqueue.model.replies import About
 
     Taken = tuple[Request, Callable[[Reply], None]]
 

@@ -17,8 +17,8 @@ from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
 from pubqueue.app.watch.watching import Took
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.decision import Refusal
-from pubqueue.core.queue.expire import Expire
+from pubqueue.model.decision import Refusal
+from pubqueue.rules.expire import Expire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.app.working_set.open_windows import Takers
-    from pubqueue.core.model import Jid, Millis
+    from pubqueue.model.entities import Jid, Millis
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.watch.watching import Traffic
-    from pubqueue.core.model import Jid, NodeName
-    from pubqueue.core.notices import Notice, ToEach
+    from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.model.notices import Notice, ToEach
 
 
 class PlaceTakenError(Exception):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Principal
+from pubqueue.model.entities import Principal, account_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 REMEMBERED = 4096
 """The maximum number of addresses whose principals are cached."""

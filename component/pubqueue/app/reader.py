@@ -19,12 +19,8 @@ from pubqueue.app.stall_guard import no_longer_behind
 from pubqueue.app.store.ports import StoreError
 from pubqueue.app.task import Task
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import (
-    Refusal,
-    Refused,
-    refuse,
-)
+from pubqueue.model.decision import Refusal, Refused, refuse
+from pubqueue.model.entities import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +29,8 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Read
     from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.app.watch.observers import Observer, Observers
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Jid
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Jid
 
 log = structlog.get_logger(__name__)
 

@@ -8,27 +8,26 @@ from typing import TYPE_CHECKING, cast
 
 from pubqueue.app.boundaries import answer_with
 from pubqueue.app.reader import ENDING
-from pubqueue.core.decision import Cancelled, Done, Redriven
-from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
-from pubqueue.core.nodes.trimming import TrimItems
-from pubqueue.core.notices import ToAll, ToEach
-from pubqueue.core.publishing.in_slices import FeedSlice
-from pubqueue.core.qos.ending import DropMessages
-from pubqueue.core.qos.model import MessagesEnded
-from pubqueue.core.queue.cancel import Discard
-from pubqueue.core.queue.force_unlock import FreeHeld
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.retention.seek import SeekItems
-from pubqueue.core.reading.summaries import Freed
-from pubqueue.core.transactions.moving import MoveWinners
+from pubqueue.model.decision import Cancelled, Done, Redriven
+from pubqueue.model.notices import ToAll, ToEach
+from pubqueue.model.records import MessagesEnded
+from pubqueue.model.replies import Freed
+from pubqueue.rules.audience import ReviewSubscribers
+from pubqueue.rules.dead_letters import Discard, Redrive
+from pubqueue.rules.messages import DropMessages
+from pubqueue.rules.moving import MoveWinners
+from pubqueue.rules.publish import FeedSlice
+from pubqueue.rules.seek import SeekItems
+from pubqueue.rules.trimming import TrimItems
+from pubqueue.rules.unlock import FreeHeld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.notify.fan_out import FanOut
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import NodeName
 
     Place = tuple[type, NodeName]
     Answer = Callable[[Reply], None]

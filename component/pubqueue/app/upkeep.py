@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pubqueue.core.reading.summaries import Round
+from pubqueue.model.replies import Round
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pubqueue.core.suggestion import suggestion
+from pubqueue.model.entities import suggestion
 
 
 class Suggesting(click.Group):

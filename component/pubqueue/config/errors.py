@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import inspect
 
-from pubqueue.core.suggestion import suggestion
+from pubqueue.model.entities import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,16 +8,16 @@ import structlog
 
 from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.config.settings import ConfigError
-from pubqueue.core.after import node_after
-from pubqueue.core.changes import ConfigureNode, CreateNode
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Affiliation, Jid, Millis, NodeName
-from pubqueue.core.nodes.declare import Declare, declare
-from pubqueue.core.nodes.manage import NodeFacts
-from pubqueue.core.nodes.references import Other, Others
-from pubqueue.core.nodes.replies import Declared
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.settings import field_name, sentence, wanted
+from pubqueue.model.after import node_after
+from pubqueue.model.changes import ConfigureNode, CreateNode
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName
+from pubqueue.model.replies import Declared
+from pubqueue.rules.access import Other, Others
+from pubqueue.rules.declare import Declare, declare
+from pubqueue.rules.nodes import NodeFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.config.settings import NodeSettings
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Node, Principal
-    from pubqueue.core.nodes.replies import Difference
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Node, Principal
+    from pubqueue.model.replies import Difference
 
 log = structlog.get_logger(__name__)
 

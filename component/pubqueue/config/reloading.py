@@ -15,8 +15,8 @@ from pubqueue.config import nodes, schedules
 from pubqueue.config.rest.settings import AT_START as REST_AT_START
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import administrators, locals_of, service_of, users_of
-from pubqueue.core.model import seconds
-from pubqueue.core.reading.trim import Trim
+from pubqueue.model.entities import seconds
+from pubqueue.rules.read import Trim
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,18 +10,12 @@ import structlog
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import Nodes
 from pubqueue.config.settings import ConfigError
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import NodeName, seconds
-from pubqueue.core.schedules.admin import DeclareSchedules, fault_of
-from pubqueue.core.schedules.model import (
-    MAX_SCHEDULES,
-    Definition,
-    Missed,
-    SchedulesDeclared,
-    stamp,
-)
 from pubqueue.faces.xmpp.settings import sentence
 from pubqueue.faces.xmpp.xml.payload_text import UnfitPayloadError, from_json, from_xml
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import NodeName, seconds
+from pubqueue.model.schedules import MAX_SCHEDULES, Definition, Missed, SchedulesDeclared, stamp
+from pubqueue.rules.schedules import DeclareSchedules, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Transaction
     from pubqueue.config.settings import ScheduleSettings
-    from pubqueue.core.model import Millis, Principal
+    from pubqueue.model.entities import Millis, Principal
 
 log = structlog.get_logger(__name__)
 

@@ -14,15 +14,15 @@ from pubqueue.config.qos.settings import QosSettings
 from pubqueue.config.rest.settings import RestSettings
 from pubqueue.config.stomp_settings import StompSettings
 from pubqueue.config.user_settings import UserSettings  # noqa: TC001  # msgspec reads it
-from pubqueue.core.limits.quotas import USUAL, Quota, Quotas
-from pubqueue.core.model import MAX_ID_LENGTH, seconds
-from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
-from pubqueue.core.presence.silence import USUAL as SILENCE
-from pubqueue.core.schedules.model import MAX_NAME_LENGTH
-from pubqueue.core.transactions.model import DEFAULTS, Limits
-from pubqueue.core.validity import MAX_SPAN
 from pubqueue.faces.listener.places import is_port
+from pubqueue.model.entities import MAX_ID_LENGTH, seconds
+from pubqueue.model.records import USUAL, Quota, Quotas
+from pubqueue.model.schedules import MAX_NAME_LENGTH
+from pubqueue.model.transactions import DEFAULTS, Limits
+from pubqueue.rules.access import AutoCreation, CreationPolicy
+from pubqueue.rules.presence import USUAL as SILENCE
+from pubqueue.rules.subscribe import MAX_SUBSCRIPTIONS
+from pubqueue.rules.validity import MAX_SPAN
 from pubqueue.stores import shown_address, store_at
 from pubqueue.stores.unreadable import why
 

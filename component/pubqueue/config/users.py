@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.accounts import Accounts, Role, User, passwords, subjects
 from pubqueue.app.principals import Principals
 from pubqueue.config.settings import ConfigError, first_line
-from pubqueue.core.addresses import Jid
-from pubqueue.core.model import Principal
-from pubqueue.core.suggestion import suggestion
+from pubqueue.model.entities import Jid, Principal, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.config.users import administrators
-from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.qos.terms import QosTerms
 from pubqueue.faces.xmpp.terms import ServerPlace, Terms
+from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

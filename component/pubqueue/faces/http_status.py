@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pubqueue.core.decision import Refusal
+from pubqueue.model.decision import Refusal
 
 # fmt: off
 STATUS: Final[dict[Refusal, int]] = {

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.management.audit import performed
-from pubqueue.core.decision import Refusal, Refused
+from pubqueue.model.decision import Refusal, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Operation
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Principal
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Principal
 
 TIMEOUT: Final = 10.0
 """Seconds that the store has to respond."""

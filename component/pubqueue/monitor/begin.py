@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pubqueue.app.accounts import Accounts
     from pubqueue.app.watch.watching import Traffic
     from pubqueue.config.settings import Settings
-    from pubqueue.core.model import Principal
     from pubqueue.faces.http import HttpHost
+    from pubqueue.model.entities import Principal
     from pubqueue.monitor.process import ProcessObserver
 
 log = structlog.get_logger(__name__)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from pubqueue.app.watch.observers import Observer
-from pubqueue.core.decision import Refused
-from pubqueue.core.notices import Deliver
+from pubqueue.model.decision import Refused
+from pubqueue.model.notices import Deliver
 from pubqueue.monitor.event_counters import ItemEvent, Why, operator_events
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import NodeName
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import NodeName
+    from pubqueue.model.notices import Notice
     from pubqueue.monitor.page.sampling import Sampling
 
 MAX_NODES: Final = 1_000

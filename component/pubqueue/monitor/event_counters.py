@@ -5,19 +5,18 @@ from __future__ import annotations
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core import changes as c
-from pubqueue.core.deliveries.give_up import GiveUpUnanswered
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import FreeLeft, Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.settle import Outcome, Settle, finishes
-from pubqueue.core.queue.touch import Touch
-from pubqueue.core.transactions import model as t
+from pubqueue.model import changes as c
+from pubqueue.model import transactions as t
+from pubqueue.rules.deliveries import GiveUpUnanswered
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.presence import Bounce, FreeLeft, Leave
+from pubqueue.rules.settle import Outcome, Settle, finishes
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pubqueue.core.changes import Change
+    from pubqueue.model.changes import Change
 
 
 @unique

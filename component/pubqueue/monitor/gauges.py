@@ -10,10 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from pubqueue.app.watch.connections import REFUSED
 from pubqueue.app.watch.grpc_calls import SECONDS
 from pubqueue.app.watch.watching import Phase
-from pubqueue.core.reading.inspect import AskService
-from pubqueue.core.reading.pages import NodePage
-from pubqueue.core.reading.read import ReadNodes
-from pubqueue.core.reading.summaries import ServiceState
+from pubqueue.model.replies import NodePage, ServiceState
+from pubqueue.rules.inspect import AskService
+from pubqueue.rules.read import ReadNodes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 
     from pubqueue.app.upkeep import Upkeep
     from pubqueue.app.watch.watching import Traffic, Waiting
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis, Principal
-    from pubqueue.core.reading.pages import NodeEntry
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Millis, Principal
+    from pubqueue.model.replies import NodeEntry
 
     Ask = Callable[[ReadNodes | AskService], Awaitable[Reply]]
 

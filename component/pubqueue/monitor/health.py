@@ -11,7 +11,7 @@ from pubqueue.app.watch.watching import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.reading.summaries import Round
+    from pubqueue.model.replies import Round
 
 
 class Health:

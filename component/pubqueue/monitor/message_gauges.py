@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from pubqueue.core.qos.model import KeptMessages
-from pubqueue.core.qos.reading import ListMessages
+from pubqueue.model.records import KeptMessages
+from pubqueue.rules.messages import ListMessages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
     from pubqueue.app.watch.watching import Traffic
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Principal
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Principal
 
 
 async def of_kept_messages(

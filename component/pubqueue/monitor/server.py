@@ -15,9 +15,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from pubqueue.app.task import Task, stop_all
 from pubqueue.app.watch.watching import Phase
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid, Millis
-from pubqueue.core.reading.inspect import AskService
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
 from pubqueue.monitor.api.service import Api
 from pubqueue.monitor.counters import Tally
@@ -27,6 +26,7 @@ from pubqueue.monitor.message_gauges import of_kept_messages, of_messages
 from pubqueue.monitor.page.sampling import Sampling
 from pubqueue.monitor.page.site import Site
 from pubqueue.monitor.process import ProcessObserver
+from pubqueue.rules.inspect import AskService
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took, Traffic
     from pubqueue.config.plain_text import Networks
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Principal
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.notices import Notice
     from pubqueue.monitor.page.logins import Logins
 
 TIMEOUT: Final = 5.0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
     from pubqueue.app.store.ports import Store
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
 
 STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {
     "sqlite": ("sqlite:///path/to/file", sqlite.store_at),

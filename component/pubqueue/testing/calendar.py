@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pubqueue.core.model import Millis, later, seconds
+from pubqueue.model.entities import Millis, later, seconds
 
 
 class Calendar:

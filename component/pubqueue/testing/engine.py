@@ -13,14 +13,13 @@ from xml.etree import ElementTree as ET
 from pubqueue.config.nodes import read as read_node
 from pubqueue.config.settings import NodeSettings, Settings
 from pubqueue.config.users import accounts_of
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid, NodeName, Principal, State
-from pubqueue.core.nodes.manage import Delete
-from pubqueue.core.nodes.replies import Declared
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.reading.pages import EventPage, ItemPage, NodePage
-from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.faces.xmpp.settings import field_name, sentence
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Jid, NodeName, Principal, State
+from pubqueue.model.replies import Declared, EventPage, ItemPage, NodePage
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodes import Delete
+from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.testing.calendar import Calendar
 from pubqueue.testing.link import connect
 from pubqueue.testing.server import ClientStream, ComponentStream, Server
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.events import EventKind
-    from pubqueue.core.model import Item
-    from pubqueue.core.reading.pages import EventEntry, ItemEntry, NodeEntry
+    from pubqueue.model.entities import Item
+    from pubqueue.model.records import EventKind
+    from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry
 
 DOMAIN: Final = "localhost"
 SERVICE: Final = f"queue.{DOMAIN}"

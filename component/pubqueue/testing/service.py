@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-from pubqueue.core.events import EventKind
+from pubqueue.model.records import EventKind
 from pubqueue.testing.engine import DOMAIN, PASSWORD, SERVICE, Engine, Loop
 from pubqueue.testing.logs import diverted
 from pubqueue_xeps.client import in_process
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
-    from pubqueue.core.reading.pages import ItemEntry
+    from pubqueue.model.replies import ItemEntry
     from pubqueue.testing.engine import Option
     from pubqueue_xeps.client.xmpp_client import Tls
     from pubqueue_xeps.wire.times import Span, When

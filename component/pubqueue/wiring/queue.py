@@ -14,9 +14,9 @@ from pubqueue.config.nodes import bring_nodes
 from pubqueue.config.reloading import terms_of, trim_of
 from pubqueue.config.schedules import bring_schedules
 from pubqueue.config.users import service_of
-from pubqueue.core.model import Millis
-from pubqueue.core.reading.summaries import About
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
+from pubqueue.model.entities import Millis
+from pubqueue.model.replies import About
 from pubqueue.stores import Timed, shown_address
 from pubqueue.wiring.store import stored
 

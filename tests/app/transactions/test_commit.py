@@ -22,15 +22,15 @@ from harness.batches.transactions import (
 from harness.stores.store_contents import recount
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Done, Refusal, Refused, Withdrawn
-from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.manage import Configure, Create, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
-from pubqueue.core.notices import Announce, singly
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.transactions.model import Committed, LastVersion, OnTaken, TakenId
-from pubqueue.core.transactions.staging import AskLastVersion
+from pubqueue.model.decision import Done, Refusal, Refused, Withdrawn
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.notices import Announce, singly
+from pubqueue.model.transactions import Committed, LastVersion, OnTaken, TakenId
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Delete
+from pubqueue.rules.staging import AskLastVersion
+from pubqueue.rules.subscribe import Subscribe
 
 # --- commit ------------------------------------------------------------------------------------------
 

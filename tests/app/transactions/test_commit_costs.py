@@ -6,7 +6,7 @@ from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
 
 from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
-from pubqueue.core.transactions.model import Committed
+from pubqueue.model.transactions import Committed
 
 SMALL, LARGE = 20, 2_000
 A_BIT = 300

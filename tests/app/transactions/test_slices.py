@@ -21,16 +21,16 @@ from harness.batches.transactions import (
 
 from pubqueue.app.facts.transactions import moving
 from pubqueue.app.store.version_listings import RecordOf
-from pubqueue.core.decision import Done, Refusal
-from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.manage import Configure, Create, Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
-from pubqueue.core.notices import Announce, Retracted, singly
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.transactions.commit import LookAtWinners
-from pubqueue.core.transactions.model import Committed, OnTaken, TakenId, Totals
-from pubqueue.core.transactions.moving import MoveWinners, ResumeMoves
+from pubqueue.model.decision import Done, Refusal
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.notices import Announce, Retracted, singly
+from pubqueue.model.transactions import Committed, OnTaken, TakenId, Totals
+from pubqueue.rules.commit import LookAtWinners
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.moving import MoveWinners, ResumeMoves
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, Delete
+from pubqueue.rules.subscribe import Subscribe
 
 WINNERS = (0, 4, 2), (1, 5, 2)
 

@@ -20,26 +20,15 @@ from harness.batches.transactions import (
 )
 
 from pubqueue.app.facts.transactions.staging import usage
-from pubqueue.core.decision import (
-    Done,
-    Refusal,
-    Refused,
-)
-from pubqueue.core.model import ItemId, Jid, NodeName, State
-from pubqueue.core.nodes.discovery import ListItems
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.reading.retrieve import Retrieve
-from pubqueue.core.transactions.model import (
-    LastVersion,
-    Limits,
-    Record,
-    Skipped,
-    Totals,
-    Transactions,
-)
-from pubqueue.core.transactions.staging import AskLastVersion, ListTransactions
+from pubqueue.model.decision import Done, Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName, State
+from pubqueue.model.transactions import LastVersion, Limits, Record, Skipped, Totals, Transactions
+from pubqueue.rules.discovery import ListItems
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
+from pubqueue.rules.retrieve import Retrieve
+from pubqueue.rules.staging import AskLastVersion, ListTransactions
 
 # --- stage -------------------------------------------------------------------------------------------
 

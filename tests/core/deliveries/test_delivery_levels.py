@@ -5,9 +5,8 @@ from itertools import product
 import pytest
 from harness.batches.facts import ANN, queue, window
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.deliveries.levels import asks, level_of, levels_of
-from pubqueue.core.model import Level
+from pubqueue.model.entities import Level, account_of
+from pubqueue.rules.deliveries import asks, level_of, levels_of
 
 NONE = Level.UNACKNOWLEDGED
 

@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from pubqueue.core.deliveries.outcomes import (
+from pubqueue.model.entities import Level
+from pubqueue.rules.deliveries import (
     FIRST,
     OUTCOMES,
     DeliveryAnswer,
@@ -14,7 +15,6 @@ from pubqueue.core.deliveries.outcomes import (
     Step,
     Then,
 )
-from pubqueue.core.model import Level
 
 # heard, then what follows at the steps acknowledged, assured, deliver, and what becomes of the subscription
 TABLE = """

@@ -4,18 +4,28 @@ import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW, after, held, queue, waiting, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.after import subscription_after
-from pubqueue.core.changes import NoteAble, PutRow
-from pubqueue.core.decision import Done, GivenUp, Unanswered
-from pubqueue.core.deliveries.again import AskUnanswered, UnansweredFacts, ask_unanswered
-from pubqueue.core.deliveries.answered import Answered
-from pubqueue.core.deliveries.answers import DeliveryAnswerFacts, NoteDeliveryAnswer, note_answer
-from pubqueue.core.deliveries.features import FeatureFacts, NoteFeatures, note_features
-from pubqueue.core.deliveries.give_up import GiveUpFacts, GiveUpUnanswered, Lock, give_up
-from pubqueue.core.model import Millis
-from pubqueue.core.nodes.subscriptions.changes import NoteUnanswered
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.give_back import release
+from pubqueue.model.after import subscription_after
+from pubqueue.model.changes import NoteAble, NoteUnanswered, PutRow
+from pubqueue.model.decision import Done, GivenUp, Unanswered
+from pubqueue.model.entities import Millis
+from pubqueue.model.notices import Deliver
+from pubqueue.model.records import Answered
+from pubqueue.rules.deliveries import (
+    AskUnanswered,
+    DeliveryAnswerFacts,
+    FeatureFacts,
+    GiveUpFacts,
+    GiveUpUnanswered,
+    Lock,
+    NoteDeliveryAnswer,
+    NoteFeatures,
+    UnansweredFacts,
+    ask_unanswered,
+    give_up,
+    note_answer,
+    note_features,
+)
+from pubqueue.rules.give_back import release
 
 HELD = held(deadline=after(60))
 TOKEN = 7

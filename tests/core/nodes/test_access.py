@@ -1,16 +1,9 @@
 import pytest
 from harness.batches.facts import plain, who
 
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import AccessModel, Affiliation, PublishModel
-from pubqueue.core.nodes.access import (
-    Action,
-    CreationPolicy,
-    barred,
-    may,
-    may_create,
-    standing,
-)
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import AccessModel, Affiliation, PublishModel
+from pubqueue.rules.access import Action, CreationPolicy, barred, may, may_create, standing_of
 
 # XEP-0060 4.1, table 1, on a node that grants nothing by its models. "Manage" is what the table
 # calls configure, delete and purge the node; "observe", to read its log and counts, is ours.
@@ -74,8 +67,8 @@ def test_no_model_hands_out_the_rights_of_an_owner(action):
 
 
 def test_an_administrator_counts_as_owner_whatever_the_node_says():
-    assert standing(who("a@x", admin=True), Affiliation.OUTCAST) is Affiliation.OWNER
-    assert standing(who("a@x", local=True), Affiliation.MEMBER) is Affiliation.MEMBER
+    assert standing_of(who("a@x", admin=True), Affiliation.OUTCAST) is Affiliation.OWNER
+    assert standing_of(who("a@x", local=True), Affiliation.MEMBER) is Affiliation.MEMBER
 
 
 @pytest.mark.parametrize(

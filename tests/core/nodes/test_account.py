@@ -1,9 +1,10 @@
 import pytest
 from harness.batches.facts import BOSS, JOBS, who
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Affiliation, Jid, NodeName, Principal, Subscription
-from pubqueue.core.nodes.account import (
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Affiliation, Jid, NodeName, Principal, Subscription
+from pubqueue.model.replies import MyAffiliations, MySubscriptions
+from pubqueue.rules.discovery import (
     AffiliationFacts,
     ListMyAffiliations,
     ListMySubscriptions,
@@ -11,7 +12,6 @@ from pubqueue.core.nodes.account import (
     list_my_affiliations,
     list_my_subscriptions,
 )
-from pubqueue.core.nodes.replies import MyAffiliations, MySubscriptions
 
 MORE = NodeName("more")
 NONE, OWNER, OUTCAST = Affiliation.NONE, Affiliation.OWNER, Affiliation.OUTCAST

@@ -4,14 +4,13 @@ import pytest
 from harness.batches.facts import BOSS, EVE, JOBS, NOW, plain, queue, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ConfigureNode, CreateNode, SetAffiliation
-from pubqueue.core.decision import Decision, Refusal, Refused
-from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig
-from pubqueue.core.nodes.declare import OPEN_TO_ALL, Declare, declare
-from pubqueue.core.nodes.manage import NodeFacts
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Declared, Difference
-from pubqueue.core.nodes.subscriptions.changes import EndSubscription
+from pubqueue.model.changes import ConfigureNode, CreateNode, EndSubscription, SetAffiliation
+from pubqueue.model.decision import Decision, Refusal, Refused
+from pubqueue.model.entities import AccessModel, Affiliation, Jid, Node, NodeConfig
+from pubqueue.model.replies import Declared, Difference
+from pubqueue.rules.declare import OPEN_TO_ALL, Declare, declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import NodeFacts
 
 SERVICE = who("queue.x", admin=True)
 BOT, ETL = Jid("bot@x"), Jid("etl@x")

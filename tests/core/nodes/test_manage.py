@@ -4,11 +4,27 @@ import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, waiting, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ConfigureNode, CreateNode, DeleteNode, PurgeNode, SetAffiliation
-from pubqueue.core.decision import Decision, Done, Refusal, Refused
-from pubqueue.core.model import AccessModel, Affiliation, Jid, Node, NodeConfig, SubscriptionState
-from pubqueue.core.nodes.access import PRIVILEGES, Action, CreationPolicy
-from pubqueue.core.nodes.discovery import (
+from pubqueue.model.changes import (
+    ConfigureNode,
+    CreateNode,
+    DeleteNode,
+    EndSubscription,
+    PurgeNode,
+    SetAffiliation,
+)
+from pubqueue.model.decision import Decision, Done, Refusal, Refused
+from pubqueue.model.entities import (
+    AccessModel,
+    Affiliation,
+    Jid,
+    Node,
+    NodeConfig,
+    SubscriptionState,
+)
+from pubqueue.model.notices import NOBODY, Deleted, Purged, ToEach
+from pubqueue.model.replies import Affiliations, Created, Described, Emptied, Listed
+from pubqueue.rules.access import PRIVILEGES, Action, CreationPolicy
+from pubqueue.rules.discovery import (
     Describe,
     ListItems,
     ListNodes,
@@ -17,7 +33,8 @@ from pubqueue.core.nodes.discovery import (
     list_items,
     list_nodes,
 )
-from pubqueue.core.nodes.manage import (
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import (
     Configure,
     Create,
     Delete,
@@ -32,11 +49,7 @@ from pubqueue.core.nodes.manage import (
     purge,
     set_affiliations,
 )
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import Affiliations, Created, Described, Emptied, Listed
-from pubqueue.core.nodes.subscriptions.changes import EndSubscription
-from pubqueue.core.nodes.subscriptions.pending import changed as reported
-from pubqueue.core.notices import NOBODY, Deleted, Purged, ToEach
+from pubqueue.rules.subscribers import changed as reported
 
 OWNER, PUBLISHER, MEMBER, NONE, OUTCAST = (
     Affiliation.OWNER,

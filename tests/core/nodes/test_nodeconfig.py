@@ -3,12 +3,10 @@
 import pytest
 from harness.batches.facts import plain, queue
 
-from pubqueue.core.decision import (
-    Refusal,
-    Refused,
-)
-from pubqueue.core.model import AccessModel, NodeConfig
-from pubqueue.core.nodes.nodeconfig import (
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import AccessModel, NodeConfig
+from pubqueue.rules.access import REFERENCES
+from pubqueue.rules.nodeconfig import (
     OF_QUEUES,
     SETTINGS,
     Settings,
@@ -18,7 +16,6 @@ from pubqueue.core.nodes.nodeconfig import (
     refit,
     written,
 )
-from pubqueue.core.nodes.references import REFERENCES
 
 YEAR = 366 * 24 * 3600
 # setting, default, then what it takes and what it does not

@@ -4,14 +4,11 @@ import pytest
 from harness.batches.facts import ANN, JOBS, NOW, after, plain, queue, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.after import subscription_after
-from pubqueue.core.changes import Forget
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Affiliation, Level, SubscriptionState, later
-from pubqueue.core.nodes.subscriptions.changes import (
+from pubqueue.model.after import subscription_after
+from pubqueue.model.changes import (
     Approve,
     EndSubscription,
+    Forget,
     NoteUnanswered,
     SetAvailable,
     SetLevel,
@@ -19,11 +16,21 @@ from pubqueue.core.nodes.subscriptions.changes import (
     SetTerms,
     SetWindow,
 )
-from pubqueue.core.nodes.subscriptions.options import MAX_LEASE, Granted, Lease, Options, grant
-from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, SubscribeFacts, set_options
-from pubqueue.core.notices import SubscriptionChanged
-from pubqueue.core.presence.leave import Leave, LeaveFacts, leave
-from pubqueue.core.queue.expire import Expire, ExpireFacts, expire
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Affiliation, Level, SubscriptionState, account_of, later
+from pubqueue.model.notices import SubscriptionChanged
+from pubqueue.rules.expire import Expire, ExpireFacts, expire
+from pubqueue.rules.presence import Leave, LeaveFacts, leave
+from pubqueue.rules.subscribe import (
+    MAX_LEASE,
+    Granted,
+    Lease,
+    Options,
+    SetOptions,
+    SubscribeFacts,
+    grant,
+    set_options,
+)
 
 DAY = 86_400
 PENDING = SubscriptionState.PENDING

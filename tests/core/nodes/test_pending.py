@@ -4,20 +4,22 @@ import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, plain, queue, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import SetAffiliation
-from pubqueue.core.decision import Decision, Done, Refusal, Refused
-from pubqueue.core.model import AccessModel, Affiliation, Jid, SubscriptionState
-from pubqueue.core.nodes.manage import NodeFacts, SetAffiliations, set_affiliations
-from pubqueue.core.nodes.replies import NodeSubscriptions, Subscribed
-from pubqueue.core.nodes.subscriptions.changes import (
+from pubqueue.model.changes import (
     AddSubscription,
     Approve,
     EndReview,
     EndSubscription,
     EndSubscriptions,
+    SetAffiliation,
 )
-from pubqueue.core.nodes.subscriptions.options import Options
-from pubqueue.core.nodes.subscriptions.pending import (
+from pubqueue.model.decision import Decision, Done, Refusal, Refused
+from pubqueue.model.entities import AccessModel, Affiliation, Jid, SubscriptionState
+from pubqueue.model.notices import NOBODY, ApprovalWanted, SubscriptionChanged, ToEach
+from pubqueue.model.replies import NodeSubscriptions, Subscribed
+from pubqueue.rules.audience import ReviewFacts, ReviewSubscribers, review
+from pubqueue.rules.nodes import NodeFacts, SetAffiliations, set_affiliations
+from pubqueue.rules.subscribe import Options, Subscribe, SubscribeFacts, subscribe
+from pubqueue.rules.subscribers import (
     Answer,
     AnswerFacts,
     PendingFacts,
@@ -28,9 +30,6 @@ from pubqueue.core.nodes.subscriptions.pending import (
     read_pending,
     send_pending,
 )
-from pubqueue.core.nodes.subscriptions.review import ReviewFacts, ReviewSubscribers, review
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, SubscribeFacts, subscribe
-from pubqueue.core.notices import NOBODY, ApprovalWanted, SubscriptionChanged, ToEach
 
 OWNER, NONE = Affiliation.OWNER, Affiliation.NONE
 PENDING, SUBSCRIBED = SubscriptionState.PENDING, SubscriptionState.SUBSCRIBED

@@ -3,20 +3,14 @@
 import pytest
 from harness.batches.facts import ANN, ETL, FLEETING, JOBS, NOW, draft, plain, waiting, who
 
-from pubqueue.core.changes import AddItem, CreateNode, RemoveItem, SetAffiliation
-from pubqueue.core.decision import Decision, Published, Refusal
-from pubqueue.core.model import (
-    Affiliation,
-    ItemId,
-    Jid,
-    NodeFull,
-    State,
-)
-from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.notices import NOBODY, Announce, Retracted, ToEach
-from pubqueue.core.queue.publication import Known, Publish, PublishFacts
-from pubqueue.core.queue.publish import publish
+from pubqueue.model.changes import AddItem, CreateNode, RemoveItem, SetAffiliation
+from pubqueue.model.decision import Decision, Published, Refusal
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeFull, State
+from pubqueue.model.notices import NOBODY, Announce, Retracted, ToEach
+from pubqueue.rules.access import AutoCreation, CreationPolicy
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.publication import Known, Publish, PublishFacts
+from pubqueue.rules.publish import publish_at_once
 
 WRITER = Jid("etl@x")
 OLD = tuple(waiting(seq) for seq in range(1, 7))
@@ -34,7 +28,9 @@ def put(*drafts, node, existing=(), options=None, **facts):
         "existing": tuple(found),
         "audience": (ANN,),
     }
-    return publish(Publish(who(ETL), JOBS, drafts, options), PublishFacts(**(known | facts)))
+    return publish_at_once(
+        Publish(who(ETL), JOBS, drafts, options), PublishFacts(**(known | facts))
+    )
 
 
 def added(given, **facts):

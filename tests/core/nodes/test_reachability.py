@@ -2,9 +2,9 @@
 
 from harness.batches.facts import ANN, JOBS, window
 
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.nodes.subscriptions.changes import Recount
-from pubqueue.core.nodes.subscriptions.reachability import ReachChanged, ReachFacts, reach_changed
+from pubqueue.model.changes import Recount
+from pubqueue.model.decision import Decision, Done
+from pubqueue.rules.presence import ReachChanged, ReachFacts, reach_changed
 
 
 def test_its_window_is_counted_again_in_each_of_its_queues():

@@ -4,10 +4,10 @@ import pytest
 from harness.batches.facts import ETL, JOBS, NOW, draft, plain, queue, waiting
 from msgspec.structs import replace
 
-from pubqueue.core.changes import AddItem, RemoveItem, ReplacePayload
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import NodeConfig, State
-from pubqueue.core.nodes.room import (
+from pubqueue.model.changes import AddItem, RemoveItem, ReplacePayload
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import NodeConfig, State
+from pubqueue.rules.room import (
     Growth,
     first_to_go,
     full,

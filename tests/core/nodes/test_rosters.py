@@ -4,17 +4,15 @@ import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, NOW, plain, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ConfigureNode
-from pubqueue.core.decision import Decision, Refusal, Refused, Retrieved
-from pubqueue.core.model import AccessModel, Affiliation, Contact, Jid, NodeConfig
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.nodes.manage import Configure, Create, NodeFacts, configure_node, create
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.replies import RostersWanted, Subscribed
-from pubqueue.core.nodes.subscriptions.changes import EndSubscription
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, SubscribeFacts, subscribe
-from pubqueue.core.reading.listing import WHOLE
-from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
+from pubqueue.model.changes import ConfigureNode, EndSubscription
+from pubqueue.model.decision import Decision, Refusal, Refused, Retrieved
+from pubqueue.model.entities import AccessModel, Affiliation, Contact, Jid, NodeConfig
+from pubqueue.model.replies import WHOLE, RostersWanted, Subscribed
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure, Create, NodeFacts, configure_node, create
+from pubqueue.rules.retrieve import Retrieve, RetrieveFacts, retrieve
+from pubqueue.rules.subscribe import Subscribe, SubscribeFacts, subscribe
 
 NONE, OWNER = Affiliation.NONE, Affiliation.OWNER
 OWNERS = (Jid("boss@x"), Jid("ceo@x"))

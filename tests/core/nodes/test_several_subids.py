@@ -4,8 +4,9 @@ import pytest
 from harness.batches.facts import ANN, BOSS, FLEETING, JOBS, NOW, after, plain, who, window
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Done, Refusal, Retrieved, SubscriptionEntry
-from pubqueue.core.model import (
+from pubqueue.model.changes import AddAnother, AddSubscription, EndSubscription, SetTerms
+from pubqueue.model.decision import Done, Refusal, Retrieved, SubscriptionEntry
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Item,
@@ -16,31 +17,7 @@ from pubqueue.core.model import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.core.multi_subscription import MAX_OF_JID, apart, terms_of, together
-from pubqueue.core.nodes.subscriptions.changes import (
-    AddAnother,
-    AddSubscription,
-    EndSubscription,
-    SetTerms,
-)
-from pubqueue.core.nodes.subscriptions.options import Lease, Options
-from pubqueue.core.nodes.subscriptions.subscribe import (
-    SetOptions,
-    Subscribe,
-    SubscribeFacts,
-    Unsubscribe,
-    set_options,
-    subscribe,
-    unsubscribe,
-)
-from pubqueue.core.nodes.subscriptions.subscribers import (
-    Named,
-    SetSubscriptions,
-    SubscribersFacts,
-    Wish,
-    set_subscriptions,
-)
-from pubqueue.core.notices import (
+from pubqueue.model.notices import (
     NOBODY,
     Announce,
     Purged,
@@ -50,10 +27,29 @@ from pubqueue.core.notices import (
     ToEach,
     to_each,
 )
-from pubqueue.core.presence.leave import Leave, LeaveFacts, leave
-from pubqueue.core.queue.expire import Expire, ExpireFacts, expire
-from pubqueue.core.reading.listing import WHOLE
-from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
+from pubqueue.model.replies import WHOLE
+from pubqueue.model.several_subscriptions import MAX_OF_JID, apart, terms_of, together
+from pubqueue.rules.expire import Expire, ExpireFacts, expire
+from pubqueue.rules.presence import Leave, LeaveFacts, leave
+from pubqueue.rules.retrieve import Retrieve, RetrieveFacts, retrieve
+from pubqueue.rules.subscribe import (
+    Lease,
+    Options,
+    SetOptions,
+    Subscribe,
+    SubscribeFacts,
+    Unsubscribe,
+    set_options,
+    subscribe,
+    unsubscribe,
+)
+from pubqueue.rules.subscribers import (
+    Named,
+    SetSubscriptions,
+    SubscribersFacts,
+    Wish,
+    set_subscriptions,
+)
 
 OPEN = plain(multi_subscribe=True)
 ONE = replace(window(ANN), subid="one")

@@ -3,12 +3,17 @@
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, plain, queue, who, window
 
-from pubqueue.core.changes import NoteActivity, NoteResource
-from pubqueue.core.decision import Decision, Refusal, Refused
-from pubqueue.core.model import AccessModel, Affiliation, Jid
-from pubqueue.core.nodes.replies import Subscribed, Unsubscribed
-from pubqueue.core.nodes.subscriptions.changes import AddSubscription, EndSubscription, SetWindow
-from pubqueue.core.nodes.subscriptions.subscribe import (
+from pubqueue.model.changes import (
+    AddSubscription,
+    EndSubscription,
+    NoteActivity,
+    NoteResource,
+    SetWindow,
+)
+from pubqueue.model.decision import Decision, Refusal, Refused
+from pubqueue.model.entities import AccessModel, Affiliation, Jid
+from pubqueue.model.replies import Subscribed, Unsubscribed
+from pubqueue.rules.subscribe import (
     Options,
     SetOptions,
     Subscribe,

@@ -3,17 +3,17 @@
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, plain, queue, who, window
 
-from pubqueue.core.decision import Decision, Done, Refusal, Refused, SubscriptionEntry
-from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
-from pubqueue.core.nodes.replies import NodeSubscriptions
-from pubqueue.core.nodes.subscriptions.changes import AddSubscription, Approve, EndSubscription
-from pubqueue.core.nodes.subscriptions.pending import changed
-from pubqueue.core.nodes.subscriptions.subscribers import (
+from pubqueue.model.changes import AddSubscription, Approve, EndSubscription
+from pubqueue.model.decision import Decision, Done, Refusal, Refused, SubscriptionEntry
+from pubqueue.model.entities import AccessModel, Affiliation, SubscriptionState
+from pubqueue.model.replies import NodeSubscriptions
+from pubqueue.rules.subscribers import (
     GetSubscriptions,
     Named,
     SetSubscriptions,
     SubscribersFacts,
     Wish,
+    changed,
     get_subscriptions,
     set_subscriptions,
 )

@@ -5,17 +5,11 @@ from itertools import product
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, plain, queue, who, window
 
-from pubqueue.core.changes import OpenWindow
-from pubqueue.core.decision import Decision, Refusal, Refused, Taken
-from pubqueue.core.model import AccessModel, Affiliation, Contact, Principal, SubscriptionState
-from pubqueue.core.nodes.subscriptions.changes import AddSubscription
-from pubqueue.core.nodes.subscriptions.subscribe import (
-    Options,
-    Subscribe,
-    SubscribeFacts,
-    subscribe,
-)
-from pubqueue.core.nodes.subscriptions.take import (
+from pubqueue.model.changes import AddSubscription, OpenWindow
+from pubqueue.model.decision import Decision, Refusal, Refused, Taken
+from pubqueue.model.entities import AccessModel, Affiliation, Contact, Principal, SubscriptionState
+from pubqueue.rules.subscribe import Options, Subscribe, SubscribeFacts, subscribe
+from pubqueue.rules.take import (
     MAX_OF_ACCOUNT,
     MAX_WAIT,
     MAX_WAITING,
@@ -26,7 +20,7 @@ from pubqueue.core.nodes.subscriptions.take import (
     barred,
     take,
 )
-from pubqueue.core.validity import NO_NODE_ID, of_take
+from pubqueue.rules.validity import NO_NODE_ID, of_take
 
 NOT_APPROVED = Refused(Refusal.NOT_APPROVED)
 PENDING = window(state=SubscriptionState.PENDING)

@@ -3,17 +3,11 @@
 import pytest
 from harness.batches.facts import JOBS, plain, queue
 
-from pubqueue.core.changes import CallGroups, EndTrim
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import NodeConfig
-from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
-from pubqueue.core.nodes.trimming import (
-    TrimItems,
-    TrimItemsFacts,
-    begins,
-    groups_of_slice,
-    trim,
-)
+from pubqueue.model.changes import CallGroups, EndTrim
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import NodeConfig
+from pubqueue.rules.audience import ReviewSubscribers
+from pubqueue.rules.trimming import TrimItems, TrimItemsFacts, begins, groups_of_slice, trim
 
 FIRST = NodeConfig(queueing=True, group_limit=3)
 

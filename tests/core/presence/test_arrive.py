@@ -4,11 +4,10 @@ import pytest
 from harness.batches.facts import ANN, BOB, JOBS, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ForgetResource, NoteActivity, NoteResource
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.nodes.subscriptions.changes import SetAvailable
-from pubqueue.core.presence.arrive import MAX_RESOURCES, Arrive, ArriveFacts, arrive, note_here
+from pubqueue.model.changes import ForgetResource, NoteActivity, NoteResource, SetAvailable
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.rules.presence import MAX_RESOURCES, Arrive, ArriveFacts, arrive, note_here
 
 OTHER = NodeName("other")
 ACCOUNT = Jid("ann@x")

@@ -3,13 +3,12 @@
 import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW, held, queue, window
 
-from pubqueue.core.changes import Release
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import Jid, State, SubscriptionState, later, mark_of, seconds
-from pubqueue.core.nodes.subscriptions.changes import EndSubscription, NoteUnanswered
-from pubqueue.core.notices import SubscriptionChanged
-from pubqueue.core.presence.bounce import Bounce, BounceFacts, bounce
-from pubqueue.core.queue.give_back import Case
+from pubqueue.model.changes import EndSubscription, NoteUnanswered, Release
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import Jid, State, SubscriptionState, later, mark_of, seconds
+from pubqueue.model.notices import SubscriptionChanged
+from pubqueue.rules.give_back import Case
+from pubqueue.rules.presence import Bounce, BounceFacts, bounce
 
 ACCOUNT = Jid("ann@x")
 

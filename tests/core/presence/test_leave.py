@@ -3,11 +3,11 @@
 import pytest
 from harness.batches.facts import ANN, JOBS, NOW, held, plain, queue, window
 
-from pubqueue.core.changes import ForgetResource, GiveUp, Release
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import Jid, Millis, State
-from pubqueue.core.nodes.subscriptions.changes import EndSubscription, SetAvailable
-from pubqueue.core.presence.leave import (
+from pubqueue.model.changes import EndSubscription, ForgetResource, GiveUp, Release, SetAvailable
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import Jid, Millis, State
+from pubqueue.rules.give_back import Case
+from pubqueue.rules.presence import (
     WORKER_LOST,
     Departure,
     FreeLeftFacts,
@@ -16,7 +16,6 @@ from pubqueue.core.presence.leave import (
     free_left,
     leave,
 )
-from pubqueue.core.queue.give_back import Case
 
 ACCOUNT = Jid("ann@x")
 

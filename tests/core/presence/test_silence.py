@@ -3,18 +3,20 @@
 import pytest
 from harness.batches.facts import ANN, NOW
 
-from pubqueue.core.changes import PutRow
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.presence.leave import Leave, LeaveFacts, leave
-from pubqueue.core.presence.ping_answer import PingAnswer
-from pubqueue.core.presence.silence import (
+from pubqueue.model.changes import PutRow
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.records import PingAnswer
+from pubqueue.rules.presence import (
     REMEMBERED,
     USUAL,
     AnsweredElsewhere,
     AnsweredFacts,
+    Leave,
+    LeaveFacts,
     Silence,
     Step,
     answered_elsewhere,
+    leave,
     pinged,
     step,
 )

@@ -4,11 +4,9 @@ import pytest
 from harness.batches.facts import ETL, JOBS, NOW, draft, held, plain, queue, waiting, who
 from msgspec.structs import replace
 
-from pubqueue.core.changes import AddItem, ReplacePayload
-from pubqueue.core.decision import Published, Refusal, Refused
-from pubqueue.core.limits.allowance import Allowance
-from pubqueue.core.limits.quotas import Holding, Quota
-from pubqueue.core.model import (
+from pubqueue.model.changes import AddItem, ReplacePayload
+from pubqueue.model.decision import Published, Refusal, Refused
+from pubqueue.model.entities import (
     MAX_ID_LENGTH,
     Affiliation,
     Feed,
@@ -18,10 +16,11 @@ from pubqueue.core.model import (
     State,
     seconds,
 )
-from pubqueue.core.publishing.feeding import elsewhere
-from pubqueue.core.publishing.places import MAX_BYTES, MAX_COPIES
-from pubqueue.core.queue.publication import Fed, Known, Met, Publish, PublishFacts
-from pubqueue.core.queue.publish import publish
+from pubqueue.model.records import Holding, Quota
+from pubqueue.rules.feed import elsewhere
+from pubqueue.rules.publication import MAX_BYTES, MAX_COPIES, Fed, Known, Met, Publish, PublishFacts
+from pubqueue.rules.publish import publish_at_once
+from pubqueue.rules.room import Allowance
 
 NEW = Met(Known.NEW, None)
 OTHER_ID = ItemId("i1.0a")
@@ -44,7 +43,7 @@ def put(*drafts, fed, node=None, **facts):
         fed=tuple(fed),
         **facts,
     )
-    return publish(Publish(who(ETL), JOBS, drafts), known)
+    return publish_at_once(Publish(who(ETL), JOBS, drafts), known)
 
 
 def fed(name="a", *met, **config):

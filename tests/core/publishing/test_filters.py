@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.core.publishing.filters import (
+from pubqueue.rules.filters import (
     MAX_DEPTH,
     MAX_LENGTH,
     FilterError,

@@ -4,14 +4,14 @@ import pytest
 from harness.batches.facts import ETL, JOBS, NOW, after, draft, held, queue, who
 from msgspec.structs import replace
 
-from pubqueue.core.changes import PutRow
-from pubqueue.core.decision import Decision, Published, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid, Millis, NodeName, digest, seconds
-from pubqueue.core.publishing.keys import (
+from pubqueue.model.changes import PutRow
+from pubqueue.model.decision import Decision, Published, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, Millis, NodeName, digest, seconds
+from pubqueue.model.records import (
     MAX_IDS,
     MAX_KEPT,
     MAX_KEY_LENGTH,
-    MAX_REMEMBERED,
+    MAX_KEY_REMEMBERED,
     ROW,
     KeyFacts,
     KeyTotal,
@@ -21,11 +21,11 @@ from pubqueue.core.publishing.keys import (
     mark_of_key,
     size_of_ids,
 )
-from pubqueue.core.queue.publication import Known, Publish, PublishFacts
-from pubqueue.core.queue.publish import publish
-from pubqueue.core.transactions.model import Mark
-from pubqueue.core.transactions.staging import StagePublish
-from pubqueue.core.validity import of_publish, of_stage
+from pubqueue.model.transactions import Mark
+from pubqueue.rules.publication import Known, Publish, PublishFacts
+from pubqueue.rules.publish import publish_at_once
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.validity import of_publish, of_stage
 
 ACCOUNT = Jid("etl@x")
 KEY = PublishKey("k", seconds(60))
@@ -47,60 +47,62 @@ def facts(used=None, total=None, *, node=None, existing=(Known.NEW, None), conte
 
 
 def test_the_key_is_noted_in_the_commit_of_the_publish():
-    plain = publish(replace(ONE, key=None), facts())
-    decision = publish(ONE, facts())
+    plain = publish_at_once(replace(ONE, key=None), facts())
+    decision = publish_at_once(ONE, facts())
     noted = PutRow(USED), PutRow(KeyTotal(ACCOUNT, SIZE))
     assert decision == replace(plain, changes=(*plain.changes, *noted))
     assert decision.reply == Published(JOBS, (ItemId("i1"),))
 
 
 def test_all_keys_of_the_account_are_counted():
-    *_, noted = publish(ONE, facts(total=1000)).changes
+    *_, noted = publish_at_once(ONE, facts(total=1000)).changes
     assert noted.row == KeyTotal(ACCOUNT, 1000 + SIZE)
 
 
 @pytest.mark.parametrize("existing", [(Known.NEW, None), (Known.OTHER, held(1))])
 def test_a_repetition_has_the_answer_of_the_first_and_does_nothing(existing):
-    assert publish(ONE, facts(USED, SIZE, existing=existing)) == Decision(AGAIN)
+    assert publish_at_once(ONE, facts(USED, SIZE, existing=existing)) == Decision(AGAIN)
 
 
 def test_so_it_has_where_the_node_is_paused_or_no_more():
     paused = queue(publish_paused=True)
-    assert publish(ONE, facts(USED, SIZE, node=paused)) == Decision(AGAIN)
+    assert publish_at_once(ONE, facts(USED, SIZE, node=paused)) == Decision(AGAIN)
     gone = replace(facts(USED, SIZE), node=None, existing=())
-    assert publish(ONE, gone) == Decision(AGAIN)
+    assert publish_at_once(ONE, gone) == Decision(AGAIN)
 
 
 def test_the_answer_has_what_was_known_then():
-    known = publish(ONE, facts(existing=(Known.SAME, held(1, "i1")))).changes[-2].row
+    known = publish_at_once(ONE, facts(existing=(Known.SAME, held(1, "i1")))).changes[-2].row
     assert known.known == (ItemId("i1"),)
-    assert publish(ONE, facts(known, SIZE)).reply == replace(AGAIN, known=known.known)
+    assert publish_at_once(ONE, facts(known, SIZE)).reply == replace(AGAIN, known=known.known)
 
 
 def test_other_contents_do_not_matter_unless_the_key_is_strict():
     other = facts(USED, SIZE, content=b"other")
-    assert publish(ONE, other) == Decision(AGAIN)
-    assert publish(replace(ONE, key=STRICT), other) == Decision(Refused(Refusal.KEY_REUSED))
-    assert publish(replace(ONE, key=STRICT), facts(USED, SIZE)) == Decision(AGAIN)
+    assert publish_at_once(ONE, other) == Decision(AGAIN)
+    assert publish_at_once(replace(ONE, key=STRICT), other) == Decision(Refused(Refusal.KEY_REUSED))
+    assert publish_at_once(replace(ONE, key=STRICT), facts(USED, SIZE)) == Decision(AGAIN)
 
 
 def test_a_key_that_is_remembered_no_longer_is_new_and_takes_its_former_place():
     old = replace(USED, until=NOW, size=500)
-    *_, used, total = publish(ONE, facts(old, 800)).changes
+    *_, used, total = publish_at_once(ONE, facts(old, 800)).changes
     assert (used, total) == (PutRow(USED), PutRow(KeyTotal(ACCOUNT, 300 + SIZE)))
 
 
 def test_a_refused_publish_has_not_used_its_key():
     full = queue(publish_paused=True)
-    assert publish(ONE, facts(node=full)) == publish(replace(ONE, key=None), facts(node=full))
-    assert publish(ONE, facts(node=full)).changes == ()
+    assert publish_at_once(ONE, facts(node=full)) == publish_at_once(
+        replace(ONE, key=None), facts(node=full)
+    )
+    assert publish_at_once(ONE, facts(node=full)).changes == ()
 
 
 def test_the_keys_of_an_account_are_bounded():
-    assert publish(ONE, facts(total=MAX_KEPT - SIZE)).changes
-    refused = publish(ONE, facts(total=MAX_KEPT - SIZE + 1))
+    assert publish_at_once(ONE, facts(total=MAX_KEPT - SIZE)).changes
+    refused = publish_at_once(ONE, facts(total=MAX_KEPT - SIZE + 1))
     assert refused == Decision(Refused(Refusal.TOO_MANY_KEYS))
-    assert publish(ONE, facts(USED, MAX_KEPT)) == Decision(AGAIN)
+    assert publish_at_once(ONE, facts(USED, MAX_KEPT)) == Decision(AGAIN)
 
 
 def test_a_key_is_of_its_account_and_its_node():
@@ -142,7 +144,7 @@ def test_the_bytes_of_ids_are_counted_as_they_are_stored():
         replace(KEY, name="x" * (MAX_KEY_LENGTH + 1)),
         replace(KEY, name="a\nb"),
         replace(KEY, remember=Millis(0)),
-        replace(KEY, remember=Millis(MAX_REMEMBERED + 1)),
+        replace(KEY, remember=Millis(MAX_KEY_REMEMBERED + 1)),
     ],
 )
 def test_an_invalid_key_is_refused(key):
@@ -150,7 +152,7 @@ def test_an_invalid_key_is_refused(key):
 
 
 def test_the_longest_key_and_the_longest_time_are_admitted():
-    most = PublishKey("é" * (MAX_KEY_LENGTH // 2), MAX_REMEMBERED)
+    most = PublishKey("é" * (MAX_KEY_LENGTH // 2), MAX_KEY_REMEMBERED)
     assert of_publish(replace(ONE, key=most)) is None
 
 

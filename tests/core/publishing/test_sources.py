@@ -6,11 +6,11 @@ import pytest
 from harness.batches.facts import BOSS, EVE, JOBS, plain, queue, who
 from msgspec.structs import replace
 
-from pubqueue.core.changes import ConfigureNode
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import AccessModel, Affiliation, Feed, Jid, NodeConfig, NodeName
-from pubqueue.core.nodes.references import Other, Others
-from pubqueue.core.publishing.sources import (
+from pubqueue.model.changes import ConfigureNode
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import AccessModel, Affiliation, Feed, Jid, NodeConfig, NodeName
+from pubqueue.rules.access import Other, Others
+from pubqueue.rules.feed import (
     MAX_FED,
     Feeder,
     attached,

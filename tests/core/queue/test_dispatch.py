@@ -6,12 +6,9 @@ import pytest
 from harness.batches.facts import ANN, BOB, EVE, NOW, after, queue, waiting, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import (
-    Lock,
-    Postpone,
-)
-from pubqueue.core.model import Jid
-from pubqueue.core.queue.dispatch import TakeWindow, dispatch, free
+from pubqueue.model.changes import Lock, Postpone
+from pubqueue.model.entities import Jid
+from pubqueue.rules.dispatch import TakeWindow, dispatch, free
 
 
 def hand_out(items, windows, *, first_token=1, **config):

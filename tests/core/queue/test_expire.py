@@ -4,18 +4,20 @@ import pytest
 from harness.batches.facts import ANN, BOB, JOBS, NOW, after, held, plain, queue, waiting, window
 from msgspec.structs import replace
 
-from pubqueue.core.changes import Forget, GiveUp, NoteActivity, Release, RemoveItem, Ripen
-from pubqueue.core.decision import Decision, Done
-from pubqueue.core.model import (
-    AtExpiry,
-    NodeName,
-    State,
+from pubqueue.model.changes import (
+    Forget,
+    GiveUp,
+    NoteActivity,
+    NoteUnanswered,
+    Release,
+    RemoveItem,
+    Ripen,
+    SetAvailable,
 )
-from pubqueue.core.nodes.subscriptions.changes import NoteUnanswered, SetAvailable
-from pubqueue.core.notices import Unlocked
-from pubqueue.core.presence.arrive import Arrive, ArriveFacts, arrive
-from pubqueue.core.presence.leave import Leave, LeaveFacts, leave
-from pubqueue.core.queue.expire import (
+from pubqueue.model.decision import Decision, Done
+from pubqueue.model.entities import AtExpiry, NodeName, State
+from pubqueue.model.notices import Unlocked
+from pubqueue.rules.expire import (
     FORGOTTEN,
     MAX_TIMEOUTS,
     TIMED_OUT,
@@ -24,7 +26,8 @@ from pubqueue.core.queue.expire import (
     ExpireFacts,
     expire,
 )
-from pubqueue.core.queue.give_back import Case, DeadLetterPlace
+from pubqueue.rules.give_back import Case, DeadLetterPlace
+from pubqueue.rules.presence import Arrive, ArriveFacts, Leave, LeaveFacts, arrive, leave
 
 FORGETTING = Forget(NOW, FORGOTTEN)
 DLQ = NodeName("jobs-dead")

@@ -3,13 +3,12 @@
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, EVE, JOBS, NOW, held, plain, queue, waiting, who
 
-from pubqueue.core.changes import Release
-from pubqueue.core.decision import Decision, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, State
-from pubqueue.core.nodes.subscriptions.changes import EndSubscription
-from pubqueue.core.notices import Unlocked
-from pubqueue.core.queue.force_unlock import Dismiss, FreeFacts, FreeLocks, dismiss, free_locks
-from pubqueue.core.reading.summaries import Freed
+from pubqueue.model.changes import EndSubscription, Release
+from pubqueue.model.decision import Decision, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, State
+from pubqueue.model.notices import Unlocked
+from pubqueue.model.replies import Freed
+from pubqueue.rules.unlock import Dismiss, FreeFacts, FreeLocks, dismiss, free_locks
 
 OWNER = Affiliation.OWNER
 

@@ -4,8 +4,8 @@ from harness.batches.facts import NOW, held, waiting
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.core.model import State
-from pubqueue.core.queue.groups import in_line, next_turns
+from pubqueue.model.entities import State
+from pubqueue.rules.dispatch import in_line, next_turns
 
 
 def of(seq, **facts):

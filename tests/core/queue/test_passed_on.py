@@ -3,8 +3,8 @@
 import pytest
 from harness.batches.facts import ETL, JOBS, held, plain, queue, who
 
-from pubqueue.core.model import Affiliation, Feed, Jid, NodeName
-from pubqueue.core.queue.dead_letters import Heritage, Owner, admitting, passes_on, refusal
+from pubqueue.model.entities import Affiliation, Feed, Jid, NodeName
+from pubqueue.rules.expire import Heritage, Owner, admitting, passes_on, refusal
 
 BOSS = Jid("boss@x")
 

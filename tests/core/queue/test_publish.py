@@ -17,16 +17,12 @@ from harness.batches.facts import (
     who,
 )
 
-from pubqueue.core.changes import (
-    AddItem,
-    RemoveItem,
-    ReplacePayload,
-)
-from pubqueue.core.decision import Decision, Published, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid, PublishModel, State, seconds
-from pubqueue.core.notices import NOBODY, Announce, ToEach
-from pubqueue.core.queue.publication import Known, Publish, PublishFacts
-from pubqueue.core.queue.publish import publish
+from pubqueue.model.changes import AddItem, RemoveItem, ReplacePayload
+from pubqueue.model.decision import Decision, Published, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, PublishModel, State, seconds
+from pubqueue.model.notices import NOBODY, Announce, ToEach
+from pubqueue.rules.publication import Known, Publish, PublishFacts
+from pubqueue.rules.publish import publish_at_once
 
 NEW = (Known.NEW, None)
 OK = Published(JOBS, (ItemId("i1"),))
@@ -44,7 +40,9 @@ def put(*drafts, node=None, existing=None, **facts):
         "existing": tuple(existing) if existing else (NEW,) * len(drafts),
     }
     demands = {name: facts.pop(name) for name in ("queueing", "only_new") if name in facts}
-    return publish(Publish(who(ETL), JOBS, drafts, **demands), PublishFacts(**(known | facts)))
+    return publish_at_once(
+        Publish(who(ETL), JOBS, drafts, **demands), PublishFacts(**(known | facts))
+    )
 
 
 def added(given, **changes):
@@ -121,7 +119,7 @@ def test_the_shorter_life_counts(ttl, item_expire, expires):
 def test_without_the_node_nothing_is_published():
     facts = PublishFacts(NOW, None, Affiliation.NONE, subscribed=False, existing=())
     request = Publish(who(ETL), JOBS, (draft(),))
-    assert publish(request, facts) == refused(Refusal.NODE_NOT_FOUND)
+    assert publish_at_once(request, facts) == refused(Refusal.NODE_NOT_FOUND)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.core.model import Millis
-from pubqueue.core.queue.rate import TOGETHER, allowed, free_again, spend
+from pubqueue.model.entities import Millis
+from pubqueue.rules.dispatch import TOGETHER, allowed, free_again, spend
 
 
 def node(rate, spent=0):

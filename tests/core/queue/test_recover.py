@@ -2,9 +2,9 @@
 
 from harness.batches.facts import ANN, NOW, after, held, queue
 
-from pubqueue.core.changes import Extend
-from pubqueue.core.decision import Decision, Recovered
-from pubqueue.core.queue.clock_recovery import Recover, RecoverFacts, recover
+from pubqueue.model.changes import Extend
+from pubqueue.model.decision import Decision, Recovered
+from pubqueue.rules.unlock import Recover, RecoverFacts, recover
 
 
 def test_a_lock_lasts_no_longer_than_a_new_one():

@@ -3,15 +3,10 @@
 import pytest
 from harness.batches.facts import BOSS, JOBS, NOW, held, queue, waiting, who
 
-from pubqueue.core.changes import Revive
-from pubqueue.core.decision import (
-    Decision,
-    Redriven,
-    Refusal,
-    Refused,
-)
-from pubqueue.core.model import Affiliation, DeadLetter, ItemId, NodeName, State
-from pubqueue.core.queue.redrive import Candidate, Redrive, RedriveFacts, redrive
+from pubqueue.model.changes import Revive
+from pubqueue.model.decision import Decision, Redriven, Refusal, Refused
+from pubqueue.model.entities import Affiliation, DeadLetter, ItemId, NodeName, State
+from pubqueue.rules.dead_letters import Candidate, Redrive, RedriveFacts, redrive
 
 SOURCE = NodeName("source")
 DIED = DeadLetter(1, NOW, "worn out")

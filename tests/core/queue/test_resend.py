@@ -2,9 +2,9 @@
 
 from harness.batches.facts import ANN, BOB, NOW, after, held
 
-from pubqueue.core.decision import Decision, Resent
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue.resend import Resend, ResendFacts, is_undelivered, resend
+from pubqueue.model.decision import Decision, Resent
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.unlock import Resend, ResendFacts, is_undelivered, resend
 
 SPAN = (5, 9)
 

@@ -3,11 +3,11 @@
 import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, FLEETING, JOBS, NOW, plain, waiting, who
 
-from pubqueue.core.changes import RemoveItem
-from pubqueue.core.decision import Decision, Done, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId
-from pubqueue.core.notices import NOBODY, Retracted, ToEach
-from pubqueue.core.queue.settle import Settle, SettleFacts, Verb, settle
+from pubqueue.model.changes import RemoveItem
+from pubqueue.model.decision import Decision, Done, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId
+from pubqueue.model.notices import NOBODY, Retracted, ToEach
+from pubqueue.rules.settle import Settle, SettleFacts, Verb, settle
 
 
 def refused(refusal):

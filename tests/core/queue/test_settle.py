@@ -16,13 +16,9 @@ from harness.batches.facts import (
     who,
 )
 
-from pubqueue.core.changes import (
-    GiveUp,
-    Release,
-    RemoveItem,
-)
-from pubqueue.core.decision import Decision, Done, Refusal, Refused, Withdrawn
-from pubqueue.core.model import (
+from pubqueue.model.changes import GiveUp, Release, RemoveItem
+from pubqueue.model.decision import Decision, Done, Refusal, Refused, Withdrawn
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     DeadLetter,
@@ -32,9 +28,9 @@ from pubqueue.core.model import (
     State,
     seconds,
 )
-from pubqueue.core.notices import Retracted, Unlocked
-from pubqueue.core.queue.give_back import DeadLetterPlace
-from pubqueue.core.queue.settle import (
+from pubqueue.model.notices import Retracted, Unlocked
+from pubqueue.rules.give_back import DeadLetterPlace
+from pubqueue.rules.settle import (
     SETTLE,
     UNEXPLAINED,
     Outcome,

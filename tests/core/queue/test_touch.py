@@ -3,16 +3,11 @@
 import pytest
 from harness.batches.facts import ANN, BOB, EVE, JOBS, NOW, after, held, plain, queue, waiting, who
 
-from pubqueue.core.changes import Extend
-from pubqueue.core.decision import (
-    Decision,
-    Refusal,
-    Refused,
-    Touched,
-)
-from pubqueue.core.model import Affiliation, ItemId, seconds
-from pubqueue.core.queue.settle import Settle, SettleFacts, Verb, settle
-from pubqueue.core.queue.touch import Touch, touch
+from pubqueue.model.changes import Extend
+from pubqueue.model.decision import Decision, Refusal, Refused, Touched
+from pubqueue.model.entities import Affiliation, ItemId, seconds
+from pubqueue.rules.settle import Settle, SettleFacts, Verb, settle
+from pubqueue.rules.unlock import Touch, touch
 
 
 def ask(item, span=None, *, by=ANN, node=None, receipts=frozenset(), exact=False):

@@ -2,9 +2,11 @@
 
 from harness.batches.facts import ANN, BOSS, NOW, who
 
-from pubqueue.core.decision import Decision, Refusal
-from pubqueue.core.model import Jid
-from pubqueue.core.reading.connections import (
+from pubqueue.model.decision import Decision, Refusal
+from pubqueue.model.entities import Jid
+from pubqueue.model.replies import ClientState, ConnectionEnded, ConnectionPage, Power
+from pubqueue.rules.inspect import (
+    FOR,
     ConnectionsFacts,
     EndConnection,
     EndFacts,
@@ -12,8 +14,6 @@ from pubqueue.core.reading.connections import (
     end_connection,
     read_connections,
 )
-from pubqueue.core.reading.inspect import FOR
-from pubqueue.core.reading.summaries import ClientState, ConnectionEnded, ConnectionPage, Power
 
 BEE = Jid("bee@queue.x/stomp.0.1")
 CLIENT = ClientState(BEE, "stomp", "192.0.2.1", NOW, True, 1, 2)  # noqa: FBT003  # it has TLS

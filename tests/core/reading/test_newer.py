@@ -4,10 +4,10 @@ import pytest
 from harness.batches.facts import ANN, EVE, JOBS, plain, queue, waiting, who
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Decision, Refusal, Refused
-from pubqueue.core.model import AccessModel, Affiliation, NodeName
-from pubqueue.core.nodes.replies import RostersWanted
-from pubqueue.core.reading.newer import (
+from pubqueue.model.decision import Decision, Refusal, Refused
+from pubqueue.model.entities import AccessModel, Affiliation, NodeName
+from pubqueue.model.replies import NewerItems, Newest, RostersWanted
+from pubqueue.rules.retrieve import (
     AskNewest,
     AskNewestFacts,
     ReadNewer,
@@ -16,7 +16,6 @@ from pubqueue.core.reading.newer import (
     no_page,
     read_newer,
 )
-from pubqueue.core.reading.pages import NewerItems, Newest
 
 ROWS = (waiting(3), b"<three/>"), (waiting(7), b"<seven/>")
 NONE, MEMBER = Affiliation.NONE, Affiliation.MEMBER

@@ -3,11 +3,12 @@
 import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, NOW, held, queue, who, window
 
-from pubqueue.core.decision import Refusal
-from pubqueue.core.limits.quotas import Holding, Quota, Quotas
-from pubqueue.core.model import Affiliation, ItemId
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.reading.inspect import (
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Affiliation, ItemId
+from pubqueue.model.records import Holding, Quota, Quotas
+from pubqueue.model.replies import About, Peeked, Power, Powers, ServiceState, Worker, WorkerPage
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.inspect import (
     FOR,
     AskPowers,
     AskService,
@@ -21,15 +22,6 @@ from pubqueue.core.reading.inspect import (
     ask_service,
     peek,
     read_workers,
-)
-from pubqueue.core.reading.summaries import (
-    About,
-    Peeked,
-    Power,
-    Powers,
-    ServiceState,
-    Worker,
-    WorkerPage,
 )
 
 SERVICE, NODES, CREATE = Power.SERVICE, Power.NODES, Power.CREATE

@@ -4,15 +4,10 @@ import pytest
 from harness.batches.facts import EVE, JOBS, plain, queue, who
 from msgspec.structs import replace
 
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    Refusal,
-    Refused,
-)
-from pubqueue.core.model import AccessModel, Affiliation, NodeName
-from pubqueue.core.reading.pages import EventPage
-from pubqueue.core.reading.read import (
+from pubqueue.model.decision import Decision, Done, Refusal, Refused
+from pubqueue.model.entities import AccessModel, Affiliation, NodeName
+from pubqueue.model.replies import EventPage
+from pubqueue.rules.read import (
     Counting,
     NodeAccess,
     ReadEvents,

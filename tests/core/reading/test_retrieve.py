@@ -3,15 +3,10 @@
 import pytest
 from harness.batches.facts import ANN, BOB, EVE, JOBS, held, plain, queue, waiting, who
 
-from pubqueue.core.decision import (
-    Decision,
-    Refusal,
-    Refused,
-    Retrieved,
-)
-from pubqueue.core.model import AccessModel, Affiliation
-from pubqueue.core.reading.listing import WHOLE, Part
-from pubqueue.core.reading.retrieve import Retrieve, RetrieveFacts, retrieve
+from pubqueue.model.decision import Decision, Refusal, Refused, Retrieved
+from pubqueue.model.entities import AccessModel, Affiliation
+from pubqueue.model.replies import WHOLE, Part
+from pubqueue.rules.retrieve import Retrieve, RetrieveFacts, retrieve
 
 ROWS = (
     (waiting(1), b"<one/>"),

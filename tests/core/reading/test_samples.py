@@ -2,10 +2,10 @@
 
 from harness.batches.facts import ETL, JOBS, NOW, who
 
-from pubqueue.core.changes import NoteSamples
-from pubqueue.core.decision import Decision, Done, Refusal
-from pubqueue.core.reading.sampled import KEPT, Sample, SamplePage, slot_of
-from pubqueue.core.reading.samples import (
+from pubqueue.model.changes import NoteSamples
+from pubqueue.model.decision import Decision, Done, Refusal
+from pubqueue.model.records import KEPT, Sample, SamplePage, slot_of
+from pubqueue.rules.survey import (
     CLEARED,
     KeepFacts,
     KeepSamples,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pubqueue.core.changes import ForgetEvents
-from pubqueue.core.decision import Decision
-from pubqueue.core.model import Millis
-from pubqueue.core.reading.pages import Trimmed
-from pubqueue.core.reading.trim import SLICE, Trim, TrimFacts, trim
+from pubqueue.model.changes import ForgetEvents
+from pubqueue.model.decision import Decision
+from pubqueue.model.entities import Millis
+from pubqueue.model.replies import Trimmed
+from pubqueue.rules.read import TRIM_SLICE, Trim, TrimFacts, trim
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_old_and_excess_items_are_removed(oldest, newest, aged, through):
 
 
 def test_a_slice_at_a_time():
-    facts = TrimFacts(11, 11 + 3 * SLICE, None)
-    expected = Decision(Trimmed(more=True), (ForgetEvents(10 + SLICE),))
+    facts = TrimFacts(11, 11 + 3 * TRIM_SLICE, None)
+    expected = Decision(Trimmed(more=True), (ForgetEvents(10 + TRIM_SLICE),))
     assert trim(Trim(Millis(1000), 100), facts) == expected

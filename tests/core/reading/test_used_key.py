@@ -2,10 +2,10 @@
 
 import pytest
 
-from pubqueue.core.decision import Decision, KeyUsed
-from pubqueue.core.model import ItemId, Jid, Millis, NodeName, Principal
-from pubqueue.core.publishing.keys import UsedKey
-from pubqueue.core.reading.used_key import ReadUsedKey, UsedKeyFacts, read_used_key
+from pubqueue.model.decision import Decision, KeyUsed
+from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, Principal
+from pubqueue.model.records import UsedKey
+from pubqueue.rules.once import ReadUsedKey, UsedKeyFacts, read_used_key
 
 JOBS, ETL = NodeName("jobs"), Jid("etl@x")
 IDS = (ItemId("a"), ItemId("b"))

@@ -6,26 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.core.changes import AddItem, PutRow
-from pubqueue.core.decision import Decision, Refusal, Refused
-from pubqueue.core.model import Affiliation, State
-from pubqueue.core.queue.publication import Known, PublishFacts
-from pubqueue.core.schedules.fire import (
-    FireFacts,
-    FireNow,
-    FireSchedule,
-    chosen,
-    fire,
-    fire_now,
-)
-from pubqueue.core.schedules.model import (
-    Fired,
-    Missed,
-    Times,
-    TimesWanted,
-    draft_of,
-    stamp,
-)
+from pubqueue.model.changes import AddItem, PutRow
+from pubqueue.model.decision import Decision, Refusal, Refused
+from pubqueue.model.entities import Affiliation, State
+from pubqueue.model.schedules import Fired, Missed, Times, TimesWanted, draft_of, stamp
+from pubqueue.rules.publication import Known, PublishFacts
+from pubqueue.rules.schedules import FireFacts, FireNow, FireSchedule, chosen, fire, fire_now
 
 SERVICE = who("queue.example", admin=True)
 DUE = replace(NIGHTLY, fired_through=after(-100), due=after(-90), revision=5)

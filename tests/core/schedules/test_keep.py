@@ -4,9 +4,10 @@ import pytest
 from harness.batches.facts import JOBS, NIGHTLY, NOW, after, who
 from msgspec.structs import replace
 
-from pubqueue.core.changes import DropRow, PutRow
-from pubqueue.core.decision import Decision, Done, Refusal, Refused
-from pubqueue.core.schedules.admin import (
+from pubqueue.model.changes import DropRow, PutRow
+from pubqueue.model.decision import Decision, Done, Refusal, Refused
+from pubqueue.model.schedules import Schedule, SchedulePage, SchedulesDeclared, Source
+from pubqueue.rules.schedules import (
     AddSchedule,
     ChangeSchedule,
     DeclareFacts,
@@ -23,12 +24,6 @@ from pubqueue.core.schedules.admin import (
     list_schedules,
     pause_schedule,
     remove_schedule,
-)
-from pubqueue.core.schedules.model import (
-    Schedule,
-    SchedulePage,
-    SchedulesDeclared,
-    Source,
 )
 
 ADMIN = who("boss@x/desk", admin=True)

@@ -4,19 +4,10 @@ import pytest
 from harness.batches.facts import ANN, BOB, ETL, FLEETING, JOBS, NOW, draft, plain, queue, who
 from harness.batches.transactions import APP, commits
 
-from pubqueue.core.decision import Decision, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid, NodeName, State
-from pubqueue.core.notices import NOBODY, Announce, ToEach
-from pubqueue.core.queue.publication import Known
-from pubqueue.core.transactions.commit import (
-    CommitFacts,
-    CommitNodeFacts,
-    CommitVersion,
-    Part,
-    WinnerCount,
-    commit,
-)
-from pubqueue.core.transactions.model import (
+from pubqueue.model.decision import Decision, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, State
+from pubqueue.model.notices import NOBODY, Announce, ToEach
+from pubqueue.model.transactions import (
     App,
     Commit,
     Committed,
@@ -28,6 +19,15 @@ from pubqueue.core.transactions.model import (
     TakenId,
     Totals,
 )
+from pubqueue.rules.commit import (
+    CommitFacts,
+    CommitNodeFacts,
+    CommitVersion,
+    Part,
+    WinnerCount,
+    commit,
+)
+from pubqueue.rules.publication import Known
 
 OWN = App(APP, Jid("etl@x"))
 TOTALS = Totals(1, 2, 0.5)

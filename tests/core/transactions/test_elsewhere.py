@@ -2,8 +2,8 @@
 
 from harness.batches.facts import NOW
 
-from pubqueue.core.model import MAX_ID_LENGTH, ItemId, NodeName
-from pubqueue.core.transactions.moved_winners import id_elsewhere
+from pubqueue.model.entities import MAX_ID_LENGTH, ItemId, NodeName
+from pubqueue.rules.moving import id_elsewhere
 
 
 def test_a_short_id_elsewhere_is_made_of_node_and_id():

@@ -5,17 +5,10 @@ from harness.batches.facts import BOSS, ETL, JOBS, NOW, after, draft, queue, wai
 from harness.batches.queue_requests import publishes
 from harness.batches.transactions import APP, aborts, stages
 
-from pubqueue.core.changes import AddItem
-from pubqueue.core.decision import (
-    Decision,
-    Done,
-    Published,
-    Refusal,
-    Refused,
-)
-from pubqueue.core.model import Affiliation, ItemId, Jid, Millis, State, seconds
-from pubqueue.core.queue.publication import Known, PublishFacts
-from pubqueue.core.transactions.model import (
+from pubqueue.model.changes import AddItem
+from pubqueue.model.decision import Decision, Done, Published, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, Millis, State, seconds
+from pubqueue.model.transactions import (
     DAY,
     Abort,
     App,
@@ -28,14 +21,8 @@ from pubqueue.core.transactions.model import (
     StagedItem,
     Usage,
 )
-from pubqueue.core.transactions.staging import (
-    AppFacts,
-    AskLastVersion,
-    StageFacts,
-    abort,
-    last_version,
-    stage,
-)
+from pubqueue.rules.publication import Known, PublishFacts
+from pubqueue.rules.staging import AppFacts, AskLastVersion, StageFacts, abort, last_version, stage
 
 OWN = App(APP, Jid("etl@x"))
 OK = Published(JOBS, (ItemId("a"),))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pubqueue.core.limits.budgets import ACCOUNT, DOMAIN, EVERYBODY
-from pubqueue.core.model import Draft, ItemId, Jid, NodeName, Principal
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.reading.read import ReadNodes
 from pubqueue.faces.flow import intake as intake_module
 from pubqueue.faces.flow.intake import Intake
+from pubqueue.model.entities import Draft, ItemId, Jid, NodeName, Principal
+from pubqueue.model.limits import ACCOUNT, DOMAIN, EVERYBODY
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.read import ReadNodes
 
 EVE = Principal(Jid("eve@x/1"), local=True)
 EVES_OTHER = Principal(Jid("eve@x/2"), local=True)

@@ -10,11 +10,11 @@ from faces.sides import CHEAP, SERVICE
 
 from pubqueue.app.accounts import Accounts, User
 from pubqueue.app.principals import Principals
-from pubqueue.core.model import Jid
 from pubqueue.faces.grpc.face import GrpcFace
 from pubqueue.faces.grpc.terms import Terms
 from pubqueue.faces.grpc.wire import messages
 from pubqueue.faces.listener.places import Place
+from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

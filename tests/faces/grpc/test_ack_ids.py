@@ -6,10 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Item, State
-from pubqueue.core.queue.settling.each import LockName
 from pubqueue.faces.grpc.wire.ack_ids import ack_id, lock_of
+from pubqueue.model.entities import Item, State, account_of
+from pubqueue.rules.settle_each import LockName
 
 NAMES = st.text(st.characters(exclude_categories=("C",)), min_size=1, max_size=20)
 HOLDERS = st.builds("etl@queue.x{}".format, st.just("") | NAMES.map("/{}".format))

@@ -18,13 +18,13 @@ from faces.sides import RIGHT, two_sides
 from harness.batches.queue_requests import a_queue
 from harness.patience import TIMEOUT, until
 
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import ItemId
-from pubqueue.core.nodes import labels
 from pubqueue.faces.grpc.pubsub import subscriptions
 from pubqueue.faces.grpc.pubsub.marks import EXACTLY_ONCE
 from pubqueue.faces.grpc.wire.messages import v1 as m
 from pubqueue.faces.grpc.wire.statuses import problem_of
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import ItemId
+from pubqueue.rules import nodeconfig
 
 __all__ = ["make_store"]
 NAME = "name"
@@ -184,7 +184,7 @@ async def connected(ids, channels, early):
 async def sides(make_store, face_of):
     """Two instances and the queue `jobs`, which says of each acknowledgement what became of it."""
     async with asyncio.timeout(TIMEOUT), two_sides(make_store, face_of) as both:
-        exact = labels.written({EXACTLY_ONCE: "1"})
+        exact = nodeconfig.written_labels({EXACTLY_ONCE: "1"})
         made = await both[0].broker.handle(a_queue(publish_model="open", labels=exact))
         assert not isinstance(made, Refused)
         yield both

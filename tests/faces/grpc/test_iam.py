@@ -12,12 +12,12 @@ from faces.grpc.test_who_calls import basic
 from faces.sides import SERVICE
 from grpc import StatusCode
 
-from pubqueue.core.model import Affiliation, Jid
 from pubqueue.faces.grpc.terms import Terms
 from pubqueue.faces.grpc.v1.policies import account_of, granted
 from pubqueue.faces.grpc.wire.messages import iam as m
 from pubqueue.faces.grpc.wire.messages import v1
 from pubqueue.faces.grpc.wire.names import ResourceKind
+from pubqueue.model.entities import Affiliation, Jid
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 OK, BARRED, INVALID = StatusCode.OK, StatusCode.PERMISSION_DENIED, StatusCode.INVALID_ARGUMENT

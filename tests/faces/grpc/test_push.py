@@ -324,6 +324,6 @@ async def test_subscriptions_of_before_are_found_at_the_start(side, v1, topic, h
 
 
 def test_another_programs_mark_is_no_endpoint(side):
-    from pubqueue.core.model import NodeConfig  # noqa: PLC0415
+    from pubqueue.model.entities import NodeConfig  # noqa: PLC0415
 
     assert endpoints.kept(NodeConfig(labels=f"{endpoints.PUSH}=nonsense")) is None

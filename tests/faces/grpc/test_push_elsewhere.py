@@ -14,12 +14,12 @@ from faces.grpc.hooks import a_hook
 from faces.sides import two_sides
 from harness.patience import TIMEOUT, until
 
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.faces.grpc.push import endpoints, pushers, worker
 from pubqueue.faces.grpc.terms import Terms
 from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
 
 __all__ = ["make_store"]
 

@@ -3,8 +3,8 @@
 import pytest
 from grpc import StatusCode
 
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.faces.grpc.wire.statuses import CODES, problem_of
+from pubqueue.model.decision import Refusal, Refused
 
 NEVER = {StatusCode.OK, StatusCode.UNKNOWN, StatusCode.DATA_LOSS, StatusCode.CANCELLED}
 

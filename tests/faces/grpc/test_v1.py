@@ -11,11 +11,11 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc import StatusCode
 
-from pubqueue.core.model import Jid, Principal
-from pubqueue.core.nodes.manage import Create
-from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.faces.grpc.wire.messages import class_of
 from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.model.entities import Jid, Principal
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create
 
 FieldMask = class_of("google.protobuf.FieldMask")
 

@@ -16,13 +16,13 @@ from grpc import StatusCode
 from harness.servers.tls import certify, openssl
 
 from pubqueue.app.accounts import User, subjects
-from pubqueue.core.model import Affiliation, Jid, Principal
-from pubqueue.core.nodes.manage import SetAffiliations
 from pubqueue.faces.grpc.entry.tls import GrpcTls
 from pubqueue.faces.grpc.entry.who import peer_of
 from pubqueue.faces.grpc.terms import Terms
 from pubqueue.faces.grpc.wire.messages import v1 as m
 from pubqueue.faces.listener.tls import TlsFiles
+from pubqueue.model.entities import Affiliation, Jid, Principal
+from pubqueue.rules.nodes import SetAffiliations
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 OK, NOT_FOUND, BARRED, UNKNOWN = (

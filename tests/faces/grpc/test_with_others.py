@@ -12,10 +12,10 @@ from harness.batches.toy_face import LineFace
 from harness.patience import until
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.core.model import Affiliation, ItemId, Jid, Principal
-from pubqueue.core.nodes.manage import SetAffiliations
-from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
 from pubqueue.faces.grpc.wire.messages import v1 as m
+from pubqueue.model.entities import Affiliation, ItemId, Jid, Principal
+from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.subscribe import Options, Subscribe
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"
 ETL, BEE = Principal(Jid(f"etl@{SERVICE}")), Jid(f"bee@{SERVICE}")

@@ -6,12 +6,12 @@ from harness.batches.facts import who
 
 from pubqueue.app.watch.clients import Clients
 from pubqueue.app.watch.connections import Connections
-from pubqueue.core.model import Jid, Millis, NodeName
-from pubqueue.core.reading.connections import ReadConnections
-from pubqueue.core.reading.summaries import ClientState
 from pubqueue.faces.listener import Bounds, Listener
 from pubqueue.faces.listener.admission import Admission
 from pubqueue.faces.listener.connection import ClientConnection
+from pubqueue.model.entities import Jid, Millis, NodeName
+from pubqueue.model.replies import ClientState
+from pubqueue.rules.inspect import ReadConnections
 
 ADMIN = who("root@x", admin=True)
 NOW = Millis(1_000_000)

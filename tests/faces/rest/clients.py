@@ -13,10 +13,6 @@ from weblinking import parse
 
 from pubqueue.app.accounts import Accounts, User
 from pubqueue.app.principals import Principals
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.nodes.manage import Create
-from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.rest.door import RestDoor
@@ -25,6 +21,10 @@ from pubqueue.faces.rest.hornetq.routes import profile as hornetq
 from pubqueue.faces.rest.star.routes import profile
 from pubqueue.faces.rest.terms import RestTerms
 from pubqueue.faces.xmpp.settings import wanted
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Create
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 NAMES: Final = ("etl", "bee", "ann", "eva", "eve")

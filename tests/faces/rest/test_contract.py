@@ -9,8 +9,8 @@ import pytest
 from faces.contract import BytesContract, FaceContract, make_store, sides, stored
 from faces.rest.clients import a_face, client, follow, hosted, links
 
-from pubqueue.core.decision import Refused
 from pubqueue.faces.rest.http.problems import TITLES, refused
+from pubqueue.model.decision import Refused
 
 __all__ = ["make_store", "sides"]
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

@@ -6,7 +6,7 @@ import pytest
 from faces.rest.clients import follow, links, served
 from faces.rest.test_messages import post, take
 
-from pubqueue.core.model import seconds
+from pubqueue.model.entities import seconds
 from pubqueue.stores.sqlite import SqliteStore
 
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.faces.http_status import STATUS
 from pubqueue.faces.rest.http.problems import NAMES, TITLES, ProblemError, refused
+from pubqueue.model.decision import Refusal, Refused
 
 
 def test_every_refusal_is_a_problem_document():  # W08

@@ -12,14 +12,14 @@ from harness.batches.facts import JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.patience import TIMEOUT, turns, until
 
-from pubqueue.core.model import ItemId, Jid, NodeName, Principal, State
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Delete
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.faces.stomp.codec import Frame
 from pubqueue.faces.stomp.protocol import UNDER_WAY
 from pubqueue.faces.stomp.terms import Terms
+from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Delete
+from pubqueue.rules.settle import Settle, Verb
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 
 NEWS, OTHER = NodeName("news"), NodeName("other")

@@ -5,10 +5,10 @@ from faces.stomp.test_behaviour import ended, put, served
 from harness.batches.facts import who
 from harness.patience import until
 
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import Jid
-from pubqueue.core.reading.connections import EndConnection, ReadConnections
-from pubqueue.core.reading.summaries import ConnectionEnded
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Jid
+from pubqueue.model.replies import ConnectionEnded
+from pubqueue.rules.inspect import EndConnection, ReadConnections
 
 __all__ = ["served"]
 

@@ -11,7 +11,7 @@ from faces.sides import RIGHT
 from faces.stomp.test_behaviour import serving
 from harness.patience import TIMEOUT
 
-from pubqueue.core.model import State
+from pubqueue.model.entities import State
 
 CONNECTIONS = {"1.1": stomp.Connection11, "1.2": stomp.Connection12}
 

@@ -8,12 +8,12 @@ from harness.batches.facts import BOSS, who
 from harness.patience import until
 
 from pubqueue.app.store.listings import ForwardedTo
-from pubqueue.core.decision import Refused
-from pubqueue.core.forwarding.forward import marks_for
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Delete
-from pubqueue.core.nodes.nodeconfig import Settings
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.forward import marks_for
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Delete
 
 __all__ = ["make_store", "sides"]
 

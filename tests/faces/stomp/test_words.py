@@ -3,10 +3,6 @@
 import pytest
 from harness.batches.facts import NOW
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Draft, Item, ItemId, Jid, Millis, NodeName, State
-from pubqueue.core.notices import Announce, Deliver
-from pubqueue.core.queue.settle import Outcome, Verb
 from pubqueue.faces.stomp import messages, refusals
 from pubqueue.faces.stomp.codec import COMMANDS, V10, V11, V12, Frame, Side
 from pubqueue.faces.stomp.connecting import connected, greeting
@@ -17,6 +13,10 @@ from pubqueue.faces.stomp.settling import key_for, key_of, settle_of
 from pubqueue.faces.stomp.stages import ACTS, Act, Stage
 from pubqueue.faces.stomp.subscribing import MAX_WINDOW, Mode, wanted, window_of
 from pubqueue.faces.stomp.terms import Terms
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Draft, Item, ItemId, Jid, Millis, NodeName, State
+from pubqueue.model.notices import Announce, Deliver
+from pubqueue.rules.settle import Outcome, Verb
 from pubqueue_xeps.wire.payloads.wrapper import wrap
 
 JOBS = NodeName("jobs")

@@ -4,11 +4,11 @@ import pytest
 from harness.batches.facts import ANN, JOBS, NOW, waiting
 from harness.batches.queue_requests import publishes, touches
 
-from pubqueue.core.decision import Published, Refusal, Touched
-from pubqueue.core.model import DeadLetter, ItemId, Jid, State
 from pubqueue.faces.xmpp.render import answer_sizes, replies
 from pubqueue.faces.xmpp.verbs import PUBLISH
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, ROOM
+from pubqueue.model.decision import Published, Refusal, Touched
+from pubqueue.model.entities import DeadLetter, ItemId, Jid, State
 
 SERVICE = "queue.localhost"
 NAMES = ("x", "long" * 200, "&<>'\"", "\u00e4\u20ac")

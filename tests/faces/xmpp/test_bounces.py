@@ -5,12 +5,12 @@ from itertools import product
 import pytest
 from harness.batches.facts import ANN, JOBS, held
 
-from pubqueue.core.model import mark_of
-from pubqueue.core.notices import Deliver
-from pubqueue.core.presence.bounce import Bounce
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.xml.stanza import Element
+from pubqueue.model.entities import mark_of
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.presence import Bounce
 from pubqueue_xeps.wire import ns
 
 CONDITIONS = (

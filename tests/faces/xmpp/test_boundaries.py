@@ -4,10 +4,10 @@ import pytest
 from harness.servers.stage import BOSS, staged
 from structlog.testing import capture_logs
 
-from pubqueue.core.notices import Deliver
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.verbs import PUBLISH, VERBS, Handler
+from pubqueue.model.notices import Deliver
 from pubqueue_xeps.wire import ns
 
 SECRET = "a payload that no log may have"

@@ -6,10 +6,10 @@ import pytest
 from bench.wire import log_in
 from harness.servers.ejabberd import Ejabberd
 
-from pubqueue.core.model import Item, State
-from pubqueue.core.notices import Deliver, Retracted, Unlocked
 from pubqueue.faces.xmpp.render.notices import notice
 from pubqueue.faces.xmpp.stream.component import Component
+from pubqueue.model.entities import Item, State
+from pubqueue.model.notices import Deliver, Retracted, Unlocked
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = pytest.mark.e2e

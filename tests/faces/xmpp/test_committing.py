@@ -5,27 +5,15 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import ItemId, Jid, NodeName, Principal, State
-from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import (
-    Committed,
-    Mark,
-    OnTaken,
-    TakenId,
-    Totals,
-    key_of,
-)
-from pubqueue.core.transactions.staging import (
-    AbortVersion,
-    AskLastVersion,
-    ListTransactions,
-    StagePublish,
-)
 from pubqueue.faces.xmpp.parse import committing, publishing
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words
 from pubqueue.faces.xmpp.render import transactions
 from pubqueue.faces.xmpp.stream.reader import StreamParser
+from pubqueue.model.entities import ItemId, Jid, NodeName, Principal, State
+from pubqueue.model.transactions import Committed, Mark, OnTaken, TakenId, Totals, key_of
+from pubqueue.rules.commit import CommitVersion, Part
+from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions, StagePublish
 from pubqueue_xeps.wire import ns
 
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"

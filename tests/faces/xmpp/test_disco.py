@@ -7,12 +7,12 @@ from harness.batches.facts import plain, queue
 from harness.servers.stub_server import parse as tree
 from harness.stanzas.schema import validate
 
-from pubqueue.core.model import AccessModel, Affiliation
-from pubqueue.core.nodes.access import OF_ROSTERS
-from pubqueue.core.nodes.nodeconfig import SETTINGS
-from pubqueue.core.nodes.replies import Described
 from pubqueue.faces.xmpp.render import disco
 from pubqueue.faces.xmpp.verbs import VERBS
+from pubqueue.model.entities import AccessModel, Affiliation
+from pubqueue.model.replies import Described
+from pubqueue.rules.access import OF_ROSTERS
+from pubqueue.rules.nodeconfig import SETTINGS
 from pubqueue_xeps.wire import ns
 
 P, O = f"{ns.PUBSUB} pubsub", f"{ns.OWNER} pubsub"  # noqa: E741 - as the table of the parser calls them

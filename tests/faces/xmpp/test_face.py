@@ -19,10 +19,10 @@ from structlog.testing import capture_logs
 from pubqueue.app.principals import Principals
 from pubqueue.config.loading import load
 from pubqueue.config.xmpp_terms import place_of
-from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.xml import jids, text
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
+from pubqueue.model.entities import Jid
 from pubqueue.wiring.queue import queue
 from pubqueue_xeps.wire.ns import PUBSUB
 
@@ -272,7 +272,7 @@ def test_no_stanza_is_taken_in_the_name_of_an_account_of_the_service(live, forge
     ):
         answer = runner.run(asked.ask(kind, forger, body))
         assert answer.find("{*}error/{*}forbidden") is not None
-    for stanza in ("presence", "message"):
-        runner.run(asked.server.send(f"<{stanza} from='{forger}' to='queue.localhost'/>"))
+    for kind in ("presence", "message"):
+        runner.run(asked.server.send(f"<{kind} from='{forger}' to='queue.localhost'/>"))
     runner.run(asked.ask("get", "bee@localhost/x", "<ping xmlns='urn:xmpp:ping'/>"))
     assert [line["sender"] for line in log if line["event"] == "stanza.forged"][-1] == forger

@@ -10,12 +10,12 @@ from pubqueue.app import stall_guard
 from pubqueue.app.facts.nodes import large_audience as crowd_facts
 from pubqueue.app.facts.queue import publishing
 from pubqueue.app.notify import backlog
-from pubqueue.core.limits.budgets import ACCOUNT, EVERYBODY
-from pubqueue.core.nodes import large_audience
 from pubqueue.faces.flow.reads import AT_ONCE
 from pubqueue.faces.xmpp.stream import pace, slices
 from pubqueue.faces.xmpp.stream.outgoing import HIGH_WATER_BYTES
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES, MAX_STANZA_BYTES
+from pubqueue.model.limits import ACCOUNT, EVERYBODY
+from pubqueue.rules import audience
 
 PEOPLE = 400
 
@@ -62,7 +62,7 @@ async def test_a_publish_to_many_is_written_as_the_server_reads_it(stage):
 
 async def test_a_crowd_is_notified_page_by_page_as_the_server_reads(stage, monkeypatch):
     monkeypatch.setattr(publishing, "CROWD", 100)
-    for place in (crowd_facts, large_audience):
+    for place in (crowd_facts, audience):
         monkeypatch.setattr(place, "PAGE", 30)
     await an_audience(stage, count=120)
     stage.server.stop_reading()

@@ -4,9 +4,9 @@ import pytest
 from harness.batches.facts import queue
 from lxml import etree
 
-from pubqueue.core.model import NodeConfig
-from pubqueue.core.nodes.replies import Described
 from pubqueue.faces.xmpp.xml.forms import Form, FormError, meta_data, node_config, read
+from pubqueue.model.entities import NodeConfig
+from pubqueue.model.replies import Described
 
 
 def form(*fields, kind="submit"):

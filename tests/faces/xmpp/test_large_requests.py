@@ -6,9 +6,9 @@ from harness.stores.rows import needs_of
 from msgspec.structs import replace
 
 from pubqueue.app.store.rows import AFFILIATIONS, WAITING, Needs
-from pubqueue.core.limits import budgets
 from pubqueue.core.limits.request_sizes import MAX_ENTRIES, MAX_NAMED, MAX_PUBLISHED
-from pubqueue.core.model import Affiliation, NodeName
+from pubqueue.model import limits
+from pubqueue.model.entities import Affiliation, NodeName
 
 QUEUE = (
     "<x xmlns='jabber:x:data' type='submit'><field var='x-queueing#enabled'><value>1</value></field>"
@@ -29,7 +29,7 @@ OWNER = "#owner"
 @pytest.fixture
 async def stage(monkeypatch):
     """A stage on which nobody is asked to wait for what it costs to read so much on a slow machine."""
-    monkeypatch.setattr(budgets, "ACCOUNT", replace(budgets.ACCOUNT, refused=1e9))
+    monkeypatch.setattr(limits, "ACCOUNT", replace(limits.ACCOUNT, refused=1e9))
     async with staged() as stage:
         assert await stage.ask("queue", "<create node='jobs'/><configure>" + QUEUE) == "result"
         yield stage

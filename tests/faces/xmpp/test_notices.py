@@ -4,13 +4,13 @@ import pytest
 from harness.batches.facts import ANN, JOBS, draft
 from msgspec.structs import replace
 
-from pubqueue.core.model import ItemId
-from pubqueue.core.multi_subscription import MAX_OF_JID
-from pubqueue.core.notices import Announce, Purged, Retracted
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.to_many import MAX_HEAD_LENGTH
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
+from pubqueue.model.entities import ItemId
+from pubqueue.model.notices import Announce, Purged, Retracted
+from pubqueue.model.several_subscriptions import MAX_OF_JID
 from pubqueue_xeps.wire import ns
 
 IDS = ("one", "two")

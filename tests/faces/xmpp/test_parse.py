@@ -5,12 +5,12 @@ import itertools
 import pytest
 
 from pubqueue.app.rules import RULES
-from pubqueue.core.model import Draft, Principal
-from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, words
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.verbs import VERBS, find
+from pubqueue.model.entities import Draft, Principal
+from pubqueue.rules.publication import Publish
 from pubqueue_xeps.wire import ns
 
 HEADER = b"<stream:stream xmlns='jabber:component:accept' xmlns:stream='s'>"

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from pubqueue.app.tasks.silent_workers import SilentWorkers
-from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp.pings import Meaning, Pings, meaning
 from pubqueue.faces.xmpp.xml.stanza import Element
+from pubqueue.model.entities import Jid
 from pubqueue_xeps.wire import ns
 
 BEE, SERVICE = Jid("bee@x/1"), "queue.x"

@@ -5,10 +5,10 @@ import random
 import pytest
 from harness.batches.facts import ANN, BOB, NOW
 
-from pubqueue.core.deliveries.outcomes import Step
-from pubqueue.core.model import Level
 from pubqueue.faces.xmpp.qos_deliveries import unanswered
 from pubqueue.faces.xmpp.qos_deliveries.unanswered import Sent, UnansweredDeliveries
+from pubqueue.model.entities import Level
+from pubqueue.rules.deliveries import Step
 
 
 def sent(seq, to=ANN, due=5.0, token=7):

@@ -2,9 +2,7 @@
 
 import pytest
 
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
-from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.stream import reader
 from pubqueue.faces.xmpp.stream.passed_over import MAX_BENEATH, MAX_NAMESPACE_LENGTH, long_namespace
@@ -18,6 +16,8 @@ from pubqueue.faces.xmpp.stream.reader import (
     StreamParser,
 )
 from pubqueue.faces.xmpp.verbs import PUBLISH
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Jid, Principal
 from pubqueue_xeps.wire import ns
 
 HEADER = (

@@ -5,12 +5,9 @@ from harness.servers.stub_server import parse
 from harness.stanzas.schema import SCHEMAS, validate
 from lxml import etree
 
-from pubqueue.core.decision import (
-    Refusal,
-    Refused,
-)
 from pubqueue.faces.xmpp import refusals
 from pubqueue.faces.xmpp.refusals import WORDS, StanzaError, words
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue_xeps.wire import ns
 
 OTHERS = [value for value in vars(refusals).values() if isinstance(value, StanzaError)]

@@ -1,8 +1,8 @@
 """Lists are cut where an answer would grow too large, at the end that is not wanted."""
 
-from pubqueue.core.reading.listing import Part
 from pubqueue.faces.xmpp.xml.result_sets import cut
 from pubqueue.faces.xmpp.xml.size_limits import ROOM
+from pubqueue.model.replies import Part
 
 NAMES = ["a", "b", "c"]
 WIDE = [b"x" * (ROOM // 2)] * 3

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from pubqueue.app.principals import Principals
-from pubqueue.core.model import Contact, Jid, Principal
 from pubqueue.faces.xmpp.rosters import MAX_DOMAINS, MAX_OF_A_SERVER, MAX_OF_ONE, Rosters
 from pubqueue.faces.xmpp.xml.stanza import Element
+from pubqueue.model.entities import Contact, Jid, Principal
 from pubqueue_xeps.wire import ns
 
 ANN, BOSS, CEO = Jid("ann@x"), Jid("boss@x"), Jid("ceo@elsewhere")

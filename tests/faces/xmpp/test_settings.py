@@ -4,13 +4,6 @@ import pytest
 from harness.batches.facts import queue
 from msgspec.structs import replace
 
-from pubqueue.core.decision import (
-    Refusal,
-    Refused,
-)
-from pubqueue.core.model import NodeConfig
-from pubqueue.core.nodes.nodeconfig import SETTINGS, Settings, configure, refit
-from pubqueue.core.nodes.subscriptions.subscribe import Options
 from pubqueue.faces.xmpp.refusals import words
 from pubqueue.faces.xmpp.settings import (
     DECLINED,
@@ -22,6 +15,10 @@ from pubqueue.faces.xmpp.settings import (
     values_of,
     wanted,
 )
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import NodeConfig
+from pubqueue.rules.nodeconfig import SETTINGS, Settings, configure, refit
+from pubqueue.rules.subscribe import Options
 
 YEAR = 366 * 24 * 3600
 # field, type of the form field, default, then what it takes and what it does not

@@ -12,9 +12,6 @@ from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pubqueue.core.model import Principal
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.parse.publishing import answer_wanted
 from pubqueue.faces.xmpp.refusals import StanzaError
@@ -24,6 +21,9 @@ from pubqueue.faces.xmpp.stream.single_payload import RENEWED_AFTER
 from pubqueue.faces.xmpp.stream.single_reader import SingleReader
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, VERBS, find
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
+from pubqueue.model.entities import Principal
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle
 from pubqueue_xeps.wire import ns
 
 PROSODY = "from='bee@localhost/one' id='p0' xml:lang='en' type='set' to='queue.localhost'"

@@ -9,13 +9,13 @@ from harness.stanzas.xml_text import element
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pubqueue.core.model import Jid, Principal
-from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.xmpp.parse import carrying
 from pubqueue.faces.xmpp.qos import carried
 from pubqueue.faces.xmpp.qos.carried import MessageReader
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
+from pubqueue.model.entities import Jid, Principal
+from pubqueue.rules.publication import Publish
 from pubqueue_xeps.wire import ns
 
 PROSODY = "from='bee@localhost/one' id='p0' xml:lang='en' type='set' to='queue.localhost'"

@@ -19,12 +19,12 @@ from harness.stanzas.wire import SERVICE, Wire
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.principals import Principals
-from pubqueue.core.model import Jid, Millis
-from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.stream import slices
 from pubqueue.faces.xmpp.terms import ServerPlace
 from pubqueue.faces.xmpp.xml.payload import same
+from pubqueue.model.entities import Jid, Millis
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
 
 MAX_CALLS = 260

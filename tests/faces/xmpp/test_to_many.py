@@ -2,9 +2,9 @@
 
 from types import SimpleNamespace
 
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.notices import NOBODY, Purged, ToEach
 from pubqueue.faces.xmpp.stream.to_many import EACH, SLICE, ToMany
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.model.notices import NOBODY, Purged, ToEach
 
 TOOK = 0.25
 """Seconds that each slice takes, by the clock of this loop."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pubqueue.app.batch import BatchResult
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     Draft,
     Item,
     ItemId,
@@ -19,7 +19,7 @@ from pubqueue.core.model import (
     State,
     Subscription,
 )
-from pubqueue.core.schedules.model import Definition, Schedule, Source
+from pubqueue.model.schedules import Definition, Schedule, Source
 
 NOW: Final = Millis(1_000_000)
 FLEETING: Final = True

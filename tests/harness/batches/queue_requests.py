@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 from harness.batches.facts import BOSS, ETL, JOBS, draft, who
 
 from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
-from pubqueue.core.model import ItemId, Jid, Millis
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.settling.each import LockName, SettleEach
-from pubqueue.core.queue.touch import Touch
+from pubqueue.model.entities import ItemId, Jid, Millis
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.settle_each import LockName, SettleEach
+from pubqueue.rules.subscribe import Options, Subscribe
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
 
 
 def a_queue(name: NodeName = JOBS, **settings: Any) -> Declare:

@@ -12,11 +12,11 @@ from pubqueue.app.facts.context import Context
 from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
-from pubqueue.core.model import Millis
-from pubqueue.core.nodes.access import AutoCreation, CreationPolicy
-from pubqueue.core.qos.model import DEFAULTS as MESSAGES
-from pubqueue.core.transactions.model import DEFAULTS
+from pubqueue.model.entities import Millis
+from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES
+from pubqueue.model.records import QUOTAS
+from pubqueue.model.transactions import DEFAULTS
+from pubqueue.rules.access import AutoCreation, CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.schema import prepare
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pubqueue.app.batch import BatchResult
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, NodeName
 
 T = TypeVar("T")
 

@@ -16,20 +16,20 @@ from harness.patience import TIMEOUT
 
 from pubqueue.app.accounts import Plain, Proven
 from pubqueue.app.watch.watching import Traffic
-from pubqueue.core import addresses
-from pubqueue.core.decision import Refused, Taken
-from pubqueue.core.model import Jid, Principal
-from pubqueue.core.notices import singly
-from pubqueue.core.presence.leave import Departure, Leave
+from pubqueue.model import entities
+from pubqueue.model.decision import Refused, Taken
+from pubqueue.model.entities import Jid, Principal
+from pubqueue.model.notices import singly
+from pubqueue.rules.presence import Departure, Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.accounts import Accounts
     from pubqueue.app.broker import Broker
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import NodeName
-    from pubqueue.core.notices import Notice, ToEach
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import NodeName
+    from pubqueue.model.notices import Notice, ToEach
 
 WORD: Final = "line"
 """The prefix of the resources of its addresses."""
@@ -135,7 +135,7 @@ class LineFace:
         """Take a line of the account of this name."""
         account = Jid(f"{name}@{self._service}")
         number = self._broker.instance.number
-        at = addresses.Connection(account, WORD, number, str(next(self._connections)))
+        at = entities.Connection(account, WORD, number, str(next(self._connections)))
         line = self._lines[at.address] = Connection(self, at.address, proven)
         return line
 
@@ -183,7 +183,7 @@ class LineFace:
     largest = 10 << 20
 
     def claims(self, address: Jid) -> bool:
-        found = addresses.connection(address, self._service)
+        found = entities.connection(address, self._service)
         return found is not None and found.word == WORD
 
     def reaches(self, address: Jid) -> bool:

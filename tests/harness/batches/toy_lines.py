@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Final
 from harness.batches.toy_face import SERVICE, WORD, Connection, LineFace
 
 from pubqueue.app.watch.watching import Traffic
-from pubqueue.core.presence.leave import Departure
 from pubqueue.faces.listener import Bounds, Listener
+from pubqueue.rules.presence import Departure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.accounts import Accounts
     from pubqueue.app.broker import Broker
-    from pubqueue.core.model import Jid
     from pubqueue.faces.listener import ClientConnection, Place
+    from pubqueue.model.entities import Jid
 
 MAX_LINE: Final = 1 << 18
 """Bytes of a line."""

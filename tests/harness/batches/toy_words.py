@@ -12,11 +12,9 @@ from urllib.parse import quote, unquote
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
-from pubqueue.core.decision import Refusal
-from pubqueue.core.model import Draft, ItemId, NodeName, seconds
-from pubqueue.core.nodes.subscriptions.subscribe import Options, Subscribe
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.notices import (
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Draft, ItemId, NodeName, seconds
+from pubqueue.model.notices import (
     Announce,
     Configured,
     Deleted,
@@ -25,17 +23,19 @@ from pubqueue.core.notices import (
     Retracted,
     Unlocked,
 )
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle, Verb
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.subscribe import Options, Subscribe
+from pubqueue.rules.take import Take
 from pubqueue_xeps.wire.payloads.content_type import HEADER
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.core.decision import Refused
-    from pubqueue.core.model import Headers, Principal
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Refused
+    from pubqueue.model.entities import Headers, Principal
+    from pubqueue.model.notices import Notice
 
 TEXT: Final = "{urn:example:line}text"
 MAX_LENGTH: Final = 1023

@@ -8,12 +8,12 @@ from harness.batches.facts import ETL, JOBS, who
 from harness.batches.queue_requests import publishes
 
 from pubqueue.app.facts.transactions import committing, moving
-from pubqueue.core.decision import Done, Published, Refused
-from pubqueue.core.model import ItemId, NodeName, seconds
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import NO_TOTALS, Committed, Mark, Totals
-from pubqueue.core.transactions.staging import AbortVersion, StagePublish
+from pubqueue.model.decision import Done, Published, Refused
+from pubqueue.model.entities import ItemId, NodeName, seconds
+from pubqueue.model.transactions import NO_TOTALS, Committed, Mark, Totals
+from pubqueue.rules.commit import CommitVersion, Part
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.staging import AbortVersion, StagePublish
 
 if TYPE_CHECKING:
     from harness.batches.shell import Shell

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pubqueue.app.batch import BatchResult
     from pubqueue.app.rules import Request
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.entities import Jid, NodeName
 
 T = TypeVar("T")
 

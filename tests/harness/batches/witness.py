@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pubqueue.app.store.ports import StoreError
-from pubqueue.core.notices import singly
+from pubqueue.model.notices import singly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.core.notices import Notice, ToEach
+    from pubqueue.model.notices import Notice, ToEach
 
 T = TypeVar("T")
 

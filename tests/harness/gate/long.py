@@ -165,7 +165,7 @@ PARTS: Final = (
             *(f"tests/faces/{face}/test_contract.py" for face in ("stomp", "rest", "grpc", "grpc/json")),
             "tests/faces/test_contract_of_toy_face.py",
         ),
-        forced_by=("component/pubqueue/core/schedules/", "component/pubqueue/faces/xmpp/stream/", "component/pubqueue/faces/xmpp/parse/"),
+        forced_by=("component/pubqueue/rules/schedules.py", "component/pubqueue/faces/xmpp/stream/", "component/pubqueue/faces/xmpp/parse/"),
         is_deeper=True,
     ),
     Part(

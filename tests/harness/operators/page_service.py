@@ -11,9 +11,9 @@ from pubqueue.app.accounts import Accounts, Role, User
 from pubqueue.app.principals import Principals
 from pubqueue.app.watch.watching import Phase
 from pubqueue.config.settings import Settings
-from pubqueue.core.model import Jid, Principal
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Place
+from pubqueue.model.entities import Jid, Principal
 from pubqueue.monitor.page.logins import Logins
 from pubqueue.monitor.server import Monitor
 from pubqueue.wiring.queue import queue

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from harness.operators.page_service import SERVICE
 
-from pubqueue.core.model import Millis
-from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
-from pubqueue.core.reading.samples import KeepSamples, ReadSamples
+from pubqueue.model.entities import Millis
+from pubqueue.model.records import SLOT, Sample, slot_of
+from pubqueue.rules.survey import KeepSamples, ReadSamples
 
 if TYPE_CHECKING:
     from harness.operators.page_service import Shown
 
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
 
 
 async def an_hour(service: Shown, node: NodeName, size: int = 40) -> None:

@@ -25,25 +25,23 @@ from pubqueue.app.facts.transactions import committing, moving
 from pubqueue.app.notify.sending import Sender
 from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.cli import main
-from pubqueue.core.nodes import large_audience
-from pubqueue.core.nodes.subscriptions import review
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.notices import Deliver
-from pubqueue.core.qos.deliver import DeliverMessage
-from pubqueue.core.qos.keep import KeepMessage
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle
-from pubqueue.core.queue.settling.each import SettleEach
-from pubqueue.core.together import Together
-from pubqueue.core.transactions.commit import CommitVersion
-from pubqueue.core.transactions.staging import AbortVersion, StagePublish
 from pubqueue.faces.stomp.wire import Wire
 from pubqueue.faces.xmpp import XmppFace
+from pubqueue.model.notices import Deliver
+from pubqueue.rules import audience
+from pubqueue.rules.commit import CommitVersion
+from pubqueue.rules.messages import DeliverMessage, KeepMessage
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.staging import AbortVersion, StagePublish
+from pubqueue.rules.take import Take
+from pubqueue.rules.together import Together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.core.decision import Decision
+    from pubqueue.model.decision import Decision
 
 
 class Doom:
@@ -240,7 +238,7 @@ if __name__ == "__main__":
         committing.MAX_WINNERS, moving.SLICE = 0, 1
     if request in CROWDS:
         publishing.CROWD = 1
-        for place in (crowd_facts, large_audience, review):
+        for place in (crowd_facts, audience, audience):
             place.PAGE = 1
     for watch in POINTS.values():
         watch(doom)

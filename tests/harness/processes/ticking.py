@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import Events
 from pubqueue.app.store.rows import SCHEDULES, Write
-from pubqueue.core.events import EventKind
-from pubqueue.core.model import Jid, Millis, NodeName
-from pubqueue.core.schedules.model import Definition, Missed, Schedule, Source, draft_of
+from pubqueue.model.entities import Jid, Millis, NodeName
+from pubqueue.model.records import EventKind
+from pubqueue.model.schedules import Definition, Missed, Schedule, Source, draft_of
 from pubqueue.stores import store_at
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from harness.batches.toy_lines import ServedLines
 from pubqueue import logs
 from pubqueue.app.accounts import passwords
 from pubqueue.config.settings import Settings
-from pubqueue.core.model import Jid
 from pubqueue.faces.listener import Bounds, Place, Tls, TlsFiles
+from pubqueue.model.entities import Jid
 from pubqueue.wiring import faces, serving
 
 HOST: Final = "127.0.0.1"

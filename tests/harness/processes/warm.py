@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
     from pubqueue.stores.postgres.clock import ServerClock
 
 MODULES: Final = ["aiosqlite", "uvloop", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]

@@ -9,10 +9,10 @@ from harness.servers.stub_server import StubServer
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
 from pubqueue.app.principals import Principals
-from pubqueue.core.model import Jid, Millis
-from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.terms import ServerPlace
+from pubqueue.model.entities import Jid, Millis
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 PUBSUB = "<pubsub xmlns='http://jabber.org/protocol/pubsub{}'>{}</pubsub>"

@@ -18,11 +18,11 @@ from lxml import etree
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Payloads, Terms
 from pubqueue.app.principals import Principals
-from pubqueue.core.model import Jid, Millis
-from pubqueue.core.nodes.access import CreationPolicy
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp import terms as xmpp_terms
 from pubqueue.faces.xmpp.xml.payload import same
+from pubqueue.model.entities import Jid, Millis
+from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lxml.etree import _Element
 
-    from pubqueue.core.deliveries.outcomes import Repeating
+    from pubqueue.rules.deliveries import Repeating
 
 PUBSUB: Final = "http://jabber.org/protocol/pubsub"
 QOS: Final = "urn:xmpp:qos"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.stanzas.leveled_service import BOSS, PUBSUB, QOS
 from harness.stanzas.wire import SERVICE
 
-from pubqueue.core.deliveries.outcomes import Repeating
+from pubqueue.rules.deliveries import Repeating
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

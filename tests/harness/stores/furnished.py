@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.json import encode
 
-from pubqueue.core.model import NodeConfig, NodeName, Terms
-from pubqueue.core.schedules.model import Definition
+from pubqueue.model.entities import NodeConfig, NodeName, Terms
+from pubqueue.model.schedules import Definition
 from pubqueue.stores.sql.columns import packed, packed_config, packed_terms
 from pubqueue.stores.sqlite.schema import prepare
 

@@ -9,8 +9,8 @@ from harness.stores.recount import copied
 from harness.stores.store_contents import ALL, contents, nodes
 
 from pubqueue.app.store.listings import Events
-from pubqueue.core.events import EventKind
-from pubqueue.core.model import State
+from pubqueue.model.entities import State
+from pubqueue.model.records import EventKind
 from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite.transaction import SqliteTransaction
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.events import Event
-    from pubqueue.core.reading.pages import EventEntry
+    from pubqueue.model.records import Event
+    from pubqueue.model.replies import EventEntry
 
     Key = tuple[str, str | None]
 

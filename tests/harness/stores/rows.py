@@ -8,7 +8,7 @@ from pubqueue.app.store.kinds import KeysByKind, RowsByKind
 from pubqueue.app.store.rows import KINDS, Needs, Rows, Writes, WritesByKind
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
 
 
 def needs_of(**keys: Any) -> Needs:

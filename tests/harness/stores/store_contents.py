@@ -10,13 +10,13 @@ from harness.stores.rows import needs_of
 from pubqueue.app.store.item_listings import DoneItems, Items
 from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.app.store.rows import HOLDINGS, Needs
-from pubqueue.core.limits.quotas import Holding, weight
-from pubqueue.core.model import State
+from pubqueue.model.entities import State
+from pubqueue.model.records import Holding, weight
 
 if TYPE_CHECKING:
     from pubqueue.app.store.ports import Transaction
     from pubqueue.app.working_set.row_cache import RowCache
-    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
+    from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
 
 ALL: Final = 1_000_000
 

@@ -10,14 +10,14 @@ from pubqueue.app.store.item_listings import ItemIds, Items
 from pubqueue.app.store.listings import LogEnds, Nodes
 from pubqueue.app.store.version_listings import Sweepable
 from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.after import has_room
-from pubqueue.core.model import Millis
+from pubqueue.model.after import has_room
+from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.store.ports import Transaction
-    from pubqueue.core.model import Item, ItemId, Jid, Node, NodeName
+    from pubqueue.model.entities import Item, ItemId, Jid, Node, NodeName
 
 
 class StoreReader:

@@ -10,8 +10,8 @@ from harness.operators.api_caller import RULE
 from harness.patience import TIMEOUT
 
 from pubqueue.app.management.lending import CHANGES
-from pubqueue.core.model import Jid, NodeName, Principal
-from pubqueue.core.reading.read import ReadItems, ReadNodes
+from pubqueue.model.entities import Jid, NodeName, Principal
+from pubqueue.rules.read import ReadItems, ReadNodes
 
 PAGE = ROOT / "docs" / "operations" / "http-api.md"
 RULER = Principal(Jid("ruler@queue.example"), admin=True)

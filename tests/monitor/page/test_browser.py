@@ -12,10 +12,10 @@ from harness.operators.page_service import SERVICE, shown
 from harness.operators.sampled_hour import an_hour
 
 from pubqueue.cli import COMMANDS
-from pubqueue.core.model import ItemId, Jid, NodeName
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.reading.inspect import Peek
-from pubqueue.core.reading.read import ReadItems
+from pubqueue.model.entities import ItemId, Jid, NodeName
+from pubqueue.rules.inspect import Peek
+from pubqueue.rules.read import ReadItems
+from pubqueue.rules.settle import Outcome, Settle, Verb
 
 pytestmark = needs("chromium")
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>&lt;{{7*7}}{% raw %}"""

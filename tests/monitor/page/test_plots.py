@@ -2,7 +2,7 @@
 
 from harness.batches.facts import JOBS
 
-from pubqueue.core.reading.sampled import SLOT, Sample
+from pubqueue.model.records import SLOT, Sample
 from pubqueue.monitor.page.plots import KINDS, SMALL, draw
 
 ITEMS, RATES, LATENCY = KINDS

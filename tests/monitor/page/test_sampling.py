@@ -10,15 +10,15 @@ from harness.patience import TIMEOUT
 
 from pubqueue.app.broker import Broker
 from pubqueue.app.facts.terms import Terms
-from pubqueue.core.decision import Done, Refusal, Refused, refuse
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.nodes.access import CreationPolicy
-from pubqueue.core.queue.settle import Outcome
-from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
-from pubqueue.core.reading.samples import MAX_SAMPLED, KeepSamples, ReadSamples
+from pubqueue.model.decision import Done, Refusal, Refused, refuse
+from pubqueue.model.entities import Millis, NodeName
+from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.event_counters import ItemEvent, Why
 from pubqueue.monitor.page.sampling import Sampling
+from pubqueue.rules.access import CreationPolicy
+from pubqueue.rules.settle import Outcome
+from pubqueue.rules.survey import MAX_SAMPLED, KeepSamples, ReadSamples
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
 MINUTE = slot_of(NOW)

@@ -20,10 +20,10 @@ from yarl import URL
 from pubqueue.app.accounts import Role, User, passwords
 from pubqueue.app.accounts.attempts import FREE
 from pubqueue.app.watch.watching import Phase
-from pubqueue.core.model import ItemId
-from pubqueue.core.reading.inspect import Peek
+from pubqueue.model.entities import ItemId
 from pubqueue.monitor.page.places import address_of, is_guarded
 from pubqueue.monitor.page.site import HEADERS, OFF
+from pubqueue.rules.inspect import Peek
 from pubqueue_xeps.wire.payloads.wrapper import wrap
 
 

@@ -21,7 +21,7 @@ from pubqueue.app.accounts.attempts import Attempts
 from pubqueue.app.accounts.comparing import Attempt, Comparing
 from pubqueue.app.accounts.model import Bearer, Certificate, Plain, mark_of
 from pubqueue.app.accounts.subjects import subject_of
-from pubqueue.core.addresses import Jid
+from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.change_applier import ChangeApplier
-    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
-    from pubqueue.core.queue.dispatch import TakeWindow
+    from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
+    from pubqueue.rules.dispatch import TakeWindow
 
     Rows = Sequence[tuple[Item, bytes]]
 

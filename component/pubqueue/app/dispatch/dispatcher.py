@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.dispatch.carrying import Carrying
 from pubqueue.app.store.listings import ReadyNodes
 from pubqueue.app.store.rows import Passed, Reach, rank, up_to
-from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import Lock, SpendRate
-from pubqueue.core.deliveries.levels import levels_of
-from pubqueue.core.model import Level
-from pubqueue.core.notices import Deliver
-from pubqueue.core.queue import rate
-from pubqueue.core.queue.dispatch import dispatch
+from pubqueue.model.changes import Lock, SpendRate
+from pubqueue.model.entities import Level, account_of
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.deliveries import levels_of
+from pubqueue.rules.dispatch import allowed, dispatch, free_again, spend
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +24,9 @@ if TYPE_CHECKING:
     from pubqueue.app.store.listings import Place
     from pubqueue.app.working_set.change_applier import ChangeApplier
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.changes import Change
-    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.changes import Change
+    from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
+    from pubqueue.model.notices import Notice
 
     Ready = dict[NodeName, list[tuple[Item, bytes]]]
 
@@ -167,10 +165,10 @@ class _Dispatcher:
     def _free(self, name: NodeName) -> int:
         """Return how many items the rate of the node allows now; if none, schedule another look."""
         node, waits = self._rows.node(name), self._changes.waits
-        if node is None or (free := rate.allowed(node, self._context.now)) is None:
+        if node is None or (free := allowed(node, self._context.now)) is None:
             return MAX_DELIVERIES
         if free <= 0:
-            waits.set(name, rate.free_again(node, self._context.now))
+            waits.set(name, free_again(node, self._context.now))
         return max(0, free)
 
     def _charge(self, name: NodeName, locks: int) -> None:
@@ -179,10 +177,10 @@ class _Dispatcher:
         if not locks or node is None or node.config.rate is None:
             return
         now = self._context.now
-        self._changes.make(None, [SpendRate(name, rate.spend(node, now, locks))])
+        self._changes.make(None, [SpendRate(name, spend(node, now, locks))])
         node = self._rows.node(name)
-        if node is not None and not rate.allowed(node, now):
-            self._changes.waits.set(name, rate.free_again(node, now))
+        if node is not None and not allowed(node, now):
+            self._changes.waits.set(name, free_again(node, now))
 
     def _ready(self, rooms: dict[NodeName, int]) -> tuple[Ready, set[NodeName]]:
         """Return the ready items of each node, in their order, and the nodes of which the store has no more."""
@@ -280,7 +278,7 @@ class _Dispatcher:
             line,
             now=now,
             first_token=self._changes.tokens(len(rows)),
-            most=rate.allowed(node, now),
+            most=allowed(node, now),
             carriers=self._carrying.carriers(name, rows, (*line, *asking)),
             takes=asking,
         )

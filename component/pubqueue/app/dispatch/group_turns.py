@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from pubqueue.app.store.item_listings import GroupLines, GroupTurns
-from pubqueue.core.changes import TakeTurn
-from pubqueue.core.queue.groups import in_line, next_turns
+from pubqueue.model.changes import TakeTurn
+from pubqueue.rules.dispatch import in_line, next_turns
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.change_applier import ChangeApplier
-    from pubqueue.core.model import Item, NodeName
+    from pubqueue.model.entities import Item, NodeName
 
     Group = tuple[NodeName, str]
 

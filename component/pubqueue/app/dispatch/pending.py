@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.store.listings import Place
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
 
 
 class PendingDispatch:

@@ -17,17 +17,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue.app.boundaries import answer_with
-from pubqueue.core.decision import Refused, Taken
-from pubqueue.core.presence.bounce import Bounce
+from pubqueue.model.decision import Refused, Taken
+from pubqueue.rules.presence import Bounce
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
     from collections.abc import Callable, Container, Mapping, Sequence
 
-    from pubqueue.core.decision import Refusal, Reply
-    from pubqueue.core.model import Jid, NodeName
-    from pubqueue.core.nodes.subscriptions.take import Take
-    from pubqueue.core.notices import Deliver
+    from pubqueue.model.decision import Refusal, Reply
+    from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.model.notices import Deliver
+    from pubqueue.rules.take import Take
 
     Answer = Callable[[Reply], None]
 

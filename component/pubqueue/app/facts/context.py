@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.app.facts.terms import Payloads, Terms
-from pubqueue.core.limits.allowance import Allowance
-from pubqueue.core.model import Jid, Principal
-from pubqueue.core.reading.summaries import UNKNOWN, About, Round
+from pubqueue.model.entities import Jid, Principal
+from pubqueue.model.replies import UNKNOWN, About, Round
+from pubqueue.rules.room import Allowance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Millis, NodeName
-    from pubqueue.core.reading.connections import ReadConnections
-    from pubqueue.core.reading.summaries import ClientState
+    from pubqueue.model.entities import Millis, NodeName
+    from pubqueue.model.replies import ClientState
+    from pubqueue.rules.inspect import ReadConnections
 
 
 SERVICE: Final = Principal(Jid("pubqueue"), admin=True)

@@ -5,20 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.store.rows import ANSWERED
-from pubqueue.core.addresses import account_of
-from pubqueue.core.deliveries.again import UnansweredFacts, has_answer, is_held
-from pubqueue.core.deliveries.answers import DeliveryAnswerFacts
-from pubqueue.core.deliveries.features import FeatureFacts
-from pubqueue.core.deliveries.give_up import GiveUpFacts
+from pubqueue.model.entities import account_of
+from pubqueue.rules.deliveries import (
+    DeliveryAnswerFacts,
+    FeatureFacts,
+    GiveUpFacts,
+    UnansweredFacts,
+    has_answer,
+    is_held,
+)
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.deliveries.again import AskUnanswered
-    from pubqueue.core.deliveries.answers import NoteDeliveryAnswer
-    from pubqueue.core.deliveries.features import NoteFeatures
-    from pubqueue.core.deliveries.give_up import GiveUpUnanswered, Lock
-    from pubqueue.core.model import Item, Jid, Node
+    from pubqueue.model.entities import Item, Jid, Node
+    from pubqueue.rules.deliveries import (
+        AskUnanswered,
+        GiveUpUnanswered,
+        Lock,
+        NoteDeliveryAnswer,
+        NoteFeatures,
+    )
 
 
 def for_unanswered(context: Context, request: AskUnanswered) -> UnansweredFacts:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.store.rows import FORWARDED
-from pubqueue.core.forwarding.forward import EndForwardFacts, ForwardFacts
+from pubqueue.rules.forward import EndForwardFacts, ForwardFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.forwarding.bundle import Forwarded
-    from pubqueue.core.forwarding.forward import EndForward, Forward
+    from pubqueue.model.records import Forwarded
+    from pubqueue.rules.forward import EndForward, Forward
 
 
 def for_forward(context: Context, request: Forward) -> ForwardFacts:

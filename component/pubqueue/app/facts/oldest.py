@@ -9,7 +9,7 @@ from pubqueue.app.store.listings import UNBOUNDED
 
 if TYPE_CHECKING:
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Item, NodeName
+    from pubqueue.model.entities import Item, NodeName
 
 
 def oldest(rows: WorkingSet, node: NodeName, many: int, after: int = 0) -> tuple[Item, ...]:

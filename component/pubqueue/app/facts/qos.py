@@ -17,28 +17,39 @@ from pubqueue.app.store.listings import (
     NodesOfAccount,
 )
 from pubqueue.app.store.rows import KEPT_MESSAGES, MESSAGE_TOTALS
-from pubqueue.core.model import Affiliation
-from pubqueue.core.nodes.subscriptions.pending import Answer
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.qos.deliver import DeliverFacts, is_due
-from pubqueue.core.qos.ending import SLICE, EndFacts
-from pubqueue.core.qos.keep import KeepFacts, depends_on_affiliation
-from pubqueue.core.qos.model import EVERYBODY, MessageTotal, mark_of
-from pubqueue.core.qos.reading import ListMessagesFacts, ReadMessageFacts
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.entities import Affiliation
+from pubqueue.model.records import EVERYBODY, MessageTotal, mark_of
+from pubqueue.rules.messages import (
+    SLICE,
+    DeliverFacts,
+    EndFacts,
+    KeepFacts,
+    ListMessagesFacts,
+    ReadMessageFacts,
+    depends_on_affiliation,
+    is_due,
+)
+from pubqueue.rules.presence import Bounce
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Jid
-    from pubqueue.core.qos.deliver import DeliverMessage, Inner
-    from pubqueue.core.qos.ending import DropMessages, ForgetMessages
-    from pubqueue.core.qos.keep import KeepMessage
-    from pubqueue.core.qos.model import KeptMessage
-    from pubqueue.core.qos.reading import ListMessages, ReadMessage
+    from pubqueue.model.entities import Jid
+    from pubqueue.model.records import KeptMessage
+    from pubqueue.rules.messages import (
+        DeliverMessage,
+        DropMessages,
+        ForgetMessages,
+        Inner,
+        KeepMessage,
+        ListMessages,
+        ReadMessage,
+    )
 
 MAX_PAGE: Final = 1_000
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pubqueue.app.store.listings import RegistrationsOf
 from pubqueue.app.store.rows import REGISTRATIONS
-from pubqueue.core.model import Affiliation
-from pubqueue.core.pushing.model import MAX_OF_ACCOUNT
-from pubqueue.core.pushing.registering import (
+from pubqueue.model.entities import Affiliation
+from pubqueue.model.records import MAX_OF_ACCOUNT
+from pubqueue.rules.registrations import (
     ClaimFacts,
     ListRegistrationsFacts,
     NamedFacts,
@@ -19,7 +19,7 @@ from pubqueue.core.pushing.registering import (
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.pushing.registering import (
+    from pubqueue.rules.registrations import (
         Claim,
         Enable,
         ListRegistrations,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.store.rows import SECRETS
-from pubqueue.core.publishing.keeping_secrets import KeepSecretFacts
+from pubqueue.rules.once import KeepSecretFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.publishing.keeping_secrets import KeepSecret
+    from pubqueue.rules.once import KeepSecret
 
 
 def for_secret(context: Context, request: KeepSecret) -> KeepSecretFacts:

@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.core.limits.quotas import DEFAULTS as QUOTAS
-from pubqueue.core.limits.quotas import Quotas
-from pubqueue.core.model import digest
-from pubqueue.core.nodes.access import AutoCreation
-from pubqueue.core.nodes.subscriptions.subscribe import MAX_SUBSCRIPTIONS
-from pubqueue.core.qos.model import DEFAULTS as MESSAGES
-from pubqueue.core.qos.model import MessageLimits
-from pubqueue.core.transactions.model import DEFAULTS as LIMITS
-from pubqueue.core.transactions.model import Limits
+from pubqueue.model.entities import digest
+from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES
+from pubqueue.model.records import QUOTAS, MessageLimits, Quotas
+from pubqueue.model.transactions import DEFAULTS as LIMITS
+from pubqueue.model.transactions import Limits
+from pubqueue.rules.access import AutoCreation
+from pubqueue.rules.subscribe import MAX_SUBSCRIPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Jid
-    from pubqueue.core.nodes.access import CreationPolicy
+    from pubqueue.model.entities import Jid
+    from pubqueue.rules.access import CreationPolicy
 
 
 class Terms(Struct, frozen=True):

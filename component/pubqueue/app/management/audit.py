@@ -9,7 +9,7 @@ import structlog
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Operation
-    from pubqueue.core.model import Principal
+    from pubqueue.model.entities import Principal
 
 log = structlog.get_logger(__name__)
 

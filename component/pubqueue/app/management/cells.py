@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import Enum, unique
 from typing import TYPE_CHECKING
 
-from pubqueue.core.model import Millis
+from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,21 +21,18 @@ from pubqueue.app.management.model import (
 from pubqueue.app.management.nodes import node_of
 from pubqueue.app.management.words import count
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.model import ItemId, NodeName, State
-from pubqueue.core.queue.cancel import Cancel, Discard
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.reading.deaths import ReadReasons
-from pubqueue.core.reading.read import ReadItems
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.replies import Power
+from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
+from pubqueue.rules.read import ReadItems
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Cancelled, Redriven
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.pages import ItemEntry, ItemPage
-    from pubqueue.core.reading.summaries import ReasonPage
+    from pubqueue.model.decision import Cancelled, Redriven
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import ItemEntry, ItemPage, ReasonPage
 
 REVIVED: Final = 1_000
 """The maximum of one redrive without names; there may be more then."""

@@ -20,23 +20,29 @@ from pubqueue.app.management.nodes import node_of
 from pubqueue.app.management.pretty import shown
 from pubqueue.app.management.words import count
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.model import ItemId, NodeName, State
-from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.queue.cancel import Cancel
-from pubqueue.core.queue.force_unlock import FreeLocks
-from pubqueue.core.reading.inspect import Peek
-from pubqueue.core.reading.read import ReadEvents, ReadItems
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.replies import Power
+from pubqueue.rules.dead_letters import Cancel
+from pubqueue.rules.inspect import Peek
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.read import ReadEvents, ReadItems
+from pubqueue.rules.unlock import FreeLocks
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Cancelled
-    from pubqueue.core.model import Item, Principal
-    from pubqueue.core.nodes.replies import Emptied
-    from pubqueue.core.reading.pages import EventEntry, EventPage, ItemEntry, ItemPage
-    from pubqueue.core.reading.summaries import Freed, Peeked
+    from pubqueue.model.decision import Cancelled
+    from pubqueue.model.entities import Item, Principal
+    from pubqueue.model.replies import (
+        Emptied,
+        EventEntry,
+        EventPage,
+        Freed,
+        ItemEntry,
+        ItemPage,
+        Peeked,
+    )
 
 SHOWN: Final = 49_152
 """Bytes of a payload that `peek` returns, so that any payload fits into a stanza, however it is escaped there."""

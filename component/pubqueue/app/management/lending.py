@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.accounts.model import Role
 from pubqueue.app.management.table import OPERATIONS
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.replies import Power
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Millis, Principal
-    from pubqueue.core.reading.summaries import Power
+    from pubqueue.model.entities import Millis, Principal
+    from pubqueue.model.replies import Power
 
 HIGHEST: Final = 10**18
 """Higher than any number that is a valid parameter; a power of ten."""

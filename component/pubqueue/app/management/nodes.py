@@ -17,22 +17,20 @@ from pubqueue.app.management.model import (
     UnfitError,
 )
 from pubqueue.app.management.words import count
-from pubqueue.core.model import Affiliation, Jid, NodeName
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import Configure, Create, Delete, GetAffiliations, SetAffiliations
-from pubqueue.core.nodes.nodeconfig import Settings, written
-from pubqueue.core.reading.listing import Page
-from pubqueue.core.reading.read import ReadNodes
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.entities import Affiliation, Jid, NodeName
+from pubqueue.model.replies import Page, Power
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import Settings, written
+from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, SetAffiliations
+from pubqueue.rules.read import ReadNodes
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Done
-    from pubqueue.core.model import NodeConfig, Principal
-    from pubqueue.core.nodes.replies import Affiliations, Created, Described
-    from pubqueue.core.reading.pages import NodeEntry, NodePage
+    from pubqueue.model.decision import Done
+    from pubqueue.model.entities import NodeConfig, Principal
+    from pubqueue.model.replies import Affiliations, Created, Described, NodeEntry, NodePage
 
 NO_QUEUE, RUNNING, PAUSED, CLOSED = "no queue", "running", "paused", "closed to publishers"
 

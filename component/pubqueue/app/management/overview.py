@@ -18,16 +18,16 @@ from pubqueue.app.management.model import (
 )
 from pubqueue.app.management.nodes import state_of
 from pubqueue.app.management.words import count
-from pubqueue.core.reading.summaries import Power
-from pubqueue.core.reading.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
+from pubqueue.model.replies import Power
+from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.pages import Survey, SurveyRow, Totals
-    from pubqueue.core.reading.survey import Place
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import Survey, SurveyRow, Totals
+    from pubqueue.rules.survey import Place
 
 SORTS: Final = (
     (Sort.PROBLEMS.value, "Problems first"),

@@ -16,7 +16,7 @@ from pubqueue_xeps.wire.payloads.wrapper import unwrap
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pubqueue.core.model import Headers
+    from pubqueue.model.entities import Headers
 
 MAX_BYTES: Final = 64 * 1024
 """Bytes of a payload that are put on several lines; a larger one is shown unchanged."""

@@ -18,17 +18,17 @@ from pubqueue.app.management.model import (
     UnfitError,
 )
 from pubqueue.app.management.words import count
-from pubqueue.core.model import NodeName, seconds
-from pubqueue.core.reading.summaries import Power
-from pubqueue.core.schedules.admin import (
+from pubqueue.model.entities import NodeName, seconds
+from pubqueue.model.replies import Power
+from pubqueue.model.schedules import Definition, Missed, Source
+from pubqueue.rules.schedules import (
     AddSchedule,
     ChangeSchedule,
+    FireNow,
     ListSchedules,
     PauseSchedule,
     RemoveSchedule,
 )
-from pubqueue.core.schedules.fire import FireNow
-from pubqueue.core.schedules.model import Definition, Missed, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Done
-    from pubqueue.core.model import Headers, Principal
-    from pubqueue.core.schedules.model import Fired, Schedule, SchedulePage
+    from pubqueue.model.decision import Done
+    from pubqueue.model.entities import Headers, Principal
+    from pubqueue.model.schedules import Fired, Schedule, SchedulePage
 
 MISSED: Final = (
     (Missed.ONCE.value, "one item for all that were missed"),

@@ -16,20 +16,19 @@ from pubqueue.app.management.model import (
 )
 from pubqueue.app.management.nodes import node_of
 from pubqueue.app.management.words import count
-from pubqueue.core.limits.budgets import MIB
-from pubqueue.core.limits.limits import Unit, by_whose
-from pubqueue.core.model import Jid
-from pubqueue.core.queue.force_unlock import Dismiss
-from pubqueue.core.reading.inspect import AskService, ReadWorkers
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.entities import Jid
+from pubqueue.model.limits import MIB, Unit, by_whose
+from pubqueue.model.replies import Power
+from pubqueue.rules.inspect import AskService, ReadWorkers
+from pubqueue.rules.unlock import Dismiss
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.limits.limits import Limit, Whose
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.summaries import Freed, Fullness, ServiceState, Worker, WorkerPage
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.limits import Limit, Whose
+    from pubqueue.model.replies import Freed, Fullness, ServiceState, Worker, WorkerPage
 
 HERE, AWAY = "available", "away or silent"
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from pubqueue.app.boundaries import apart
 from pubqueue.app.notify.presence_retry import SHOWING
-from pubqueue.core.parts import singly
-from pubqueue.core.presence.leave import Leave
+from pubqueue.model.decision import singly
+from pubqueue.rules.presence import Leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.observers import Observer, Observers
     from pubqueue.app.watch.watching import Took
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Millis
+    from pubqueue.model.notices import Notice
 
     Taken = tuple[Request, Callable[[Reply], None]]
 

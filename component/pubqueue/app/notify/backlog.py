@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
 
 MAX_BYTES: Final = 8 << 20
 """Bytes that may wait in one place before their nodes accept no more publishes."""

@@ -17,17 +17,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.notify.backlog import Backlog
-from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers, NotifyFormer
-from pubqueue.core.nodes.replies import SubscriberPage, Unnotified
-from pubqueue.core.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
+from pubqueue.model.notices import NOBODY, Announce, Deleted, Several, ToAll, ToEach, of_several
+from pubqueue.model.replies import SubscriberPage, Unnotified
+from pubqueue.rules.audience import ListUnnotified, NextSubscribers, NotifyFormer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.app.notify.outbox import Outbox
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, NodeName
-    from pubqueue.core.notices import News, Notice
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.model.notices import News, Notice
 
     Ask = ListUnnotified | NextSubscribers | NotifyFormer
     Waiting = News | Callable[[], None]

@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, msgpack
 
-from pubqueue.core.model import (
-    Draft,  # noqa: TC001  # msgspec reads it
-    ItemId,  # noqa: TC001  # msgspec reads it
-    Jid,  # noqa: TC001  # msgspec reads it
-    Millis,  # noqa: TC001  # msgspec reads it
-    NodeName,  # noqa: TC001  # msgspec reads it
-    SubscriptionState,  # noqa: TC001  # msgspec reads it
-)
-from pubqueue.core.notices import (
+from pubqueue.model.entities import Draft, ItemId, Jid, Millis, NodeName, SubscriptionState  # noqa: TC001  # msgspec reads them
+from pubqueue.model.notices import (
     NOBODY,
     Announce,
     Deleted,
@@ -31,7 +24,7 @@ from pubqueue.core.notices import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.notices import Notice
 
 Forwardable = Announce | Retracted | Unlocked | Deleted | SubscriptionChanged
 """The kinds of notices that are stored."""

@@ -21,20 +21,20 @@ from pubqueue.app.notify import forwarded_notices as form
 from pubqueue.app.notify.backlog import Backlog
 from pubqueue.app.store.listings import ForwardedTo
 from pubqueue.app.store.ports import FencedError, StoreError
-from pubqueue.core.addresses import connection
-from pubqueue.core.decision import Done
-from pubqueue.core.forwarding.bundle import Forwarded
-from pubqueue.core.forwarding.forward import EndForward, Forward, mark_for, marks_for
-from pubqueue.core.notices import Deliver, ToEach
+from pubqueue.model.decision import Done
+from pubqueue.model.entities import connection
+from pubqueue.model.notices import Deliver, ToEach
+from pubqueue.model.records import Forwarded
+from pubqueue.rules.forward import EndForward, Forward, mark_for, marks_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.notify.outbox import Outbox
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, NodeName
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.model.notices import Notice
 
     Submit = Callable[[Forward | EndForward, Callable[[Reply], None]], None]
 

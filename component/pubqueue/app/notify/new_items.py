@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.boundaries import apart
 from pubqueue.app.watch.observers import Observer
-from pubqueue.core.reading.newer import AskNewest
-from pubqueue.core.reading.pages import Newest
+from pubqueue.model.replies import Newest
+from pubqueue.rules.retrieve import AskNewest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import NodeName, Principal
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import NodeName, Principal
+    from pubqueue.model.notices import Notice
 
 MAX_NODES: Final = 500
 """Nodes that are looked at in one read; other work has its turn between two reads."""

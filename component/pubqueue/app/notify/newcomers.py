@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.addresses import account_of
+from pubqueue.model.entities import account_of
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 MAX_BYTES: Final = 256 * 1024
 """Approximate maximum of remembered bytes; the oldest are forgotten first."""

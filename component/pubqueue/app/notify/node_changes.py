@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.boundaries import apart
 from pubqueue.app.watch.observers import Observer
-from pubqueue.core.changes import ConfigureNode, CreateNode, DeleteNode
+from pubqueue.model.changes import ConfigureNode, CreateNode, DeleteNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took
-    from pubqueue.core.decision import Decision
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Decision
+    from pubqueue.model.notices import Notice
 
 OF_NODES: Final = frozenset({CreateNode, ConfigureNode, DeleteNode})
 

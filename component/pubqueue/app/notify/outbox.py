@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.notices import Deliver, ToEach
+from pubqueue.model.notices import Deliver, ToEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
     from pubqueue.app.face import Face
-    from pubqueue.core.model import Jid, NodeName
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.entities import Jid, NodeName
+    from pubqueue.model.notices import Notice
 
 
 log = structlog.get_logger(__name__)

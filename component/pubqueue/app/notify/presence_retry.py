@@ -18,23 +18,20 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.batch_size import weight
-from pubqueue.core.addresses import account_of
-from pubqueue.core.changes import NoteResource
-from pubqueue.core.decision import Recovered
-from pubqueue.core.nodes.subscriptions.changes import AddSubscription, SetAvailable, SetWindow
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe
-from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import FreeLeft, Leave
-from pubqueue.core.queue.clock_recovery import Recover
+from pubqueue.model.changes import AddSubscription, NoteResource, SetAvailable, SetWindow
+from pubqueue.model.decision import Recovered
+from pubqueue.model.entities import account_of
+from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
+from pubqueue.rules.subscribe import Subscribe
+from pubqueue.rules.subscribers import SetSubscriptions
+from pubqueue.rules.unlock import Recover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Jid
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Jid
 
     Taken = tuple[Request, Callable[[Reply], None]]
 

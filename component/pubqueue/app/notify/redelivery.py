@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from pubqueue.app.working_set.sequences import delivered_mark
-from pubqueue.core.decision import Resent
-from pubqueue.core.model import Millis, seconds
-from pubqueue.core.queue.resend import Resend
+from pubqueue.model.decision import Resent
+from pubqueue.model.entities import Millis, seconds
+from pubqueue.rules.unlock import Resend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.store.ports import Instance, Transaction
-    from pubqueue.core.decision import Reply
+    from pubqueue.model.decision import Reply
 
 RETRY: Final = 1.0
 """Seconds until a retry after the store has failed."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pubqueue.app.boundaries import answer_with, apart
-from pubqueue.core.addresses import connection
-from pubqueue.core.notices import Deliver
-from pubqueue.core.presence.bounce import Bounce
+from pubqueue.model.entities import connection
+from pubqueue.model.notices import Deliver
+from pubqueue.rules.presence import Bounce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pubqueue.app.notify.outbox import Outbox
     from pubqueue.app.rules import Request
     from pubqueue.app.sliced_work import LongWork
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Jid
-    from pubqueue.core.notices import News, Notice
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Jid
+    from pubqueue.model.notices import News, Notice
 
     Taken = tuple[Request, Callable[[Reply], None]]
 

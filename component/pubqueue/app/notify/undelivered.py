@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis
-    from pubqueue.core.queue.resend import Resend
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Millis
+    from pubqueue.rules.unlock import Resend
 
     Submit = Callable[[Resend, Callable[[Reply], None]], None]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pubqueue.app.store.listings import UNBOUNDED, Listing
-from pubqueue.core.model import NO_TIME, Item, ItemId, Jid, Millis, NodeName, State
-from pubqueue.core.reading.pages import ItemEntry
+from pubqueue.model.entities import NO_TIME, Item, ItemId, Jid, Millis, NodeName, State
+from pubqueue.model.replies import ItemEntry
 
 
 class GroupTurns(Listing[int], frozen=True, gc=False):

@@ -10,9 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 from pubqueue.app.store.rows import AffiliationRow
-from pubqueue.core.forwarding.bundle import Forwarded
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     Jid,
@@ -22,11 +20,16 @@ from pubqueue.core.model import (
     Subscription,
     SubscriptionState,
 )
-from pubqueue.core.pushing.model import Registration
-from pubqueue.core.qos.model import AccountMessages, KeptMessage
-from pubqueue.core.reading.pages import EventEntry, NodeEntry
-from pubqueue.core.reading.sampled import Sample
-from pubqueue.core.schedules.model import Schedule
+from pubqueue.model.records import (
+    AccountMessages,
+    Forwarded,
+    Holding,
+    KeptMessage,
+    Registration,
+    Sample,
+)
+from pubqueue.model.replies import EventEntry, NodeEntry
+from pubqueue.model.schedules import Schedule
 
 R = TypeVar("R")
 

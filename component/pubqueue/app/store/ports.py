@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.listings import Listing
     from pubqueue.app.store.rows import Due, Needs, Ready, Rows, Writes
-    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.model.entities import Millis, NodeName
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -11,34 +11,41 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from msgspec import Struct, field
 
 from pubqueue.app.store.kinds import K, KeysByKind, Row, RowKind, RowsByKind
-from pubqueue.core.deliveries.answered import Answered
-from pubqueue.core.forwarding.bundle import Forwarded
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.presence.ping_answer import PingAnswer
-from pubqueue.core.publishing.keys import KeyTotal, UsedKey
-from pubqueue.core.publishing.marked import FedMessage, Feeding
-from pubqueue.core.publishing.service_secret import ServiceSecret
-from pubqueue.core.pushing.model import Registration
-from pubqueue.core.qos.model import KeptMessage, MessageTotal
-from pubqueue.core.queue.retention.mark import SeekMark
-from pubqueue.core.queue.settling.memory import Settled
-from pubqueue.core.schedules.model import Schedule
-from pubqueue.core.transactions.model import App, Attempt, StagedTotals, Version
+from pubqueue.model.records import (
+    Answered,
+    FedMessage,
+    Feeding,
+    Forwarded,
+    Holding,
+    KeptMessage,
+    KeyTotal,
+    MessageTotal,
+    PingAnswer,
+    Registration,
+    SeekMark,
+    ServiceSecret,
+    Settled,
+    UsedKey,
+)
+from pubqueue.model.schedules import Schedule
+from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.changes import (
+    from pubqueue.model.changes import (
+        BeginReview,
         BeginTrim,
         DropFormer,
+        EndReview,
+        EndSubscriptions,
         EndTrim,
         Forget,
         ForgetEvents,
         NoteSamples,
         PurgeNode,
     )
-    from pubqueue.core.events import LogEntry
-    from pubqueue.core.model import (
+    from pubqueue.model.entities import (
         Affiliation,
         Item,
         ItemId,
@@ -48,9 +55,9 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
-    from pubqueue.core.nodes.subscriptions.changes import BeginReview, EndReview, EndSubscriptions
-    from pubqueue.core.queue.expire import Key
-    from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, StagedItem, Sweep
+    from pubqueue.model.records import LogEntry
+    from pubqueue.model.transactions import Abort, Commit, Moved, SetAside, StagedItem, Sweep
+    from pubqueue.rules.expire import Key
 
 R = TypeVar("R")
 

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from pubqueue.app.store.listings import Listing
 from pubqueue.app.store.rows import Conflict
-from pubqueue.core.model import Draft, ItemId, Jid, Millis, NodeName
-from pubqueue.core.transactions.model import Attempt, Record, TakenId, WinnerRow
+from pubqueue.model.entities import Draft, ItemId, Jid, Millis, NodeName
+from pubqueue.model.transactions import Attempt, Record, TakenId, WinnerRow
 
 
 class Records(Listing[Record], frozen=True, gc=False):

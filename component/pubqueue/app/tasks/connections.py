@@ -15,15 +15,15 @@ import structlog
 
 from pubqueue.app.store.item_listings import HoldersOf
 from pubqueue.app.store.listings import ConnectionsOf
-from pubqueue.core.addresses import connection
-from pubqueue.core.presence.leave import Departure, Leave
+from pubqueue.model.entities import connection
+from pubqueue.rules.presence import Departure, Leave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 log = structlog.get_logger(__name__)
 

@@ -10,16 +10,16 @@ import structlog
 
 from pubqueue.app.store.listings import MessagesOver
 from pubqueue.app.store.ports import FencedError, StoreError
-from pubqueue.core.qos.ending import ForgetMessages
-from pubqueue.core.qos.model import MessagesEnded
+from pubqueue.model.records import MessagesEnded
+from pubqueue.rules.messages import ForgetMessages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.core.model import Millis
-    from pubqueue.core.qos.model import KeptMessage
+    from pubqueue.model.entities import Millis
+    from pubqueue.model.records import KeptMessage
 
 log = structlog.get_logger(__name__)
 

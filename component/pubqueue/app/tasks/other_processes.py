@@ -18,7 +18,7 @@ import structlog
 from pubqueue.app.store.ports import FencedError, StoreError
 from pubqueue.app.task import Again, Task, stop_all
 from pubqueue.app.tasks.connections import free_connections
-from pubqueue.core.queue.retention.seek import ResumeSeeks
+from pubqueue.rules.seek import ResumeSeeks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

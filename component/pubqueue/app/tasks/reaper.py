@@ -12,28 +12,27 @@ import structlog
 from pubqueue.app.task import Again, Task
 from pubqueue.app.tasks.schedule_runner import fire
 from pubqueue.app.tasks.setting_aside import SettingAside
-from pubqueue.core.decision import LookedThrough, Refusal, Refused
-from pubqueue.core.model import NO_TIME, NodeName, seconds
-from pubqueue.core.nodes.subscriptions.review import ResumeReviews
-from pubqueue.core.nodes.subscriptions.unused import DeleteUnused
-from pubqueue.core.nodes.trimming import ResumeTrims
-from pubqueue.core.publishing.in_slices import ResumeFeeding
-from pubqueue.core.queue.clock_recovery import Recover
-from pubqueue.core.queue.retention.kept import DropDone
-from pubqueue.core.queue.retention.seek import ResumeSeeks
-from pubqueue.core.reading.pages import Trimmed
-from pubqueue.core.reading.trim import Trim
-from pubqueue.core.transactions.moving import ResumeMoves
+from pubqueue.model.decision import LookedThrough, Refusal, Refused
+from pubqueue.model.entities import NO_TIME, NodeName, seconds
+from pubqueue.model.replies import Trimmed
+from pubqueue.rules.audience import ResumeReviews
+from pubqueue.rules.declare import DeleteUnused
+from pubqueue.rules.moving import ResumeMoves
+from pubqueue.rules.publish import ResumeFeeding
+from pubqueue.rules.read import Trim
+from pubqueue.rules.seek import DropDone, ResumeSeeks
+from pubqueue.rules.trimming import ResumeTrims
+from pubqueue.rules.unlock import Recover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.tasks.schedule_runner import Beside
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis
-    from pubqueue.core.queue.expire import Expire, ListOverdue
-    from pubqueue.core.schedules.fire import FireSchedule
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Millis
+    from pubqueue.rules.expire import Expire, ListOverdue
+    from pubqueue.rules.schedules import FireSchedule
 
 log = structlog.get_logger(__name__)
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.facts.schedules import cron_times
-from pubqueue.core.schedules.fire import FireSchedule
-from pubqueue.core.schedules.model import MAX_MISSED, Fired, Times, TimesWanted
+from pubqueue.model.schedules import MAX_MISSED, Fired, Times, TimesWanted
+from pubqueue.rules.schedules import FireSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from pubqueue.core.decision import Reply
+    from pubqueue.model.decision import Reply
 
     Beside = Callable[[Callable[[TimesWanted], Times], TimesWanted], Awaitable[Times]]
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Expired, Overdue, Refused
-from pubqueue.core.model import seconds
-from pubqueue.core.queue.expire import Expire, ListOverdue
+from pubqueue.model.decision import Expired, Overdue, Refused
+from pubqueue.model.entities import seconds
+from pubqueue.rules.expire import Expire, ListOverdue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis
-    from pubqueue.core.queue.expire import Key
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Millis
+    from pubqueue.rules.expire import Key
 
     Do = Callable[[Expire | ListOverdue], Awaitable[Reply]]
 

@@ -14,23 +14,15 @@ import structlog
 
 from pubqueue.app.store.item_listings import FullHolders
 from pubqueue.app.store.ports import FencedError, StoreError
-from pubqueue.core.addresses import domain_of
-from pubqueue.core.model import Millis
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.presence.silence import (
-    AnsweredElsewhere,
-    Silence,
-    Step,
-    pinged,
-    step,
-)
+from pubqueue.model.entities import Millis, domain_of
+from pubqueue.rules.presence import AnsweredElsewhere, Leave, Silence, Step, pinged, step
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.store.ports import Store, Transaction
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 log = structlog.get_logger(__name__)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Protocol
 
-from pubqueue.core.addresses import Jid, account_of
-from pubqueue.core.model import Millis, NodeName
-from pubqueue.core.reading.summaries import ClientState
+from pubqueue.model.entities import Jid, Millis, NodeName, account_of
+from pubqueue.model.replies import ClientState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.reading.connections import ReadConnections
+    from pubqueue.rules.inspect import ReadConnections
 
 
 class Client(Protocol):

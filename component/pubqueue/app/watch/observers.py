@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.notices import Notice
 
 log = structlog.get_logger(__name__)
 

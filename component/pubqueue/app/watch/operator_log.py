@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.watch.observers import Observer
-from pubqueue.core.changes import GiveUp, NoteActivity, NoteResource, Release
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.manage import Configure, SetAffiliations
-from pubqueue.core.nodes.replies import Subscribed
-from pubqueue.core.nodes.subscriptions.changes import (
+from pubqueue.model.changes import (
     AddSubscription,
     EndSubscription,
     EndSubscriptions,
+    GiveUp,
+    NoteActivity,
+    NoteResource,
+    Release,
 )
-from pubqueue.core.nodes.subscriptions.pending import Answer
-from pubqueue.core.nodes.subscriptions.review import ReviewSubscribers
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, Unsubscribe
-from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.core.presence.leave import FreeLeft, Leave
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.force_unlock import Dismiss, FreeLocks
-from pubqueue.core.queue.settle import Settle
+from pubqueue.model.replies import Subscribed
+from pubqueue.rules.audience import ReviewSubscribers
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodes import Configure, SetAffiliations
+from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.subscribe import Subscribe, Unsubscribe
+from pubqueue.rules.subscribers import Answer, SetSubscriptions
+from pubqueue.rules.unlock import Dismiss, FreeLocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took
-    from pubqueue.core.decision import Decision
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Decision
+    from pubqueue.model.notices import Notice
 
 log = structlog.get_logger(__name__)
 

@@ -10,18 +10,18 @@ from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.watch.observers import Observer
-from pubqueue.core.changes import GiveUp, Release, RemoveItem
-from pubqueue.core.queue.expire import Expire
-from pubqueue.core.queue.settle import Outcome, Settle, Verb, finishes
+from pubqueue.model.changes import GiveUp, Release, RemoveItem
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.settle import Outcome, Settle, Verb, finishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.app.rules import Request
     from pubqueue.app.watch.watching import Took
-    from pubqueue.core.decision import Decision
-    from pubqueue.core.model import Millis, NodeName
-    from pubqueue.core.notices import Notice
+    from pubqueue.model.decision import Decision
+    from pubqueue.model.entities import Millis, NodeName
+    from pubqueue.model.notices import Notice
 
 SLOT: Final = 10_000
 """Milliseconds that are counted together."""

@@ -21,11 +21,10 @@ from pubqueue.app.working_set.open_windows import OpenWindows
 from pubqueue.app.working_set.pending_writes import PendingWrites
 from pubqueue.app.working_set.rate_waits import RateWaits
 from pubqueue.app.working_set.sequences import Numbers
-from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refusal
-from pubqueue.core.event_log import EVENTS
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import Millis
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Millis, account_of
+from pubqueue.model.records import Holding
+from pubqueue.rules.event_log import EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
     from pubqueue.app.store.rows import Bulk
     from pubqueue.app.working_set.open_windows import Takers
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.changes import Change
-    from pubqueue.core.model import Item, Jid, Node, NodeName, Subscription
-    from pubqueue.core.queue.dispatch import TakeWindow
+    from pubqueue.model.changes import Change
+    from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
+    from pubqueue.rules.dispatch import TakeWindow
 
     Group = tuple[NodeName, str]
 

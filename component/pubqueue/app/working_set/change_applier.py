@@ -37,27 +37,20 @@ from pubqueue.app.store.rows import (
 )
 from pubqueue.app.working_set.item_changes import ItemChanges
 from pubqueue.app.working_set.row_cache import ABSENT
-from pubqueue.core import changes as c
-from pubqueue.core.addresses import account_of
-from pubqueue.core.after import (
-    has_room,
-    node_after,
-    staged,
-    subscription_after,
-)
-from pubqueue.core.model import Affiliation
-from pubqueue.core.nodes.subscriptions import changes as s
-from pubqueue.core.schedules.model import Schedule
-from pubqueue.core.transactions import model as t
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model import transactions as t
+from pubqueue.model.after import has_room, node_after, staged, subscription_after
+from pubqueue.model.entities import Affiliation, account_of
+from pubqueue.model.schedules import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.app.store.kinds import K, Row, RowKind
     from pubqueue.app.store.rows import BulkChange
-    from pubqueue.core.changes import Change
-    from pubqueue.core.model import Node
-    from pubqueue.core.nodes.subscriptions.changes import SubscriptionChange
+    from pubqueue.model.changes import Change, SubscriptionChange
+    from pubqueue.model.entities import Node
 
 
 _OF_PEOPLE = c.DropFormer | s.BeginReview | s.EndReview

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from pubqueue.app.store.rows import Needs
 from pubqueue.app.working_set.row_cache import ABSENT
-from pubqueue.core.addresses import account_of
+from pubqueue.model.entities import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pubqueue.app.working_set.row_cache import RowCache
-    from pubqueue.core.model import Jid, Node, NodeName, Subscription
+    from pubqueue.model.entities import Jid, Node, NodeName, Subscription
 
     Holder = tuple[NodeName, Jid]
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.after import has_room
-from pubqueue.core.queue.dispatch import place
+from pubqueue.model.after import has_room
+from pubqueue.rules.dispatch import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Jid, Subscription
-    from pubqueue.core.queue.dispatch import Place
+    from pubqueue.model.entities import Jid, Subscription
+    from pubqueue.rules.dispatch import Place
 
 CROWD: Final = 1000
 """The number of subscribers from which a node's are loaded in pages."""

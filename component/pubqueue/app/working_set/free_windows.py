@@ -8,14 +8,14 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from pubqueue.core.after import has_room
-from pubqueue.core.queue.dispatch import place as _place
+from pubqueue.model.after import has_room
+from pubqueue.rules.dispatch import place as _place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.core.model import Jid, Subscription
-    from pubqueue.core.queue.dispatch import Place
+    from pubqueue.model.entities import Jid, Subscription
+    from pubqueue.rules.dispatch import Place
 
 
 class FreeWindows:

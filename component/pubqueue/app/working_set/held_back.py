@@ -8,13 +8,13 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
-from pubqueue.core.model import NO_TIME, later, seconds
-from pubqueue.core.presence.bounce import MAX_PAUSE
+from pubqueue.model.entities import NO_TIME, later, seconds
+from pubqueue.rules.presence import MAX_PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pubqueue.core.model import Jid, Millis, NodeName
+    from pubqueue.model.entities import Jid, Millis, NodeName
 
 
 class HeldBack:

@@ -9,23 +9,16 @@ from msgspec.structs import replace
 from pubqueue.app.store.ports import StaleError
 from pubqueue.app.store.rows import FINISHED, Finished
 from pubqueue.app.working_set.batch_changes import BatchChanges
-from pubqueue.core import changes as c
-from pubqueue.core.addresses import account_of
-from pubqueue.core.after import (
-    after,
-    begins_anew,
-    in_queue,
-    is_ready,
-    lost_by,
-)
-from pubqueue.core.model import State
-from pubqueue.core.queue.groups import in_line
+from pubqueue.model import changes as c
+from pubqueue.model.after import after, begins_anew, in_queue, is_ready, lost_by
+from pubqueue.model.entities import State, account_of
+from pubqueue.rules.dispatch import in_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.changes import ItemChange
-    from pubqueue.core.model import Item, Jid, NodeName
+    from pubqueue.model.changes import ItemChange
+    from pubqueue.model.entities import Item, Jid, NodeName
 
     MovingChange = (
         c.ReplacePayload

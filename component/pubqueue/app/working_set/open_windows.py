@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from pubqueue.core.nodes.subscriptions.take import barred
-from pubqueue.core.queue.dispatch import TakeWindow
+from pubqueue.rules.dispatch import TakeWindow
+from pubqueue.rules.take import barred
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pubqueue.core.changes import OpenWindow
-    from pubqueue.core.decision import Refusal
-    from pubqueue.core.model import Affiliation, Jid, Node, NodeName
-    from pubqueue.core.notices import Deliver
+    from pubqueue.model.changes import OpenWindow
+    from pubqueue.model.decision import Refusal
+    from pubqueue.model.entities import Affiliation, Jid, Node, NodeName
+    from pubqueue.model.notices import Deliver
 
     Place = tuple[float, int, Jid]
     Key = tuple[NodeName, Jid]

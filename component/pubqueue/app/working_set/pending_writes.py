@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pubqueue.app.store.kinds import TablesByKind
 from pubqueue.app.store.rows import Write, Writes
-from pubqueue.core.addresses import account_of
-from pubqueue.core.after import is_ready
+from pubqueue.model.after import is_ready
+from pubqueue.model.entities import account_of
 
 if TYPE_CHECKING:
     from pubqueue.app.store.rows import StagedRow
     from pubqueue.app.working_set.row_cache import RowCache
-    from pubqueue.core.events import LogEntry
-    from pubqueue.core.model import Item, Jid, Millis, Node, NodeName, Subscription
+    from pubqueue.model.entities import Item, Jid, Millis, Node, NodeName, Subscription
+    from pubqueue.model.records import LogEntry
 
 
 class PendingWrites:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.model import NO_TIME
+from pubqueue.model.entities import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.model.entities import Millis, NodeName
 
 
 class RateWaits:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store.kinds import TablesByKind
 from pubqueue.app.store.rows import HELD, Passed, rank
-from pubqueue.core.addresses import account_of
+from pubqueue.model.entities import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pubqueue.app.working_set.crowd_windows import CrowdWindows
     from pubqueue.app.working_set.free_windows import FreeWindows
     from pubqueue.app.working_set.tentative.first_items import FirstItems
-    from pubqueue.core.model import (
+    from pubqueue.model.entities import (
         Affiliation,
         Item,
         ItemId,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         NodeName,
         Subscription,
     )
-    from pubqueue.core.notices import Several
+    from pubqueue.model.notices import Several
 
 ABSENT: Final[Any] = object()
 """The value for a key of which nothing is known."""

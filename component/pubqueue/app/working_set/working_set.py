@@ -25,12 +25,11 @@ from pubqueue.app.store.rows import (
 )
 from pubqueue.app.working_set.of_one_request import OfOneRequest
 from pubqueue.app.working_set.row_cache import ABSENT, RowCache
-from pubqueue.core.addresses import account_of
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import Affiliation, Jid, SubscriptionState
-from pubqueue.core.multi_subscription import subids_of
-from pubqueue.core.nodes.names import standing
-from pubqueue.core.notices import Several
+from pubqueue.model.entities import Affiliation, Jid, SubscriptionState, account_of
+from pubqueue.model.notices import Several
+from pubqueue.model.records import Holding
+from pubqueue.model.several_subscriptions import subids_of
+from pubqueue.rules.access import standing_of_account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from pubqueue.app.store.ports import Transaction
     from pubqueue.app.store.rows import Conflict, Writes
     from pubqueue.app.store.version_listings import Conflicts, NodeWinners, Winners
-    from pubqueue.core.model import Item, ItemId, Millis, Node, NodeName, Subscription
+    from pubqueue.model.entities import Item, ItemId, Millis, Node, NodeName, Subscription
 
 R = TypeVar("R")
 
@@ -138,7 +137,9 @@ class WorkingSet:
     def affiliation(self, node: NodeName, account: Jid) -> Affiliation:
         """Return the affiliation of the bare JID with the node: the stored one, or that from the node's name."""
         row = self.row(AFFILIATIONS, (node, account))
-        return standing(node, account, Affiliation.NONE if row is None else row.affiliation)
+        return standing_of_account(
+            node, account, Affiliation.NONE if row is None else row.affiliation
+        )
 
     def _of_account(self, node: NodeName, account: Jid) -> dict[Jid, Subscription]:
         key = node, account

@@ -16,9 +16,9 @@ from pubqueue.cli.exit_codes import FAILED
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, confirm, run, sure, words
 from pubqueue.cli.plain_text import plain
-from pubqueue.core.decision import Cancelled
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.model import ItemId, NodeName
+from pubqueue.model.decision import Cancelled
+from pubqueue.model.entities import ItemId, NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

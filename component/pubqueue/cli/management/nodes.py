@@ -21,7 +21,7 @@ from pubqueue.cli.management.actions import do
 from pubqueue.cli.management.lists import paging, write_list
 from pubqueue.cli.management.options import NODE, answering, confirm, run, sure, words
 from pubqueue.cli.suggesting import Suggesting
-from pubqueue.core.nodes.nodeconfig import SETTINGS as OF_NODES
+from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

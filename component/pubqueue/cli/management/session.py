@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from slixmpp.exceptions import IqError
 
 from pubqueue.app.management.cells import moment, value_of
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.replies import Power
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.suggestion import suggestion
+from pubqueue.model.entities import suggestion
 from pubqueue_xeps.client.connection import PASSWORD, PASSWORD_FILE, QUIET, URL
 
 if TYPE_CHECKING:

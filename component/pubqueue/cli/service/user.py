@@ -16,7 +16,7 @@ from pubqueue.cli.suggesting import Suggesting
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import account_of, users_of
-from pubqueue.core.suggestion import suggestion
+from pubqueue.model.entities import suggestion
 
 if TYPE_CHECKING:
     from pubqueue.app.accounts import User

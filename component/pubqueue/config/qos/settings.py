@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from pubqueue.core.deliveries.outcomes import USUAL, Repeating
-from pubqueue.core.model import seconds
-from pubqueue.core.qos.model import DEFAULTS, AssuredFrom, MessageLimits
+from pubqueue.model.entities import seconds
+from pubqueue.model.records import MESSAGE_LIMITS, AssuredFrom, MessageLimits
+from pubqueue.rules.deliveries import USUAL, Repeating
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 _Span = Annotated[float, msgspec.Meta(gt=0, le=31_622_400)]
@@ -19,23 +19,23 @@ class QosSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: bool = True
     """Whether acknowledged and assured messages are accepted and advertised, and deliveries are sent at a level."""
-    assured_from: AssuredFrom = DEFAULTS.assured_from
+    assured_from: AssuredFrom = MESSAGE_LIMITS.assured_from
     """From whom assured messages are accepted, which the service stores before it delivers them: `known` (administrators, accounts of the
     domain above the component's, accounts with an affiliation to any node), `affiliated` (not those of the domain), `anyone`. Never from
     anonymous accounts."""
-    messages_per_account: _Count = DEFAULTS.messages_per_account
+    messages_per_account: _Count = MESSAGE_LIMITS.messages_per_account
     """Assured messages that are held of one account. One more is refused with `resource-constraint` of type `wait`."""
-    bytes_per_account: _Count = DEFAULTS.bytes_per_account
+    bytes_per_account: _Count = MESSAGE_LIMITS.bytes_per_account
     """Bytes of the assured messages that are held of one account."""
-    messages: _Count = DEFAULTS.messages
+    messages: _Count = MESSAGE_LIMITS.messages
     """Assured messages that are held of all accounts."""
-    bytes: _Count = DEFAULTS.bytes
+    bytes: _Count = MESSAGE_LIMITS.bytes
     """Bytes of the assured messages that are held of all accounts."""
-    kept_for: _Span = DEFAULTS.kept_for / 1000
+    kept_for: _Span = MESSAGE_LIMITS.kept_for / 1000
     """Seconds for which an assured message is held until its sender asks for the delivery; then it is dropped."""
-    remembered_for: _Span = DEFAULTS.remembered_for / 1000
+    remembered_for: _Span = MESSAGE_LIMITS.remembered_for / 1000
     """Seconds for which the answer to a delivery is remembered, for senders that repeat the request."""
-    remembered_per_account: _Count = DEFAULTS.remembered_per_account
+    remembered_per_account: _Count = MESSAGE_LIMITS.remembered_per_account
     """Answers that are remembered for one account; the oldest are dropped first."""
     events_to: tuple[str, ...] = ()
     """JIDs that are sent an event (XEP-0337) for each refused or expired message. Empty: the administrators."""

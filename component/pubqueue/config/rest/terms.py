@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.config.rest.places import prefixes, push_terms, rest_proxies
-from pubqueue.core.model import seconds
 from pubqueue.faces.listener import Bounds
 from pubqueue.faces.rest.face import RestFace
 from pubqueue.faces.rest.hornetq.routes import profile as hornetq
 from pubqueue.faces.rest.star.routes import profile as rest_star
 from pubqueue.faces.rest.terms import RestTerms
 from pubqueue.faces.xmpp.settings import wanted
+from pubqueue.model.entities import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,18 +9,16 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.nodes.manage import SetAffiliations
-from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
-from pubqueue.core.queue.cancel import Cancel
-from pubqueue.core.queue.force_unlock import FreeLocks
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Settle
-from pubqueue.core.queue.settling.each import SettleEach
-from pubqueue.core.queue.touch import Touch
-from pubqueue.core.together import Together, names_of
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.dead_letters import Cancel, Redrive
+from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import SetSubscriptions
+from pubqueue.rules.together import Together, names_of
+from pubqueue.rules.unlock import FreeLocks, Touch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pubqueue.app.rules import READS
-from pubqueue.core.limits.budgets import EVERYBODY, Used, payers
 from pubqueue.core.limits.request_sizes import size_of
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle
-from pubqueue.core.transactions.staging import StagePublish
+from pubqueue.model.limits import EVERYBODY, Used, payers
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.staging import StagePublish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Jid, NodeName, Principal
+    from pubqueue.model.entities import Jid, NodeName, Principal
 
 REMEMBERED: Final = 10_000
 """Maximum number of accounts with a recorded cost. Beyond it the costs of idle accounts are dropped; those of their servers stay."""

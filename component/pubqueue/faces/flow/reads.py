@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 AT_ONCE: Final = 4
 """Reads in progress at once: the answer of each may be a MiB."""

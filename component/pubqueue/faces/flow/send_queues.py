@@ -16,7 +16,7 @@ from pubqueue.app.notify.backlog import Backlog
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.entities import Jid, NodeName
 
 _ADDRESS: Final = 8
 """Bytes for each addressee: a reference, in case the audience is not shared."""

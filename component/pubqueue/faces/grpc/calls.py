@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.core.decision import Refused, Taken
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import Create
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.settling.each import LockName, SettleEach
 from pubqueue.faces.grpc.pubsub.open_streams import Origin
 from pubqueue.faces.grpc.wire import names
 from pubqueue.faces.grpc.wire.statuses import (
@@ -24,18 +19,23 @@ from pubqueue.faces.grpc.wire.statuses import (
     not_found,
     problem_of,
 )
+from pubqueue.model.decision import Refused, Taken
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodes import Create
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.settle_each import LockName, SettleEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import ItemId, Jid, Millis, NodeName, Principal
-    from pubqueue.core.nodes.subscriptions.take import Take
     from pubqueue.faces.grpc.pubsub.open_streams import OpenStream
     from pubqueue.faces.grpc.pubsub.outstanding import Outstanding
     from pubqueue.faces.grpc.terms import Terms
     from pubqueue.faces.grpc.wire.names import ResourceKind
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, Principal
+    from pubqueue.rules.take import Take
 
 
 class Backend(Protocol):

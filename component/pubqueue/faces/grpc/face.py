@@ -17,11 +17,6 @@ import structlog
 
 from pubqueue.app.watch.grpc_calls import GrpcCalls
 from pubqueue.app.watch.watching import Traffic
-from pubqueue.core.addresses import Jid
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import ItemId, NodeName
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.notices import Deliver, singly
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.grpc import tech, v1
 from pubqueue.faces.grpc.calls import Call
@@ -34,6 +29,10 @@ from pubqueue.faces.grpc.pubsub.outstanding import Outstanding
 from pubqueue.faces.grpc.push.pushers import Pushers
 from pubqueue.faces.grpc.wire.statuses import STOPPING
 from pubqueue.faces.listener import CannotListenError
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import ItemId, Jid, NodeName
+from pubqueue.model.notices import Deliver, singly
+from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,13 +41,13 @@ if TYPE_CHECKING:
     from pubqueue.app.accounts.model import Credentials
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis, Principal
-    from pubqueue.core.nodes.subscriptions.take import Take
-    from pubqueue.core.notices import Notice, ToEach
     from pubqueue.faces.grpc.entry.tls import GrpcTls
     from pubqueue.faces.grpc.terms import Terms
     from pubqueue.faces.listener.places import Place
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Millis, Principal
+    from pubqueue.model.notices import Notice, ToEach
+    from pubqueue.rules.take import Take
 
     Context = grpc.aio.ServicerContext[Any, Any]
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Refusal, Refused, Taken
-from pubqueue.core.model import seconds
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.queue.settle import Outcome as Ending
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.touch import Touch
-from pubqueue.core.reading.newer import ReadNewer
-from pubqueue.core.reading.pages import NewerItems
 from pubqueue.faces.push.verdicts import Outcome, Verdict
+from pubqueue.model.decision import Refusal, Refused, Taken
+from pubqueue.model.entities import seconds
+from pubqueue.model.replies import NewerItems
+from pubqueue.rules.retrieve import ReadNewer
+from pubqueue.rules.settle import Outcome as Ending
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.take import Take
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item
     from pubqueue.faces.push.work import Work
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Item
 
 WAIT: Final = 30.0
 """Seconds for which a line waits before it looks again."""

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.pushing.model import Registration, Registrations
-from pubqueue.core.pushing.registering import NotePush
 from pubqueue.faces.push.verdicts import Outcome, Verdict
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.records import Registration, Registrations
+from pubqueue.rules.registrations import NotePush
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.addresses import Jid
-    from pubqueue.core.model import Item, Principal
+    from pubqueue.model.entities import Item, Jid, Principal
 
 log = structlog.get_logger(__name__)
 

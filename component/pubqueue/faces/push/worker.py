@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.addresses import Jid
-from pubqueue.core.model import seconds
-from pubqueue.core.pushing.model import Registration, Registrations
-from pubqueue.core.pushing.registering import Claim, ListRegistrations
 from pubqueue.faces.faults import fault
 from pubqueue.faces.push.lines import QueueLine, TopicLine
 from pubqueue.faces.push.work import Work
+from pubqueue.model.entities import Jid, seconds
+from pubqueue.model.records import Registration, Registrations
+from pubqueue.rules.registrations import Claim, ListRegistrations
 
 if TYPE_CHECKING:
     from pubqueue.app.broker import Broker

@@ -7,27 +7,27 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import NodeName, PublishModel
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.replies import RostersWanted
 from pubqueue.faces.http.urls import split
 from pubqueue.faces.rest.http import bodies
 from pubqueue.faces.rest.http.links import Link, path
 from pubqueue.faces.rest.http.problems import ProblemError, not_found, refused
 from pubqueue.faces.rest.http.routes import segments_of
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import NodeName, PublishModel
+from pubqueue.model.replies import RostersWanted
+from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pubqueue.app.accounts import Proven
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Principal
-    from pubqueue.core.nodes.replies import Described
     from pubqueue.faces.rest.face import RestFace
     from pubqueue.faces.rest.http.routes import Profile, Route
     from pubqueue.faces.rest.terms import RestTerms
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import Described
 
 DESTINATIONS = frozenset({"queues", "topics", "nodes"})
 """The prefixes of paths of destinations; `nodes` is for replies, if the kind is not known."""

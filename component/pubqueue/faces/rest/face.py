@@ -11,10 +11,6 @@ import structlog
 
 from pubqueue.app.rules import READS
 from pubqueue.app.watch.watching import Traffic
-from pubqueue.core.decision import SecretKept
-from pubqueue.core.notices import Deliver, singly
-from pubqueue.core.publishing.keeping_secrets import KeepSecret
-from pubqueue.core.publishing.service_secret import ServiceSecret
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.push.worker import Workers
 from pubqueue.faces.rest.hornetq.consumers import PullConsumers
@@ -23,6 +19,10 @@ from pubqueue.faces.rest.one_off import SECRET_BYTES, OneOffKeys
 from pubqueue.faces.rest.push.pusher import RestPusher
 from pubqueue.faces.rest.terms import WORD
 from pubqueue.faces.rest.waiting import WaitingRequests, stopping
+from pubqueue.model.decision import SecretKept
+from pubqueue.model.notices import Deliver, singly
+from pubqueue.model.records import ServiceSecret
+from pubqueue.rules.once import KeepSecret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from pubqueue.app.accounts import Accounts
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
-    from pubqueue.core.addresses import Jid
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import NodeName, Principal
-    from pubqueue.core.notices import Notice, ToEach
     from pubqueue.faces.rest.terms import RestTerms
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, NodeName, Principal
+    from pubqueue.model.notices import Notice, ToEach
 
 log = structlog.get_logger(__name__)
 

@@ -11,10 +11,10 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import Millis, seconds
+from pubqueue.model.entities import Millis, seconds
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Jid, NodeName
+    from pubqueue.model.entities import Jid, NodeName
 
 SECRET_BYTES: Final = 32
 MAC_DIGITS: Final = 20

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import Millis, seconds
-from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.faces.push.terms import PushTerms
+from pubqueue.model.entities import Millis, seconds
+from pubqueue.rules.nodeconfig import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

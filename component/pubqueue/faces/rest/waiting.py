@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pubqueue.app.watch.http_requests import HttpRequests
-from pubqueue.core.decision import Taken
-from pubqueue.core.model import seconds as span
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.presence.bounce import Bounce
 from pubqueue.faces.http.host import allow
 from pubqueue.faces.rest.http.problems import ProblemError, unavailable
+from pubqueue.model.decision import Taken
+from pubqueue.model.entities import seconds as span
+from pubqueue.rules.presence import Bounce
+from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, NodeName, Principal
     from pubqueue.faces.rest.terms import RestTerms
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, NodeName, Principal
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.nodeconfig import Settings
 from pubqueue.faces.stomp.problems import Message, Problem
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.nodeconfig import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from pubqueue.app.watch.watching import Traffic
-from pubqueue.core import addresses
-from pubqueue.core.notices import Deliver, singly
-from pubqueue.core.presence.leave import Departure
 from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.listener import Bounds, Listener
 from pubqueue.faces.stomp.problems import Message, Problem, error
 from pubqueue.faces.stomp.protocol import USER_GONE, WORD, StompProtocol
+from pubqueue.model import entities
+from pubqueue.model.notices import Deliver, singly
+from pubqueue.rules.presence import Departure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
     from pubqueue.app.accounts import Accounts, Proven
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
-    from pubqueue.core.addresses import Jid
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Millis, NodeName, Principal
-    from pubqueue.core.notices import Notice, ToEach
     from pubqueue.faces.listener import ClientConnection, Place
     from pubqueue.faces.stomp.session.client import Receiver
     from pubqueue.faces.stomp.session.subscription import Subscription
     from pubqueue.faces.stomp.terms import Terms
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, Millis, NodeName, Principal
+    from pubqueue.model.notices import Notice, ToEach
 
 log = structlog.get_logger(__name__)
 
@@ -165,7 +164,7 @@ class StompFace:
         """Return an address for a connection of the user."""
         name, number = str(next(self._connections)), self._broker.instance.number
         self.traffic.sessions += 1
-        return addresses.Connection(proven.account, WORD, number, name).address
+        return entities.Connection(proven.account, WORD, number, name).address
 
     @property
     def is_full(self) -> bool:
@@ -223,7 +222,7 @@ class StompFace:
 
     def claims(self, address: Jid) -> bool:
         """Return whether it is a connection of STOMP."""
-        found = addresses.connection(address, self._broker.service)
+        found = entities.connection(address, self._broker.service)
         return found is not None and found.word == WORD
 
     def reaches(self, address: Jid) -> bool:

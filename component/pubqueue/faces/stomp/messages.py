@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.addresses import account_of
 from pubqueue.faces.stomp.codec import Frame
 from pubqueue.faces.stomp.destinations import shown
 from pubqueue.faces.stomp.sending import DESTINATION
+from pubqueue.model.entities import account_of
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Headers, ItemId, NodeName
-    from pubqueue.core.notices import Announce, Deliver
+    from pubqueue.model.entities import Headers, ItemId, NodeName
+    from pubqueue.model.notices import Announce, Deliver
 
 SERVERS: Final = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pubqueue.core.model import Millis, seconds
+from pubqueue.model.entities import Millis, seconds
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
 _SECONDS: Final = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?", re.ASCII)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pubqueue.app.accounts import Plain, Proven
 from pubqueue.app.watch.connections import Reason
-from pubqueue.core.presence.leave import Departure
 from pubqueue.faces.stomp.codec import BEAT, V12, Fault, FrameBounds, FrameReader, write
 from pubqueue.faces.stomp.connecting import Greeting, connected, greeting
 from pubqueue.faces.stomp.problems import Message, Problem, error, of_fault
@@ -16,16 +15,17 @@ from pubqueue.faces.stomp.session.client import Backend, Client
 from pubqueue.faces.stomp.session.session import StompSession
 from pubqueue.faces.stomp.stages import ACTS, Act, Stage
 from pubqueue.faces.stomp.wire import Wire
+from pubqueue.rules.presence import Departure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.app.accounts import Accounts, Denied
     from pubqueue.app.watch.watching import Traffic
-    from pubqueue.core.model import Jid
     from pubqueue.faces.listener import ClientConnection
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.terms import Terms
+    from pubqueue.model.entities import Jid
 
 WORD: Final = "stomp"
 """The prefix of the resources of its addresses, and the word in `faces` of a user."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Refusal, Refused, in_words
 from pubqueue.faces.stomp.problems import Message, Problem
+from pubqueue.model.decision import Refusal, Refused, in_words
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import Reply
+    from pubqueue.model.decision import Reply
 
 # fmt: off
 WORDS: Final[dict[Refusal, Message]] = {

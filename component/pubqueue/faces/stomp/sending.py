@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import NO_TIME, Draft, ItemId, Millis
 from pubqueue.faces.stomp.destinations import DestinationKind, destination_of
 from pubqueue.faces.stomp.numbers import BadNumberError, count, span, whole
 from pubqueue.faces.stomp.problems import Message, Problem
+from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import wrap
 from pubqueue_xeps.wire.xml_escape import ILLEGAL

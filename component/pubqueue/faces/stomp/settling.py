@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
 from pubqueue.faces.stomp.codec import V10, V12
 from pubqueue.faces.stomp.numbers import BadNumberError, span
 from pubqueue.faces.stomp.problems import Message, Problem
+from pubqueue.rules.settle import Outcome, Settle, Verb
 from pubqueue_xeps.wire.xml_escape import ILLEGAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import Millis, NodeName, Principal
     from pubqueue.faces.stomp.codec import Frame, Version
+    from pubqueue.model.entities import Millis, NodeName, Principal
 
 Key = tuple[str, str]
 """The name of a message in an ACK: the subscription, if the version needs it, and an id."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import Jid
-from pubqueue.core.presence.bounce import Bounce
+from pubqueue.model.entities import Jid
+from pubqueue.rules.presence import Bounce
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

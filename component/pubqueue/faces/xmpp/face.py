@@ -13,8 +13,6 @@ import structlog
 
 from pubqueue.app.tasks.kept_messages import end_messages
 from pubqueue.app.tasks.silent_workers import SilentWorkers
-from pubqueue.core.addresses import domain_of
-from pubqueue.core.model import Jid
 from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
@@ -34,6 +32,7 @@ from pubqueue.faces.xmpp.stream.to_many import ToMany
 from pubqueue.faces.xmpp.terms import DEFAULTS
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
+from pubqueue.model.entities import Jid, domain_of
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -43,10 +42,10 @@ if TYPE_CHECKING:
     from pubqueue.app.principals import Principals
     from pubqueue.app.store.ports import Store
     from pubqueue.app.watch.watching import Traffic
-    from pubqueue.core.model import NodeName
     from pubqueue.faces.xmpp.stream.single import Single
     from pubqueue.faces.xmpp.terms import ServerPlace, Terms
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+    from pubqueue.model.entities import NodeName
 
 log = structlog.get_logger(__name__)
 

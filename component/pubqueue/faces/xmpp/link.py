@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.flow.intake import Intake
     from pubqueue.faces.xmpp.answers import Answers
+    from pubqueue.model.entities import Jid, Principal
 
 
 class Link(Struct, frozen=True):

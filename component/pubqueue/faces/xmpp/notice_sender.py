@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import Level
-from pubqueue.core.notices import Deliver, Retracted, ToEach, Unlocked
 from pubqueue.faces.faults import fault
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue.faces.xmpp.xml.size_limits import MAX_STANZA_BYTES
+from pubqueue.model.entities import Level, account_of
+from pubqueue.model.notices import Deliver, Retracted, ToEach, Unlocked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.core.model import Jid
-    from pubqueue.core.notices import Notice
     from pubqueue.faces.xmpp.stream.to_many import ToMany
+    from pubqueue.model.entities import Jid
+    from pubqueue.model.notices import Notice
 
 log = structlog.get_logger(__name__)
 

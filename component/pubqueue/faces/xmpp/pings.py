@@ -11,9 +11,9 @@ import enum
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp.bounces import condition_of
 from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue.model.entities import Jid
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pubqueue.core.decision import (
-    Refusal,
-    Refused,
-)
 from pubqueue.faces.xmpp.settings import sentence
 from pubqueue.faces.xmpp.xml.text import attribute, escape
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue_xeps.wire import ns
 
 

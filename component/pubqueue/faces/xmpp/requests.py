@@ -10,11 +10,6 @@ import structlog
 from msgspec.structs import replace
 
 from pubqueue.app.rules import READS
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes.replies import RostersWanted, Subscribed
-from pubqueue.core.nodes.subscriptions.subscribe import SetOptions, Subscribe
-from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.intake import notified_node
 from pubqueue.faces.flow.reads import Reads
@@ -38,13 +33,16 @@ from pubqueue.faces.xmpp.stream.reader import REFUSED
 from pubqueue.faces.xmpp.stream.single import Single, SingleMessage
 from pubqueue.faces.xmpp.verbs import PUBLISH, RETRACT, STRICT, VERBS, find
 from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Jid
+from pubqueue.model.replies import RostersWanted, Subscribed
+from pubqueue.rules.retrieve import Retrieve
+from pubqueue.rules.subscribe import SetOptions, Subscribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Contact, Principal
     from pubqueue.faces.flow.intake import Load
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.qos.receiver import Receiver
@@ -54,6 +52,8 @@ if TYPE_CHECKING:
     from pubqueue.faces.xmpp.terms import Terms
     from pubqueue.faces.xmpp.verbs import Handler, Renderer
     from pubqueue.faces.xmpp.xml.stanza import Stanza
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Contact, Principal
 
 log = structlog.get_logger(__name__)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.model import Contact
 from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue.model.entities import Contact
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.principals import Principals
-    from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.entities import Jid, Principal
 
     OnContacts = Callable[[tuple[Contact, ...]], None]
 

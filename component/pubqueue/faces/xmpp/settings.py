@@ -10,19 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import NodeConfig
-from pubqueue.core.nodes.nodeconfig import (
-    SETTINGS,
-    BadValueError,
-    Settings,
-    read_boolean,
-    written,
-)
-from pubqueue.core.nodes.subscriptions.options import DELIVER, EXPIRE, WINDOW, Lease, Options
-from pubqueue.core.suggestion import suggestion
 from pubqueue.faces.xmpp.xml.jids import is_bare
 from pubqueue.faces.xmpp.xml.text import moment_of
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import NodeConfig, suggestion
+from pubqueue.rules.nodeconfig import SETTINGS, BadValueError, Settings, read_boolean, written
+from pubqueue.rules.subscribe import DELIVER, EXPIRE, WINDOW, Lease, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

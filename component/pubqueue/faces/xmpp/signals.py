@@ -5,14 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import FeaturesWanted, Refused
-from pubqueue.core.model import Jid
-from pubqueue.core.nodes.subscriptions.pending import Answer
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.leave import Leave
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.qos.asking import asked, publish_in
 from pubqueue.faces.xmpp.qos.deliveries import is_behind
@@ -22,19 +14,25 @@ from pubqueue.faces.xmpp.render.disco import capabilities
 from pubqueue.faces.xmpp.stream.reader import REFUSED
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue.model.decision import FeaturesWanted, Refused
+from pubqueue.model.entities import Jid, account_of
+from pubqueue.rules.presence import Arrive, Leave
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Principal
-    from pubqueue.core.presence.bounce import Bounce
     from pubqueue.faces.flow.intake import Load
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.qos.asking import Asked
     from pubqueue.faces.xmpp.qos_deliveries.deliveries import Deliveries
     from pubqueue.faces.xmpp.rosters import Rosters
     from pubqueue.faces.xmpp.xml.stanza import Stanza
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Principal
+    from pubqueue.rules.presence import Bounce
 
 
 class Signals:

@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pubqueue.core.deliveries.outcomes import USUAL, Repeating
 from pubqueue.faces.xmpp.qos.terms import QosTerms
+from pubqueue.rules.deliveries import USUAL, Repeating
 
 
 class ServerPlace(Struct, frozen=True):

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue.core.model import Millis
 from pubqueue.faces.xmpp.commands import requests
 from pubqueue.faces.xmpp.parse import (
     approving,
@@ -31,15 +30,16 @@ from pubqueue.faces.xmpp.refusals import (
     unsupported,
 )
 from pubqueue.faces.xmpp.render import disco, pages, replies, transactions
+from pubqueue.model.entities import Millis
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Refused
     from pubqueue.faces.xmpp.parse.iq import Asked, Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.decision import Refused
 
 Reader = Callable[["Iq"], "Request | Asked | StanzaError | bytes"]
 Key = tuple[str, str, str]

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from pubqueue.app.accounts import Denied
 from pubqueue.app.management.lending import hidden, lends
-from pubqueue.core.model import Jid
 from pubqueue.faces.http.credentials import CHALLENGES, credentials_of
 from pubqueue.faces.http.problems import problem
+from pubqueue.model.entities import Jid
 from pubqueue.monitor.page.logins import FACE
 from pubqueue.monitor.page.places import address_of, is_from_here, is_guarded
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pubqueue.app.accounts import Accounts, Proven
     from pubqueue.app.management.model import Operation
     from pubqueue.config.plain_text import Networks
-    from pubqueue.core.model import Principal
+    from pubqueue.model.entities import Principal
 
 log = structlog.get_logger(__name__)
 

@@ -12,12 +12,12 @@ from aiohttp import web
 
 from pubqueue.app.management.model import Readers, UnfitError, fit
 from pubqueue.app.management.table import OPERATIONS
-from pubqueue.core.decision import Refusal
-from pubqueue.core.suggestion import suggestion
 from pubqueue.faces.http.problems import problem
 from pubqueue.faces.http_status import STATUS
 from pubqueue.faces.xmpp.xml.jids import jid_of
 from pubqueue.faces.xmpp.xml.payload_text import from_text
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import suggestion
 from pubqueue.monitor.api import openapi
 from pubqueue.monitor.api.answers import listed, method_of, written
 from pubqueue.monitor.api.callers import Callers
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Answer, Operation
     from pubqueue.config.plain_text import Networks
-    from pubqueue.core.decision import Refused
-    from pubqueue.core.model import Principal
+    from pubqueue.model.decision import Refused
+    from pubqueue.model.entities import Principal
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

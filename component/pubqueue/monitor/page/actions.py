@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from pubqueue.app.management.given import Given
 from pubqueue.app.management.table import OPERATIONS
-from pubqueue.core.model import State
+from pubqueue.model.entities import State
 
 if TYPE_CHECKING:
     from pubqueue.app.management.model import Operation
-    from pubqueue.core.model import ItemId, NodeName
+    from pubqueue.model.entities import ItemId, NodeName
 
 
 @unique

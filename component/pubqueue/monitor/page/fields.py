@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from pubqueue.core.model import ItemId, NodeName
+from pubqueue.model.entities import ItemId, NodeName
 from pubqueue.monitor.page.actions import ACTIONS, Of
 
 if TYPE_CHECKING:

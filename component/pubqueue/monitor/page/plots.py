@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import Millis
-from pubqueue.core.reading.sampled import SLOT
+from pubqueue.model.entities import Millis
+from pubqueue.model.records import SLOT
 from pubqueue.monitor.page.formats import clock, number, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.core.reading.sampled import Sample
+    from pubqueue.model.records import Sample
 
 WIDTH: Final = 600
 HEIGHT: Final = 120

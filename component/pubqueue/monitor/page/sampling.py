@@ -14,23 +14,23 @@ import structlog
 from msgspec import Struct
 
 from pubqueue.app.task import Again, Task
-from pubqueue.core.changes import GiveUp, Postpone, RemoveItem, Revive, Ripen
-from pubqueue.core.decision import Done
-from pubqueue.core.queue.settle import Settle, finishes
-from pubqueue.core.reading.pages import NodePage
-from pubqueue.core.reading.read import ReadNodes
-from pubqueue.core.reading.sampled import SLOT, Sample, slot_of
-from pubqueue.core.reading.samples import MAX_SAMPLED, KeepSamples
+from pubqueue.model.changes import GiveUp, Postpone, RemoveItem, Revive, Ripen
+from pubqueue.model.decision import Done
+from pubqueue.model.records import SLOT, Sample, slot_of
+from pubqueue.model.replies import NodePage
 from pubqueue.monitor.event_counters import ItemEvent
+from pubqueue.rules.read import ReadNodes
+from pubqueue.rules.settle import Settle, finishes
+from pubqueue.rules.survey import MAX_SAMPLED, KeepSamples
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from pubqueue.app.broker import Broker
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Decision, Reply
-    from pubqueue.core.model import Millis, NodeName, Principal
-    from pubqueue.core.reading.pages import NodeEntry
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Millis, NodeName, Principal
+    from pubqueue.model.replies import NodeEntry
     from pubqueue.monitor.event_counters import Why
 
     Ask = Callable[[Request], Awaitable[Reply]]

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from pubqueue.app.accounts import Bearer, Denied, Plain
 from pubqueue.app.management.overview import place_from
-from pubqueue.core.model import ItemId, Jid, State
-from pubqueue.core.reading.survey import Sort
 from pubqueue.faces.http_status import STATUS
+from pubqueue.model.entities import ItemId, Jid, State
 from pubqueue.monitor.asking import Asking, RefusedError, SilentError
 from pubqueue.monitor.bodies import form_of
 from pubqueue.monitor.page import formats, views
@@ -38,6 +37,7 @@ from pubqueue.monitor.page.places import (
     place_of,
     referring,
 )
+from pubqueue.rules.survey import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.broker import Broker
     from pubqueue.config.plain_text import Networks
-    from pubqueue.core.model import Principal
+    from pubqueue.model.entities import Principal
     from pubqueue.monitor.page.logins import Login, Logins
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -11,43 +11,39 @@ from msgspec.structs import replace
 
 from pubqueue.app.management.overview import place_in_words
 from pubqueue.app.management.pretty import Shown, shown
-from pubqueue.core.model import Item, Jid, Millis, NodeName, State
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.replies import Described
-from pubqueue.core.reading.connections import ReadConnections
-from pubqueue.core.reading.deaths import ReadReasons
-from pubqueue.core.reading.inspect import Peek, ReadWorkers
-from pubqueue.core.reading.pages import (
+from pubqueue.model.entities import Item, Jid, Millis, NodeName, State
+from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of
+from pubqueue.model.replies import (
+    ClientState,
+    ConnectionPage,
+    Described,
     ItemEntry,
     ItemPage,
     NodeEntry,
     NodePage,
-    Survey,
-    Totals,
-)
-from pubqueue.core.reading.read import ReadItems, ReadNodes
-from pubqueue.core.reading.sampled import KEPT, SLOT, Sample, SamplePage, slot_of
-from pubqueue.core.reading.samples import ReadSamples
-from pubqueue.core.reading.summaries import (
-    ClientState,
-    ConnectionPage,
     Peeked,
     ReasonCount,
     ReasonPage,
+    Survey,
+    Totals,
     Worker,
     WorkerPage,
 )
-from pubqueue.core.reading.survey import ReadSurvey, Sort, place_of
 from pubqueue.monitor.page import plots
+from pubqueue.rules.dead_letters import ReadReasons
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.inspect import Peek, ReadConnections, ReadWorkers
+from pubqueue.rules.read import ReadItems, ReadNodes
+from pubqueue.rules.survey import ReadSamples, ReadSurvey, Sort, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import ItemId, Node, NodeConfig, Principal
-    from pubqueue.core.reading.survey import Place
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import ItemId, Node, NodeConfig, Principal
     from pubqueue.monitor.page.plots import Plot
+    from pubqueue.rules.survey import Place
 
     Ask = Callable[[Request], Awaitable[Reply]]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.model import Millis
+from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Callable

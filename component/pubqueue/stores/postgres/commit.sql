@@ -62,7 +62,7 @@ SELECT id, state FROM met WHERE node = $1 AND NOT same AND state IN ('locked', '
 -- drop_winners: drop these winners, as if later ones superseded them
 UPDATE met SET state = NULL, item_seq = NULL, same = NULL WHERE NOT same AND state IN ('locked', 'dead');
 
--- move_winners_elsewhere: move these winners to another node, under unused ids (core/transactions/moved_winners.py)
+-- move_winners_elsewhere: move these winners to another node, under unused ids (rules/moving.py)
 UPDATE staged SET node = $1::text, id = CASE WHEN octet_length(node || '/' || id || '.' || $2::bigint) <= 1023
     THEN node || '/' || id || '.' || $2::bigint
     ELSE left(node || '/' || id, 100) || '.' || $2::bigint || '.' || attempt_id || '.' || place END

@@ -21,7 +21,7 @@ from pubqueue.app.store.ports import (
     StoreError,
     UnreachableStoreError,
 )
-from pubqueue.core.model import Millis
+from pubqueue.model.entities import Millis
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.postgres.connection import DatabaseConnection, completed

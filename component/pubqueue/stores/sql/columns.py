@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     DeadLetter,
     Headers,
     Item,
@@ -19,12 +19,12 @@ from pubqueue.core.model import (
     SubscriptionState,
     Terms,
 )
-from pubqueue.core.transactions.model import OnTaken, Record, Totals
+from pubqueue.model.transactions import OnTaken, Record, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
     from pubqueue.stores.sql.session import SqlSession
 
 _STATES: Final = {state.value: state for state in State}

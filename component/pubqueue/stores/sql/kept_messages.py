@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store import listings as li
-from pubqueue.core.qos.model import AccountMessages, KeptMessage
+from pubqueue.model.records import AccountMessages, KeptMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

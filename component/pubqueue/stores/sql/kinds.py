@@ -36,11 +36,9 @@ from pubqueue.app.store.rows import (
     StagedKey,
     StagedSize,
 )
-from pubqueue.core.deliveries.answered import Answered
-from pubqueue.core.model import Affiliation, ItemId
-from pubqueue.core.publishing.keys import UsedKey
-from pubqueue.core.queue.retention.mark import SeekMark
-from pubqueue.core.transactions.model import Version
+from pubqueue.model.entities import Affiliation, ItemId
+from pubqueue.model.records import Answered, SeekMark, UsedKey
+from pubqueue.model.transactions import Version
 from pubqueue.stores.sql import kept_messages as kept
 from pubqueue.stores.sql.registrations import registration_of
 from pubqueue.stores.sql.schedules import facts_of_schedule, schedule_of
@@ -52,9 +50,9 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.kinds import RowKind
     from pubqueue.app.store.rows import Needs, Rows, Write
-    from pubqueue.core.model import NodeName
-    from pubqueue.core.pushing.model import Registration
-    from pubqueue.core.schedules.model import Schedule
+    from pubqueue.model.entities import NodeName
+    from pubqueue.model.records import Registration
+    from pubqueue.model.schedules import Schedule
     from pubqueue.stores.sql.session import Values
 
     Cells = tuple[Values, Values, Values]

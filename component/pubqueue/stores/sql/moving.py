@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.core.model import NO_TIME, Draft, ItemId, NodeName, State
-from pubqueue.core.transactions.model import StagedItem, WinnerRow
+from pubqueue.model.entities import NO_TIME, Draft, ItemId, NodeName, State
+from pubqueue.model.transactions import StagedItem, WinnerRow
 from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from pubqueue.core.model import NodeName
+from pubqueue.model.entities import NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

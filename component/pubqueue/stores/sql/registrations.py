@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store import listings as li
-from pubqueue.core.pushing.model import Registration
+from pubqueue.model.records import Registration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

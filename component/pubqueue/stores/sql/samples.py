@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store import listings as li
-from pubqueue.core.reading.sampled import Sample
+from pubqueue.model.records import Sample
 from pubqueue.stores.sql.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.changes import NoteSamples
+    from pubqueue.model.changes import NoteSamples
     from pubqueue.stores.sql.session import SqlSession
 
 

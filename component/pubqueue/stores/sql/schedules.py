@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pubqueue.app.store import listings as li
-from pubqueue.core.schedules.model import Definition, Schedule, Source
+from pubqueue.model.schedules import Definition, Schedule, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from pubqueue.stores.sql.node_ids import packed_keys
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
     from pubqueue.stores.sql.node_ids import NodeIds
 
 Values = tuple[object, ...]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pubqueue.app.store.listings import Listing
     from pubqueue.app.store.rows import Due, Needs, Reach, Ready, Rows, Writes
-    from pubqueue.core.model import Millis, NodeName
+    from pubqueue.model.entities import Millis, NodeName
     from pubqueue.stores.sql.session import SqlSession
 
 R = TypeVar("R")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from pubqueue.app.store.listings import UNBOUNDED
 from pubqueue.app.store.rows import Conflict
 from pubqueue.app.store.version_listings import NodeBytes, NodeWinners, WinnerClass
-from pubqueue.core.model import Draft, NodeName, State
-from pubqueue.core.transactions.model import TakenId
+from pubqueue.model.entities import Draft, NodeName, State
+from pubqueue.model.transactions import TakenId
 from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:
     from pubqueue.app.store import version_listings as ve
     from pubqueue.app.store.rows import Judged
-    from pubqueue.core.transactions.model import SetAside
+    from pubqueue.model.transactions import SetAside
     from pubqueue.stores.sql.session import SqlSession
 
 ALL = UNBOUNDED

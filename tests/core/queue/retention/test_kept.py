@@ -4,18 +4,11 @@ import pytest
 from harness.batches.facts import ANN, BOSS, JOBS, NOW, after, held, plain, queue, waiting, who
 from msgspec.structs import replace
 
-from pubqueue.core.changes import RemoveItem
-from pubqueue.core.decision import Decision, Done, LookedThrough
-from pubqueue.core.model import Affiliation, NodeName, State
-from pubqueue.core.queue.retention.kept import (
-    DropDone,
-    DropDoneFacts,
-    drop_done,
-    end_of,
-    is_over,
-    surplus,
-)
-from pubqueue.core.queue.settle import Settle, SettleFacts, Verb, settle
+from pubqueue.model.changes import RemoveItem
+from pubqueue.model.decision import Decision, Done, LookedThrough
+from pubqueue.model.entities import Affiliation, NodeName, State
+from pubqueue.rules.seek import DropDone, DropDoneFacts, drop_done, end_of, is_over, surplus
+from pubqueue.rules.settle import Settle, SettleFacts, Verb, settle
 
 KEEPS = queue(keep_done=True, item_expire=100)
 

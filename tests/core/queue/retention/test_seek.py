@@ -4,16 +4,16 @@ import pytest
 from harness.batches.facts import ANN, BOB, BOSS, JOBS, NOW, after, held, plain, queue, waiting, who
 from msgspec.structs import replace
 
-from pubqueue.core.changes import DropRow, PurgeNode, PutRow, RemoveItem, Revive
-from pubqueue.core.decision import Decision, Done, Refusal
-from pubqueue.core.model import Affiliation, ItemId, State
-from pubqueue.core.nodes.manage import NodeFacts
-from pubqueue.core.nodes.replies import Emptied
-from pubqueue.core.notices import Retracted
-from pubqueue.core.queue.retention.kept import SLICE
-from pubqueue.core.queue.retention.mark import SeekMark
-from pubqueue.core.queue.retention.seek import (
+from pubqueue.model.changes import DropRow, PurgeNode, PutRow, RemoveItem, Revive
+from pubqueue.model.decision import Decision, Done, Refusal
+from pubqueue.model.entities import Affiliation, ItemId, State
+from pubqueue.model.notices import Retracted
+from pubqueue.model.records import SeekMark
+from pubqueue.model.replies import Emptied
+from pubqueue.rules.nodes import NodeFacts
+from pubqueue.rules.seek import (
     MAX_BYTES,
+    SEEK_SLICE,
     ResumeSeeks,
     ResumeSeeksFacts,
     Seek,
@@ -105,9 +105,9 @@ def test_later_items_are_not_older_however_late_the_moment():
 
 
 def test_the_queue_is_looked_through_in_slices_as_long_as_there_is_something_older():
-    old = [waiting(n, published=after(-61)) for n in range(SLICE)]
-    assert step(*old).then == SeekItems(MARK, Done(), after=SLICE - 1)
-    new = [waiting(n, published=after(-1)) for n in range(SLICE)]
+    old = [waiting(n, published=after(-61)) for n in range(SEEK_SLICE)]
+    assert step(*old).then == SeekItems(MARK, Done(), after=SEEK_SLICE - 1)
+    new = [waiting(n, published=after(-1)) for n in range(SEEK_SLICE)]
     assert step(*new).then == SeekItems(MARK, Done(), place=(MARK.since, 0))
 
 
@@ -145,10 +145,10 @@ def test_a_queue_that_keeps_no_longer_brings_nothing_back():
 
 
 def test_items_come_back_in_slices():
-    items = [done(n) for n in range(1, SLICE + 1)]
+    items = [done(n) for n in range(1, SEEK_SLICE + 1)]
     found = back(*items)
-    assert len(found.changes) == SLICE
-    assert found.then == SeekItems(MARK, Done(), place=(NOW, SLICE))
+    assert len(found.changes) == SEEK_SLICE
+    assert found.then == SeekItems(MARK, Done(), place=(NOW, SEEK_SLICE))
 
 
 def test_a_slice_has_so_many_bytes_and_at_least_one_item():

@@ -18,15 +18,25 @@ from harness.batches.facts import (
     who,
 )
 
-from pubqueue.core.changes import Extend, GiveUp, RemoveItem
-from pubqueue.core.decision import Decision, Done, Refusal, Refused, SettledEach, Touched, Withdrawn
-from pubqueue.core.model import AccessModel, Affiliation, ItemId, NodeName, seconds
-from pubqueue.core.notices import Retracted, Unlocked
-from pubqueue.core.parts import DecidedInParts, singly, steps
-from pubqueue.core.queue.give_back import DeadLetterPlace
-from pubqueue.core.queue.settle import Outcome, Settle, SettleFacts, Verb, settle
-from pubqueue.core.queue.settling.each import LockName, SettleEach, settle_each
-from pubqueue.core.queue.touch import Touch
+from pubqueue.model.changes import Extend, GiveUp, RemoveItem
+from pubqueue.model.decision import (
+    DecidedInParts,
+    Decision,
+    Done,
+    Refusal,
+    Refused,
+    SettledEach,
+    Touched,
+    Withdrawn,
+    singly,
+    steps,
+)
+from pubqueue.model.entities import AccessModel, Affiliation, ItemId, NodeName, seconds
+from pubqueue.model.notices import Retracted, Unlocked
+from pubqueue.rules.give_back import DeadLetterPlace
+from pubqueue.rules.settle import Outcome, Settle, SettleFacts, Verb, settle
+from pubqueue.rules.settle_each import LockName, SettleEach, settle_each
+from pubqueue.rules.unlock import Touch
 
 LOST = Refused(Refusal.LOCK_LOST, "the item is no longer under the lock of this token")
 GONE = Refused(Refusal.ITEM_NOT_FOUND)

@@ -4,14 +4,13 @@ import pytest
 from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, NOW, after, held, queue, waiting, who
 from msgspec.structs import replace
 
-from pubqueue.core.changes import PutRow, RemoveItem
-from pubqueue.core.decision import Decision, Done, Refusal, Refused
-from pubqueue.core.model import Affiliation, ItemId, Jid, Millis, NodeName, seconds
-from pubqueue.core.queue.settle import Outcome, Settle, SettleFacts, Verb, settle
-from pubqueue.core.queue.settling.each import LockName, SettleEach
-from pubqueue.core.queue.settling.memory import MAX_REMEMBERED, Settled, whose
-from pubqueue.core.queue.settling.remembering import settle_once
-from pubqueue.core.validity import of_each, of_settle
+from pubqueue.model.changes import PutRow, RemoveItem
+from pubqueue.model.decision import Decision, Done, Refusal, Refused
+from pubqueue.model.entities import Affiliation, ItemId, Jid, Millis, NodeName, seconds
+from pubqueue.model.records import MAX_SETTLED_REMEMBERED, Settled, whose
+from pubqueue.rules.settle import Outcome, Settle, SettleFacts, Verb, settle
+from pubqueue.rules.settle_each import LockName, SettleEach, settle_once
+from pubqueue.rules.validity import of_each, of_settle
 
 MINUTE = seconds(60)
 ACCOUNT = Jid("ann@x")
@@ -100,12 +99,12 @@ def request(*ids, token=9, remember=MINUTE):
 
 def test_one_lock_is_remembered_for_an_hour():
     assert of_settle(request("a")) is None
-    assert of_settle(request("a", remember=MAX_REMEMBERED)) is None
+    assert of_settle(request("a", remember=MAX_SETTLED_REMEMBERED)) is None
     wrong = (
         request("a", "b"),
         request("a", token=None),
         request(),
-        request("a", remember=Millis(MAX_REMEMBERED + 1)),
+        request("a", remember=Millis(MAX_SETTLED_REMEMBERED + 1)),
         request("a", remember=Millis(0)),
     )
     assert {of_settle(each).refusal for each in wrong} == {Refusal.BAD_REQUEST}
@@ -119,6 +118,6 @@ def test_many_locks_are_each_remembered_for_the_same_time():
     assert of_each(each_of(request())) is None
     assert of_each(each_of(request(remember=None))) is None
     assert (
-        of_each(each_of(request(remember=Millis(MAX_REMEMBERED + 1)))).refusal
+        of_each(each_of(request(remember=Millis(MAX_SETTLED_REMEMBERED + 1)))).refusal
         is Refusal.BAD_REQUEST
     )

@@ -17,10 +17,10 @@ from faces.grpc.json.clients import hosted, plain
 from faces.grpc.test_contract import NAME, TYPE, ids
 from harness.patience import until
 
-from pubqueue.core.model import ItemId
 from pubqueue.faces.grpc.json import door
 from pubqueue.faces.grpc.pubsub.subscriptions import EARLY
 from pubqueue.faces.grpc.wire.statuses import problem_of
+from pubqueue.model.entities import ItemId
 
 __all__ = ["ids", "make_store", "sides"]
 

@@ -18,12 +18,12 @@ from faces.sides import SERVICE
 from harness.patience import TIMEOUT, until
 
 from pubqueue.app.accounts import User
-from pubqueue.core.model import Jid
 from pubqueue.faces.grpc.entry.turns import LARGE
 from pubqueue.faces.grpc.entry.until_stop import UntilStop
 from pubqueue.faces.grpc.json import door
 from pubqueue.faces.grpc.terms import Terms
 from pubqueue.faces.grpc.wire.statuses import STOPPING
+from pubqueue.model.entities import Jid
 
 DIGEST = frozenset({sha256(TOKEN.encode()).hexdigest()})
 PULL = {"subscription": BILL, "returnImmediately": True}

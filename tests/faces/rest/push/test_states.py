@@ -9,10 +9,10 @@ from faces.rest.test_messages import post
 from faces.sides import SERVICE
 from harness.patience import LOOK, TIMEOUT, until
 
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.pushing.registering import Enable
 from pubqueue.faces.push import worker
+from pubqueue.model.entities import Jid, NodeName
 from pubqueue.monitor.gauges import of_pushes
+from pubqueue.rules.registrations import Enable
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -17,10 +17,10 @@ from faces.rest.push.hooks import LOOPBACK, Hook, atom, hooked, pushing, registe
 from faces.rest.test_messages import post
 from harness.patience import LOOK, TIMEOUT, until
 
-from pubqueue.core.model import NodeName, later, seconds
 from pubqueue.faces.push import worker
 from pubqueue.faces.push.targets import read
 from pubqueue.faces.push.terms import PushTerms
+from pubqueue.model.entities import NodeName, later, seconds
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.testing.calendar import Calendar
 

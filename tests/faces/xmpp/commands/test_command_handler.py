@@ -8,13 +8,6 @@ from harness.servers.stub_server import ROOT, parse
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.core.decision import Done, Refusal, Refused
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.replies import Described
-from pubqueue.core.reading.inspect import AskPowers
-from pubqueue.core.reading.pages import NodeEntry, NodePage
-from pubqueue.core.reading.read import ReadNodes
-from pubqueue.core.reading.summaries import Power, Powers
 from pubqueue.faces.xmpp.commands.command_handler import BUSY, MAX_FORM_LENGTH, CommandHandler
 from pubqueue.faces.xmpp.commands.program import FORM_TYPE
 from pubqueue.faces.xmpp.commands.sessions import AGE
@@ -22,6 +15,11 @@ from pubqueue.faces.xmpp.parse.iq import Asked, Iq
 from pubqueue.faces.xmpp.refusals import StanzaError
 from pubqueue.faces.xmpp.stream.reader import StreamParser
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
+from pubqueue.model.decision import Done, Refusal, Refused
+from pubqueue.model.replies import Described, NodeEntry, NodePage, Power, Powers
+from pubqueue.rules.inspect import AskPowers
+from pubqueue.rules.nodes import Configure
+from pubqueue.rules.read import ReadNodes
 from pubqueue_xeps.wire import ns
 
 BOSS = who("boss@x/desk")

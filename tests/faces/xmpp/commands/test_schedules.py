@@ -5,12 +5,12 @@ from harness.batches.facts import NIGHTLY, NOW, who
 from msgspec.structs import replace
 
 from pubqueue.app.management.given import Given
-from pubqueue.core.model import seconds
-from pubqueue.core.schedules.admin import AddSchedule, ChangeSchedule
-from pubqueue.core.schedules.model import Definition, Missed, SchedulePage, Source
 from pubqueue.faces.xmpp.commands.command_steps import Form
 from pubqueue.faces.xmpp.commands.forms.schedules import COMMANDS
 from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.model.entities import seconds
+from pubqueue.model.schedules import Definition, Missed, SchedulePage, Source
+from pubqueue.rules.schedules import AddSchedule, ChangeSchedule
 
 BY = who("boss@x/desk", admin=True)
 COMMAND = {command.node.partition("#")[2]: command for command in COMMANDS}

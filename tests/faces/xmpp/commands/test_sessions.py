@@ -2,10 +2,10 @@
 
 import pytest
 
-from pubqueue.core.model import Jid
 from pubqueue.faces.xmpp.commands import sessions
 from pubqueue.faces.xmpp.commands.sessions import AGE, MAX_OF_ACCOUNT, CommandSessions
 from pubqueue.faces.xmpp.commands.table import COMMANDS
+from pubqueue.model.entities import Jid
 
 PAUSE = COMMANDS["urn:x-pubqueue:0#pause"]
 SCREEN, PHONE, BEE = Jid("boss@x/desk"), Jid("boss@x/phone"), Jid("bee@x/1")

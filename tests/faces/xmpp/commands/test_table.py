@@ -7,12 +7,12 @@ from lxml import etree
 
 from pubqueue.app.management.given import Given
 from pubqueue.app.management.words import count, span
-from pubqueue.core.model import Jid, Node, NodeConfig, NodeName, Principal
-from pubqueue.core.reading.summaries import Power, Powers
 from pubqueue.faces.xmpp.commands.command_steps import CommandTable, Field, Form, Result
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import choose_node, node_of
 from pubqueue.faces.xmpp.commands.write import command
+from pubqueue.model.entities import Jid, Node, NodeConfig, NodeName, Principal
+from pubqueue.model.replies import Power, Powers
 from pubqueue_xeps.wire import ns
 
 BOSS = Principal(Jid("boss@x/desk"))

@@ -9,15 +9,15 @@ from harness.patience import TIMEOUT
 from harness.servers.stage import SERVICE, staged
 
 from pubqueue.app.tasks import kept_messages
-from pubqueue.core.model import Jid, Millis, NodeName, Principal
-from pubqueue.core.nodes.manage import Configure
-from pubqueue.core.nodes.nodeconfig import Settings
-from pubqueue.core.qos.model import MAX_REASON_LENGTH
 from pubqueue.faces.xmpp.parse.carrying import Carried, Step
 from pubqueue.faces.xmpp.qos import deliveries
 from pubqueue.faces.xmpp.qos.terms import QosTerms
 from pubqueue.faces.xmpp.terms import Terms
+from pubqueue.model.entities import Jid, Millis, NodeName, Principal
+from pubqueue.model.records import MAX_REASON_LENGTH
 from pubqueue.monitor.message_gauges import of_kept_messages, of_messages
+from pubqueue.rules.nodeconfig import Settings
+from pubqueue.rules.nodes import Configure
 
 ANN, BEE, EVE = "ann@localhost/etl", "bee@localhost/x", "eve@elsewhere/y"
 QOS = "urn:xmpp:qos"

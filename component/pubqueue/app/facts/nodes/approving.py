@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 from pubqueue.app.facts.nodes.listing import next_part, subscriptions_part, total_of
 from pubqueue.app.facts.nodes.managing import last_to_send, owners_to_notify
 from pubqueue.app.store.listings import Nodes, NodesOfAccount, SubscriptionsOf
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import AccessModel, Affiliation, SubscriptionState
-from pubqueue.core.multi_subscription import counted
-from pubqueue.core.nodes import manage
-from pubqueue.core.nodes.subscriptions.pending import AT_ONCE, AnswerFacts, PendingFacts
-from pubqueue.core.nodes.subscriptions.subscribers import Named, SubscribersFacts
+from pubqueue.model.entities import AccessModel, Affiliation, SubscriptionState, account_of
+from pubqueue.model.several_subscriptions import counted
+from pubqueue.rules import nodes
+from pubqueue.rules.subscribers import AT_ONCE, AnswerFacts, Named, PendingFacts, SubscribersFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.nodes.subscriptions.pending import Answer, ReadPending, SendPending
-    from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions, SetSubscriptions
+    from pubqueue.rules.subscribers import (
+        Answer,
+        GetSubscriptions,
+        ReadPending,
+        SendPending,
+        SetSubscriptions,
+    )
 
 
 def for_answer(context: Context, request: Answer) -> AnswerFacts:
@@ -39,7 +42,7 @@ def for_pending(context: Context, request: ReadPending) -> PendingFacts:
     if request.node is None:
         return _nodes_of(context, request)
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
-    if node is None or not manage.manages(by, node, affiliation):
+    if node is None or not nodes.manages(by, node, affiliation):
         return PendingFacts(node, affiliation)
     listing = SubscriptionsOf(node.name, SubscriptionState.PENDING)
     found, part = next_part(rows, listing, page, lambda: total_of(rows, listing))
@@ -64,7 +67,7 @@ def for_send(context: Context, request: SendPending) -> PendingFacts:
     """Return the subscriptions that wait at the node, as many as are sent at once."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
-    if node is None or not manage.manages(by, node, affiliation):
+    if node is None or not nodes.manages(by, node, affiliation):
         return PendingFacts(node, affiliation)
     listing = SubscriptionsOf(node.name, SubscriptionState.PENDING)
     return PendingFacts(node, affiliation, tuple(rows.page(listing, None, AT_ONCE)))
@@ -74,7 +77,7 @@ def for_get_subscriptions(context: Context, request: GetSubscriptions) -> Subscr
     """Return the subscribers of the node, if the principal may know them."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
-    if node is None or not manage.manages(by, node, affiliation):
+    if node is None or not nodes.manages(by, node, affiliation):
         return SubscribersFacts(node, affiliation)
     listing = SubscriptionsOf(node.name)
     found, part = subscriptions_part(rows, listing, request.page)
@@ -85,7 +88,7 @@ def for_set_subscriptions(context: Context, request: SetSubscriptions) -> Subscr
     """Return the facts about each named JID, if the principal may change anything."""
     rows, by = context.rows, request.by
     node, affiliation = rows.node(request.node), rows.affiliation(request.node, by.account)
-    if node is None or not manage.manages(by, node, affiliation):
+    if node is None or not nodes.manages(by, node, affiliation):
         return SubscribersFacts(node, affiliation)
     named = tuple(
         Named(

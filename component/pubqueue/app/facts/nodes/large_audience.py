@@ -13,15 +13,19 @@ from pubqueue.app.store.listings import (
     Subscribers,
     UnnotifiedNodes,
 )
-from pubqueue.core.multi_subscription import subids_of
-from pubqueue.core.nodes.large_audience import PAGE, PageFacts, UnnotifiedFacts
-from pubqueue.core.nodes.subscriptions.pending import stands_now
-from pubqueue.core.nodes.subscriptions.review import ResumeReviewFacts, ReviewFacts
+from pubqueue.model.several_subscriptions import subids_of
+from pubqueue.rules.audience import PAGE, PageFacts, ResumeReviewFacts, ReviewFacts, UnnotifiedFacts
+from pubqueue.rules.subscribers import stands_now
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.nodes.large_audience import ListUnnotified, NextSubscribers, NotifyFormer
-    from pubqueue.core.nodes.subscriptions.review import ResumeReviews, ReviewSubscribers
+    from pubqueue.rules.audience import (
+        ListUnnotified,
+        NextSubscribers,
+        NotifyFormer,
+        ResumeReviews,
+        ReviewSubscribers,
+    )
 
 
 def for_next_subscribers(context: Context, request: NextSubscribers) -> PageFacts:

@@ -22,14 +22,13 @@ from pubqueue.app.store.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.core.model import AccessModel, Affiliation, ItemId, Jid
-from pubqueue.core.multi_subscription import listed, read_name
-from pubqueue.core.nodes import access, discovery, manage
-from pubqueue.core.nodes.account import AffiliationFacts, SubscriptionFacts, named
-from pubqueue.core.nodes.discovery import NodeListFacts
-from pubqueue.core.nodes.manage import NodeFacts
-from pubqueue.core.pushing.pushed import ListPushedFacts
-from pubqueue.core.reading.listing import part_of, room_of
+from pubqueue.model.entities import AccessModel, Affiliation, ItemId, Jid
+from pubqueue.model.replies import part_of, room_of
+from pubqueue.model.several_subscriptions import listed, read_name
+from pubqueue.rules import access, discovery, nodes
+from pubqueue.rules.discovery import AffiliationFacts, NodeListFacts, SubscriptionFacts, named
+from pubqueue.rules.nodes import NodeFacts
+from pubqueue.rules.registrations import ListPushedFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,12 +37,16 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.store.listings import Listing, SubscriptionsOf
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Node, NodeName, Subscription
-    from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-    from pubqueue.core.nodes.discovery import ListItems, ListNodes
-    from pubqueue.core.nodes.manage import GetAffiliations
-    from pubqueue.core.pushing.pushed import ListPushed
-    from pubqueue.core.reading.listing import Page, Part
+    from pubqueue.model.entities import Node, NodeName, Subscription
+    from pubqueue.model.replies import Page, Part
+    from pubqueue.rules.discovery import (
+        ListItems,
+        ListMyAffiliations,
+        ListMySubscriptions,
+        ListNodes,
+    )
+    from pubqueue.rules.nodes import GetAffiliations
+    from pubqueue.rules.registrations import ListPushed
 
     R = TypeVar("R")
     Known = list[tuple[Node, Affiliation]]
@@ -163,7 +166,7 @@ def for_get_affiliations(context: Context, request: GetAffiliations) -> NodeFact
     rows, page = context.rows, request.page
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
-    if node is None or not manage.manages(request.by, node, affiliation):
+    if node is None or not nodes.manages(request.by, node, affiliation):
         return NodeFacts(context.now, node, affiliation)
     listing = AffiliationsOf(node.name)
     found, part = _part(rows, listing, _name(page), page, lambda: total_of(rows, listing))

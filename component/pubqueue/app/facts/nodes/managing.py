@@ -9,26 +9,26 @@ from msgspec.structs import replace
 from pubqueue.app.facts.queue.publishing import all_subscriptions, others, others_of, subscribers
 from pubqueue.app.store.item_listings import Items
 from pubqueue.app.store.listings import AffiliationsOf, SubscriptionsOf
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import (
+from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
     NodeConfig,
     NodeName,
     SendLast,
     SubscriptionState,
+    account_of,
 )
-from pubqueue.core.multi_subscription import counted
-from pubqueue.core.nodes import access, manage
-from pubqueue.core.nodes.declare import Declare
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import Configure, Create, Delete, NodeFacts, Purge
-from pubqueue.core.nodes.nodeconfig import configure
-from pubqueue.core.nodes.references import NOTHING_NAMED
-from pubqueue.core.nodes.subscriptions.pending import AT_ONCE
-from pubqueue.core.nodes.subscriptions.subscribe import DefaultFacts, Subscribe, SubscribeFacts
-from pubqueue.core.notices import Everybody
-from pubqueue.core.publishing.sources import Feeder
+from pubqueue.model.notices import Everybody
+from pubqueue.model.several_subscriptions import counted
+from pubqueue.rules import access, nodes
+from pubqueue.rules.access import NOTHING_NAMED
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.feed import Feeder
+from pubqueue.rules.nodeconfig import configure
+from pubqueue.rules.nodes import Configure, Create, Delete, NodeFacts, Purge
+from pubqueue.rules.subscribe import DefaultFacts, Subscribe, SubscribeFacts
+from pubqueue.rules.subscribers import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,15 +36,11 @@ if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.store.rows import AffiliationRow
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Item, Jid, Node, Principal
-    from pubqueue.core.nodes.manage import SetAffiliations
-    from pubqueue.core.nodes.nodeconfig import Settings
-    from pubqueue.core.nodes.references import Others
-    from pubqueue.core.nodes.subscriptions.subscribe import (
-        GetDefaultOptions,
-        SetOptions,
-        Unsubscribe,
-    )
+    from pubqueue.model.entities import Item, Jid, Node, Principal
+    from pubqueue.rules.access import Others
+    from pubqueue.rules.nodeconfig import Settings
+    from pubqueue.rules.nodes import SetAffiliations
+    from pubqueue.rules.subscribe import GetDefaultOptions, SetOptions, Unsubscribe
 
     Pairs = tuple[tuple[Jid, Affiliation], ...]
 
@@ -121,7 +117,7 @@ def for_node(
         return known
     if isinstance(request, Describe) and not request.manage:
         return replace(known, affiliations=_first(rows, node, _OWNER, *_PUBLISHERS))
-    if not manage.manages(by, node, affiliation):
+    if not nodes.manages(by, node, affiliation):
         return known
     if isinstance(request, Delete):
         known = replace(known, others=around(context, by, node))
@@ -205,7 +201,7 @@ def for_affiliations(context: Context, request: SetAffiliations) -> NodeFacts:
     node = rows.counted(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
     known = NodeFacts(context.now, node, affiliation, context.terms.policy)
-    if node is None or not manage.manages(request.by, node, affiliation):
+    if node is None or not nodes.manages(request.by, node, affiliation):
         return known
     named = tuple(dict.fromkeys(account_of(jid) for jid, _ in request.entries))
     listing = AffiliationsOf(node.name, (Affiliation.OWNER,))

@@ -8,13 +8,13 @@ from pubqueue.app.facts.oldest import oldest
 from pubqueue.app.facts.queue.publishing import audience
 from pubqueue.app.store.item_listings import WaitingGroups
 from pubqueue.app.store.listings import Trims
-from pubqueue.core.nodes import trimming
-from pubqueue.core.nodes.trimming import ResumeTrimsFacts, TrimItemsFacts
-from pubqueue.core.publishing.truncation import STATUS_ID, truncates
+from pubqueue.rules import trimming
+from pubqueue.rules.room import STATUS_ID, truncates
+from pubqueue.rules.trimming import ResumeTrimsFacts, TrimItemsFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.nodes.trimming import ResumeTrims, TrimItems
+    from pubqueue.rules.trimming import ResumeTrims, TrimItems
 
 
 def for_trim(context: Context, request: TrimItems) -> TrimItemsFacts:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pubqueue.app.facts.nodes.managing import around
 from pubqueue.app.store.listings import Nodes
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.subscriptions.unused import SLICE, UnusedFacts, is_kept_for_a_time
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.declare import SLICE, UnusedFacts, is_kept_for_a_time
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.nodes.subscriptions.unused import DeleteUnused
+    from pubqueue.rules.declare import DeleteUnused
 
 
 def for_unused(context: Context, request: DeleteUnused) -> UnusedFacts:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.facts.queue.publishing import existing
 from pubqueue.app.store.listings import AffiliationsOf
-from pubqueue.core.model import Affiliation, Draft, NodeName, Principal, PublishModel
-from pubqueue.core.publishing.feeding import elsewhere
-from pubqueue.core.queue.dead_letters import Heritage, Owner, admitting, passes_on, refusal
-from pubqueue.core.queue.give_back import Copy, DeadLetterPlace, Onward, room_for
-from pubqueue.core.queue.publication import Known
+from pubqueue.model.entities import Affiliation, Draft, NodeName, Principal, PublishModel
+from pubqueue.rules.expire import Heritage, Owner, admitting, passes_on, refusal
+from pubqueue.rules.feed import elsewhere
+from pubqueue.rules.give_back import Copy, DeadLetterPlace, Onward, room_for
+from pubqueue.rules.publication import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.model import Item, ItemId, Jid, Node
+    from pubqueue.model.entities import Item, ItemId, Jid, Node
 
     Dying = tuple[Item, Node] | None
 

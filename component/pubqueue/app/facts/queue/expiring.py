@@ -11,18 +11,10 @@ from pubqueue.app.store.listings import DueSchedules, Forgettable
 from pubqueue.app.store.rows import PING_ANSWERS, Due
 from pubqueue.app.store.version_listings import Sweepable
 from pubqueue.app.working_set.sequences import delivered_mark
-from pubqueue.core.addresses import account_of
-from pubqueue.core.deliveries.levels import asks, level_of
-from pubqueue.core.lifecycle import exhausted
-from pubqueue.core.model import Jid, Level, Millis, State
-from pubqueue.core.nodes.subscriptions.reachability import ReachFacts
-from pubqueue.core.presence.arrive import ArriveFacts
-from pubqueue.core.presence.bounce import BounceFacts
-from pubqueue.core.presence.leave import FreeLeftFacts, LeaveFacts
-from pubqueue.core.presence.silence import AnsweredFacts
-from pubqueue.core.publishing.truncation import STATUS_ID, truncates
-from pubqueue.core.queue.clock_recovery import RecoverFacts
-from pubqueue.core.queue.expire import (
+from pubqueue.model.after import exhausted
+from pubqueue.model.entities import Jid, Level, Millis, State, account_of
+from pubqueue.rules.deliveries import asks, level_of
+from pubqueue.rules.expire import (
     FORGOTTEN,
     ExpireFacts,
     OverdueFacts,
@@ -30,23 +22,40 @@ from pubqueue.core.queue.expire import (
     of_lease,
     of_version,
 )
-from pubqueue.core.queue.give_back import Case
-from pubqueue.core.queue.resend import LOOKED_AT, MAX_BYTES, ResendFacts, is_undelivered
+from pubqueue.rules.give_back import Case
+from pubqueue.rules.presence import (
+    AnsweredFacts,
+    ArriveFacts,
+    BounceFacts,
+    FreeLeftFacts,
+    LeaveFacts,
+    ReachFacts,
+)
+from pubqueue.rules.room import STATUS_ID, truncates
+from pubqueue.rules.unlock import (
+    MAX_BYTES,
+    RESEND_LOOKED_AT,
+    RecoverFacts,
+    ResendFacts,
+    is_undelivered,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Item, Node, Subscription
-    from pubqueue.core.nodes.subscriptions.reachability import ReachChanged
-    from pubqueue.core.presence.arrive import Arrive
-    from pubqueue.core.presence.bounce import Bounce
-    from pubqueue.core.presence.leave import FreeLeft, Leave
-    from pubqueue.core.presence.silence import AnsweredElsewhere
-    from pubqueue.core.queue.clock_recovery import Recover
-    from pubqueue.core.queue.expire import Expire, ListOverdue
-    from pubqueue.core.queue.resend import Resend
+    from pubqueue.model.entities import Item, Node, Subscription
+    from pubqueue.rules.expire import Expire, ListOverdue
+    from pubqueue.rules.presence import (
+        AnsweredElsewhere,
+        Arrive,
+        Bounce,
+        FreeLeft,
+        Leave,
+        ReachChanged,
+    )
+    from pubqueue.rules.unlock import Recover, Resend
 
 AT_ONCE: Final = 500
 """Up to how many rows of a kind one batch ends because of the clock; the others follow in the next."""
@@ -76,7 +85,7 @@ def for_resend(context: Context, request: Resend) -> ResendFacts:
     )
     if span[0] >= span[1]:
         return ResendFacts(now, span, (), {})
-    locks = rows.page(Locks(), request.after, LOOKED_AT)
+    locks = rows.page(Locks(), request.after, RESEND_LOOKED_AT)
     payloads: dict[int, bytes] = {}
     subids: dict[int, str] = {}
     levels: dict[int, Level] = {}

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from pubqueue.app.facts.queue.publishing import for_publish, met
 from pubqueue.app.store.listings import Unfed
 from pubqueue.app.store.rows import FED_MESSAGES, FEEDINGS
-from pubqueue.core.model import digest
-from pubqueue.core.publishing import filters
-from pubqueue.core.publishing.in_slices import (
+from pubqueue.model.entities import digest
+from pubqueue.model.records import marked, message, name_of_message
+from pubqueue.rules import filters
+from pubqueue.rules.publish import (
     JUDGED,
     ROOM,
     SLICE,
@@ -19,13 +20,12 @@ from pubqueue.core.publishing.in_slices import (
     ResumeFacts,
     SliceFacts,
 )
-from pubqueue.core.publishing.marked import marked, message, name_of_message
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.model import Draft, Node, NodeName
-    from pubqueue.core.publishing.in_slices import FeedSlice, LookAtFed, MarkPublish
-    from pubqueue.core.publishing.marked import Feeding, MarkedPublish
+    from pubqueue.model.entities import Draft, Node, NodeName
+    from pubqueue.model.records import Feeding, MarkedPublish
+    from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
 
 
 def for_look(context: Context, request: LookAtFed) -> LookFacts:

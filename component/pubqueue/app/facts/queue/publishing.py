@@ -8,34 +8,30 @@ from msgspec.structs import replace
 
 from pubqueue.app.facts.oldest import oldest
 from pubqueue.app.store.rows import AFFILIATIONS, KEY_TOTALS, USED_KEYS
-from pubqueue.core.addresses import account_of, connection
-from pubqueue.core.model import Affiliation, NodeConfig, NodeName
-from pubqueue.core.nodes import trimming
-from pubqueue.core.nodes.access import AutoCreation, may_create
-from pubqueue.core.nodes.large_audience import CROWD
-from pubqueue.core.nodes.nodeconfig import Settings, configure
-from pubqueue.core.nodes.plain_publish import room_for
-from pubqueue.core.nodes.references import NOTHING_NAMED, Other, Others, named
-from pubqueue.core.nodes.room import growth_by, surplus
-from pubqueue.core.notices import EVERYBODY, Several
-from pubqueue.core.publishing import filters
-from pubqueue.core.publishing.feeding import elsewhere, too_much
-from pubqueue.core.publishing.keys import KeyFacts, content_of, mark_of_key
-from pubqueue.core.publishing.places import PLACES, TAKEN
-from pubqueue.core.queue.publication import Fed, Known, Met, PublishFacts
-from pubqueue.core.reading.used_key import UsedKeyFacts
+from pubqueue.model.entities import Affiliation, NodeConfig, NodeName, account_of, connection
+from pubqueue.model.notices import EVERYBODY, Several
+from pubqueue.model.records import KeyFacts, content_of, mark_of_key
+from pubqueue.rules import filters, trimming
+from pubqueue.rules.access import NOTHING_NAMED, AutoCreation, Other, Others, may_create, named
+from pubqueue.rules.audience import CROWD
+from pubqueue.rules.feed import elsewhere, too_much
+from pubqueue.rules.nodeconfig import Settings, configure
+from pubqueue.rules.once import UsedKeyFacts
+from pubqueue.rules.publication import PLACES, TAKEN, Fed, Known, Met, PublishFacts
+from pubqueue.rules.room import growth_by, surplus
+from pubqueue.rules.trimming import room_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.limits.allowance import Allowance
-    from pubqueue.core.model import Draft, Item, Jid, Node, Principal, Subscription
-    from pubqueue.core.notices import Audience, Everybody
-    from pubqueue.core.publishing.keys import PublishKey
-    from pubqueue.core.queue.publication import Publish
-    from pubqueue.core.reading.used_key import ReadUsedKey
+    from pubqueue.model.entities import Draft, Item, Jid, Node, Principal, Subscription
+    from pubqueue.model.notices import Audience, Everybody
+    from pubqueue.model.records import PublishKey
+    from pubqueue.rules.once import ReadUsedKey
+    from pubqueue.rules.publication import Publish
+    from pubqueue.rules.room import Allowance
 
 
 def for_publish(context: Context, request: Publish) -> PublishFacts:

@@ -9,16 +9,20 @@ from pubqueue.app.facts.oldest import oldest
 from pubqueue.app.store.item_listings import DoneItems, NewestItem
 from pubqueue.app.store.listings import Keeping, Seeks
 from pubqueue.app.store.rows import SEEKS
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.manage import Purge
-from pubqueue.core.queue.retention import kept
-from pubqueue.core.queue.retention.kept import LOOKED_AT, DropDoneFacts
-from pubqueue.core.queue.retention.seek import ResumeSeeksFacts, SeekFacts, SeekItemsFacts
+from pubqueue.model.entities import NodeName
+from pubqueue.rules import seek
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.seek import (
+    SEEK_LOOKED_AT,
+    DropDoneFacts,
+    ResumeSeeksFacts,
+    SeekFacts,
+    SeekItemsFacts,
+)
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.queue.retention.kept import DropDone
-    from pubqueue.core.queue.retention.seek import ResumeSeeks, Seek, SeekItems
+    from pubqueue.rules.seek import DropDone, ResumeSeeks, Seek, SeekItems
 
 
 def for_seek(context: Context, request: Seek) -> SeekFacts:
@@ -37,9 +41,9 @@ def for_seek_items(context: Context, request: SeekItems) -> SeekItemsFacts:
     if known.node is None or known.mark != request.mark:
         return known
     if request.place is None:
-        found = oldest(rows, name, kept.SLICE, request.after)
+        found = oldest(rows, name, seek.SEEK_SLICE, request.after)
         return SeekItemsFacts(context.now, known.node, known.mark, found)
-    done = tuple(rows.page(DoneItems(name), request.place, kept.SLICE))
+    done = tuple(rows.page(DoneItems(name), request.place, seek.SEEK_SLICE))
     there = [item.id for item in done if rows.item(name, item.id) is not None]
     return SeekItemsFacts(context.now, known.node, known.mark, done, frozenset(there))
 
@@ -54,11 +58,11 @@ def for_resume(context: Context, _request: ResumeSeeks) -> ResumeSeeksFacts:
 def for_drop(context: Context, request: DropDone) -> DropDoneFacts:
     """Return the next queue in which something that is done has to go."""
     rows, now = context.rows, context.now
-    names = rows.page(Keeping(), request.after or None, LOOKED_AT)
+    names = rows.page(Keeping(), request.after or None, SEEK_LOOKED_AT)
     nodes = [node for name in names if (node := rows.counted(name)) is not None]
     for node in nodes:
-        if kept.surplus(node, rows.page(DoneItems(node.name)), now):
-            found = rows.page(DoneItems(node.name), None, kept.SLICE)
+        if seek.surplus(node, rows.page(DoneItems(node.name)), now):
+            found = rows.page(DoneItems(node.name), None, seek.SEEK_SLICE)
             return DropDoneFacts(now, node, tuple(found))
-    last = names[-1] if len(names) == LOOKED_AT else NodeName("")
+    last = names[-1] if len(names) == SEEK_LOOKED_AT else NodeName("")
     return DropDoneFacts(now, next=last)

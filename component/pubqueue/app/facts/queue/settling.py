@@ -10,22 +10,22 @@ from pubqueue.app.facts.queue.dying import places
 from pubqueue.app.facts.queue.publishing import subscribers
 from pubqueue.app.store.item_listings import DeadItems
 from pubqueue.app.store.rows import SETTLED
-from pubqueue.core.lifecycle import exhausted
-from pubqueue.core.model import Affiliation, State
-from pubqueue.core.queue.cancel import SLICE, DiscardFacts
-from pubqueue.core.queue.settle import Outcome, Settle, SettleFacts, Verb, holds, is_late
-from pubqueue.core.queue.settling.each import singly
-from pubqueue.core.reading.inspect import objection
+from pubqueue.model.after import exhausted
+from pubqueue.model.entities import Affiliation, State
+from pubqueue.rules.dead_letters import CANCEL_SLICE, DiscardFacts
+from pubqueue.rules.inspect import objection
+from pubqueue.rules.settle import Outcome, Settle, SettleFacts, Verb, holds, is_late
+from pubqueue.rules.settle_each import singly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Item, Jid, Principal
-    from pubqueue.core.queue.cancel import Cancel, Discard
-    from pubqueue.core.queue.settling.each import SettleEach
-    from pubqueue.core.queue.touch import Touch
+    from pubqueue.model.entities import Item, Jid, Principal
+    from pubqueue.rules.dead_letters import Cancel, Discard
+    from pubqueue.rules.settle_each import SettleEach
+    from pubqueue.rules.unlock import Touch
 
 
 def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFacts:
@@ -87,7 +87,7 @@ def for_discard(context: Context, request: Discard) -> DiscardFacts:
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or objection(by, node, affiliation) is not None:
         return DiscardFacts(node, affiliation)
-    found = rows.page(DeadItems(node.name), request.after or None, SLICE)
+    found = rows.page(DeadItems(node.name), request.after or None, CANCEL_SLICE)
     return DiscardFacts(node, affiliation, tuple(found))
 
 

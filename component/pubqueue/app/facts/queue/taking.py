@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue.app.facts.nodes.managing import owners_to_notify
-from pubqueue.core.nodes.subscriptions.take import TakeFacts
+from pubqueue.rules.take import TakeFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.nodes.subscriptions.take import Take
+    from pubqueue.rules.take import Take
 
 
 def for_take(context: Context, request: Take) -> TakeFacts:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.reading.connections import ConnectionsFacts, EndFacts
+from pubqueue.rules.inspect import ConnectionsFacts, EndFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.reading.connections import EndConnection, ReadConnections
+    from pubqueue.rules.inspect import EndConnection, ReadConnections
 
 MAX_CONNECTIONS: Final = 100
 """Connections of one page."""

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from pubqueue.app.facts.nodes.managing import owners_to_notify
 from pubqueue.app.facts.oldest import oldest
 from pubqueue.app.store.item_listings import Items, NewestItem, NewestItems
-from pubqueue.core.reading.newer import AskNewestFacts, ReadNewerFacts, no_page
+from pubqueue.rules.retrieve import AskNewestFacts, ReadNewerFacts, no_page
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.reading.newer import AskNewest, ReadNewer
+    from pubqueue.rules.retrieve import AskNewest, ReadNewer
 
 MAX_ITEMS: Final = 500
 """Up to how many items one answer has."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.queue.settling.held import HeldFacts
+from pubqueue.rules.settle import HeldFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.queue.settling.held import ReadHeld
+    from pubqueue.rules.settle import ReadHeld
 
 
 def for_held(context: Context, request: ReadHeld) -> HeldFacts:

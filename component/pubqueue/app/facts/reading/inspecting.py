@@ -7,27 +7,21 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.facts.queue.expiring import AT_ONCE
 from pubqueue.app.store.item_listings import DeadItems, HeldBy
 from pubqueue.app.store.listings import Nodes, NodesOfAccount, NodeSums, SubscriptionsOf, Total
-from pubqueue.core.addresses import account_of
-from pubqueue.core.limits.limits import limits
-from pubqueue.core.nodes import access
-from pubqueue.core.nodes.access import Action
-from pubqueue.core.queue.force_unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
-from pubqueue.core.reading.deaths import SLICE, ReasonFacts
-from pubqueue.core.reading.inspect import (
-    PeekFacts,
-    PowersFacts,
-    ServiceFacts,
-    WorkersFacts,
-    objection,
-)
-from pubqueue.core.reading.summaries import ServiceState, Worker
+from pubqueue.model.entities import account_of
+from pubqueue.model.limits import limits
+from pubqueue.model.replies import ServiceState, Worker
+from pubqueue.rules import access
+from pubqueue.rules.access import Action
+from pubqueue.rules.dead_letters import DEATHS_SLICE, ReasonFacts
+from pubqueue.rules.inspect import PeekFacts, PowersFacts, ServiceFacts, WorkersFacts, objection
+from pubqueue.rules.unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import ItemId, Jid, NodeName, Subscription
-    from pubqueue.core.reading.deaths import ReadReasons
-    from pubqueue.core.reading.inspect import AskPowers, AskService, Peek, ReadWorkers
+    from pubqueue.model.entities import ItemId, Jid, NodeName, Subscription
+    from pubqueue.rules.dead_letters import ReadReasons
+    from pubqueue.rules.inspect import AskPowers, AskService, Peek, ReadWorkers
 
 MANAGERS: Final = access.holders_of(Action.MANAGE)
 
@@ -107,7 +101,7 @@ def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
     affiliation = rows.affiliation(request.node, by.account)
     if node is None or objection(by, node, affiliation) is not None:
         return ReasonFacts(node, affiliation)
-    found = rows.page(DeadItems(node.name), request.behind or None, SLICE)
+    found = rows.page(DeadItems(node.name), request.behind or None, DEATHS_SLICE)
     return ReasonFacts(node, affiliation, tuple(found))
 
 

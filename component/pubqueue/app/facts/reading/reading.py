@@ -15,26 +15,32 @@ from pubqueue.app.store.listings import (
     Nodes,
     NodesOfAccount,
 )
-from pubqueue.core.model import Affiliation, Millis, State
-from pubqueue.core.nodes import access
-from pubqueue.core.nodes.access import Action
-from pubqueue.core.nodes.large_audience import CROWD
-from pubqueue.core.reading import pages
-from pubqueue.core.reading.read import Counting, NodeAccess, ReadFacts, owns, readable
-from pubqueue.core.reading.reasons import matches
-from pubqueue.core.reading.survey import slice_of
-from pubqueue.core.reading.trim import SLICE, TrimFacts
+from pubqueue.model import replies
+from pubqueue.model.entities import Affiliation, Millis, State
+from pubqueue.rules import access
+from pubqueue.rules.access import Action
+from pubqueue.rules.audience import CROWD
+from pubqueue.rules.dead_letters import matches
+from pubqueue.rules.read import (
+    TRIM_SLICE,
+    Counting,
+    NodeAccess,
+    ReadFacts,
+    TrimFacts,
+    owns,
+    readable,
+)
+from pubqueue.rules.survey import slice_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Node, NodeName, Principal
-    from pubqueue.core.reading.pages import ItemEntry
-    from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
-    from pubqueue.core.reading.survey import ReadSurvey
-    from pubqueue.core.reading.trim import Trim
+    from pubqueue.model.entities import Node, NodeName, Principal
+    from pubqueue.model.replies import ItemEntry
+    from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes, Trim
+    from pubqueue.rules.survey import ReadSurvey
 
 MAX_EVENTS: Final = 1_000
 MAX_ITEMS: Final = 500
@@ -74,7 +80,7 @@ def for_events(context: Context, request: ReadEvents) -> ReadFacts:
     mine = None if by.admin or named is not None else by.account
     found = rows.page(Events(names, until, mine, OBSERVERS), after, limit)
     through = found[-1].seq if len(found) == limit else max(until, request.after)
-    page = pages.EventPage(tuple(found), oldest, newest, through, more=through < end)
+    page = replies.EventPage(tuple(found), oldest, newest, through, more=through < end)
     return ReadFacts(nodes, page)
 
 
@@ -101,12 +107,14 @@ def for_items(context: Context, request: ReadItems) -> ReadFacts:
     through = _number(shown[-1], dead=dead) if more else max(looked_at, request.after)
     more = more or looked_at < end
     done = sum(one.node.done for one in nodes) if request.state is None else 0
-    return ReadFacts(nodes, pages.ItemPage(request.node, shown, newest, through, more, dead, done))
+    return ReadFacts(
+        nodes, replies.ItemPage(request.node, shown, newest, through, more, dead, done)
+    )
 
 
 def _of_reason(
     rows: WorkingSet, request: ReadItems, listing: ItemEntries, limit: int, newest: int
-) -> pages.ItemPage:
+) -> replies.ItemPage:
     """Return those of the next dead items that have a reason, perhaps few or none."""
     found = rows.page(listing, request.after, MAX_ITEMS + 1)
     matching = [
@@ -120,7 +128,7 @@ def _of_reason(
     )
     if len(matching) > limit:
         more, through = True, _number(shown[-1], dead=True)
-    return pages.ItemPage(request.node, shown, newest, through, more, dead=True)
+    return replies.ItemPage(request.node, shown, newest, through, more, dead=True)
 
 
 def _goes_on(rows: WorkingSet, listing: ItemEntries, shown: tuple[ItemEntry, ...]) -> bool:
@@ -171,9 +179,9 @@ def for_read_nodes(context: Context, request: ReadNodes) -> ReadFacts:
     more = len(behind) > len(names)
     if more or through is None:
         through = names[-1] if names else request.after
-        page = pages.NodePage(shown, more=more, now=context.now, through=through)
+        page = replies.NodePage(shown, more=more, now=context.now, through=through)
     else:
-        page = pages.NodePage(shown, more=True, now=context.now, through=through)
+        page = replies.NodePage(shown, more=True, now=context.now, through=through)
     return ReadFacts(nodes, page)
 
 
@@ -240,7 +248,7 @@ def _count_on(rows: WorkingSet, name: NodeName, so_far: Counting | None) -> Coun
 def for_trim(context: Context, request: Trim) -> TrimFacts:
     """Return the ends of the log, and the last of its oldest events that is too old."""
     rows = context.rows
-    aged = rows.page(AgedEvents(Millis(context.now - request.kept_for)), None, SLICE)
+    aged = rows.page(AgedEvents(Millis(context.now - request.kept_for)), None, TRIM_SLICE)
     return TrimFacts(*_log_ends(rows), next(iter(aged), None))
 
 

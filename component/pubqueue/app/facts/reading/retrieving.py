@@ -9,20 +9,18 @@ from msgspec.structs import replace
 from pubqueue.app.facts.nodes.listing import backward, drop_former, place_of
 from pubqueue.app.facts.nodes.managing import owners_to_notify
 from pubqueue.app.store.item_listings import DeadItems, Items, PlaceOf, Places
-from pubqueue.core.queue import redrive
-from pubqueue.core.queue.cancel import SLICE, is_of
-from pubqueue.core.queue.redrive import Candidate, RedriveFacts
-from pubqueue.core.reading import retrieve
-from pubqueue.core.reading.listing import Part, part_of, room_of
-from pubqueue.core.reading.retrieve import Order, RetrieveFacts
+from pubqueue.model.replies import Part, part_of, room_of
+from pubqueue.rules import dead_letters, retrieve
+from pubqueue.rules.dead_letters import CANCEL_SLICE, Candidate, RedriveFacts, is_of
+from pubqueue.rules.retrieve import Order, RetrieveFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import Item, ItemId, Jid, Node
-    from pubqueue.core.queue.redrive import Redrive
-    from pubqueue.core.reading.listing import Page
-    from pubqueue.core.reading.retrieve import Retrieve
+    from pubqueue.model.entities import Item, ItemId, Jid, Node
+    from pubqueue.model.replies import Page
+    from pubqueue.rules.dead_letters import Redrive
+    from pubqueue.rules.retrieve import Retrieve
 
     Rows = list[tuple[Item, bytes]]
     Holders = tuple[Jid, ...] | None
@@ -39,11 +37,11 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
     rows = context.rows
     node = rows.node(request.node)
     affiliation = rows.affiliation(request.node, request.by.account)
-    may = redrive.objection(request.by, node, affiliation) is None
+    may = dead_letters.redrive_objection(request.by, node, affiliation) is None
     dead, missing = _dead(rows, request) if may else ([], ())
     looked, through = len(dead), 0
     if request.reason and request.ids is None:
-        through = dead[-1].seq if len(dead) == SLICE else 0
+        through = dead[-1].seq if len(dead) == CANCEL_SLICE else 0
         dead = [item for item in dead if is_of(request.reason, item)]
     candidates = tuple(_candidate(context, request, item) for item in dead)
     names = {request.to} if request.to else {one.origin for one in candidates}
@@ -69,7 +67,7 @@ def for_redrive(context: Context, request: Redrive) -> RedriveFacts:
 
 def _dead(rows: WorkingSet, request: Redrive) -> tuple[list[Item], tuple[ItemId, ...]]:
     if request.ids is None and request.reason:
-        return rows.page(DeadItems(request.node), request.after or None, SLICE), ()
+        return rows.page(DeadItems(request.node), request.after or None, CANCEL_SLICE), ()
     if request.ids is None:
         return rows.page(DeadItems(request.node), None, REVIVED), ()
     found = [rows.item(request.node, name) for name in request.ids]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.store.listings import Samples
-from pubqueue.core.reading.samples import KeepFacts, SamplesFacts
+from pubqueue.rules.survey import KeepFacts, SamplesFacts
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.reading.samples import KeepSamples, ReadSamples
+    from pubqueue.rules.survey import KeepSamples, ReadSamples
 
 MAX_SAMPLES: Final = 10_000
 """The maximum in one answer: fifty nodes for an hour, or one for all the time that is kept."""

@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from pubqueue.core.model import Millis
+from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,21 +8,30 @@ from pubqueue.app.facts.queue.publishing import for_publish
 from pubqueue.app.facts.schedules import cron_times
 from pubqueue.app.store.listings import Schedules
 from pubqueue.app.store.rows import SCHEDULES
-from pubqueue.core.schedules.admin import DeclareFacts, KeepFacts, SchedulesFacts, fault_of
-from pubqueue.core.schedules.fire import FireFacts, chosen, is_due, publish_of
-from pubqueue.core.schedules.model import MAX_SCHEDULES
+from pubqueue.model.schedules import MAX_SCHEDULES
+from pubqueue.rules.schedules import (
+    DeclareFacts,
+    FireFacts,
+    KeepFacts,
+    SchedulesFacts,
+    chosen,
+    fault_of,
+    is_due,
+    publish_of,
+)
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.schedules.admin import (
+    from pubqueue.rules.schedules import (
         AddSchedule,
         ChangeSchedule,
         DeclareSchedules,
+        FireNow,
+        FireSchedule,
         ListSchedules,
         PauseSchedule,
         RemoveSchedule,
     )
-    from pubqueue.core.schedules.fire import FireNow, FireSchedule
 
 SHOWN: Final = 50
 """Schedules in one answer."""

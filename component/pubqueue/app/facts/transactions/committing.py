@@ -22,24 +22,18 @@ from pubqueue.app.store.version_listings import (
     WinningBytes,
     WinningDrafts,
 )
-from pubqueue.core.model import State
-from pubqueue.core.queue.publication import Known
-from pubqueue.core.transactions.commit import (
-    NAMED,
-    CommitFacts,
-    CommitNodeFacts,
-    WinnerCount,
-    objection,
-)
-from pubqueue.core.transactions.staging import AppFacts, RecordFacts, seen_by
+from pubqueue.model.entities import State
+from pubqueue.rules.commit import NAMED, CommitFacts, CommitNodeFacts, WinnerCount, objection
+from pubqueue.rules.publication import Known
+from pubqueue.rules.staging import AppFacts, RecordFacts, seen_by
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.store.rows import Conflict
     from pubqueue.app.store.version_listings import NodeBytes, WinnerClass
-    from pubqueue.core.model import Millis, NodeName
-    from pubqueue.core.transactions.commit import CommitVersion
-    from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
+    from pubqueue.model.entities import Millis, NodeName
+    from pubqueue.rules.commit import CommitVersion
+    from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions
 
 MAX_WINNERS: Final = 2000
 MAX_BYTES: Final = 4 << 20

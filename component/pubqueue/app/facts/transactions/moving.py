@@ -9,25 +9,19 @@ from msgspec.structs import replace
 from pubqueue.app.facts.queue.publishing import audience, existing, fed
 from pubqueue.app.facts.transactions.committing import standing
 from pubqueue.app.store.version_listings import RecordOf, Unmoved, WinnerRows
-from pubqueue.core.model import NO_TIME, Jid, Principal
-from pubqueue.core.nodes import access
-from pubqueue.core.nodes.access import Action
-from pubqueue.core.queue.publication import Known
-from pubqueue.core.transactions.commit import CommitNodeFacts
-from pubqueue.core.transactions.moving import (
-    LookFacts,
-    MetWinner,
-    MoveFacts,
-    ResumeFacts,
-    dead_letter_id,
-)
+from pubqueue.model.entities import NO_TIME, Jid, Principal
+from pubqueue.rules import access
+from pubqueue.rules.access import Action
+from pubqueue.rules.commit import CommitNodeFacts
+from pubqueue.rules.moving import LookFacts, MetWinner, MoveFacts, ResumeFacts, dead_letter_id
+from pubqueue.rules.publication import Known
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
-    from pubqueue.core.model import Millis, Node, NodeName
-    from pubqueue.core.transactions.commit import LookAtWinners
-    from pubqueue.core.transactions.model import WinnerRow
-    from pubqueue.core.transactions.moving import MoveWinners
+    from pubqueue.model.entities import Millis, Node, NodeName
+    from pubqueue.model.transactions import WinnerRow
+    from pubqueue.rules.commit import LookAtWinners
+    from pubqueue.rules.moving import MoveWinners
 
 SLICE: Final = 500
 ROOM: Final = 1 << 20
@@ -118,7 +112,7 @@ def _open_to(context: Context, name: NodeName, owner: Jid) -> Node | None:
     affiliation, subscribed = context.rows.rights(name, owner)
     if node is None:
         return None
-    standing = access.standing(
+    standing = access.standing_of(
         Principal(owner, admin=owner in context.terms.operators), affiliation
     )
     may = access.may(standing, Action.PUBLISH, node, subscribed=subscribed)

@@ -17,13 +17,13 @@ from pubqueue.app.store.rows import (
     NotedKey,
     StagedKey,
 )
-from pubqueue.core.transactions.model import App, Mark, OpenVersion, StagedTotals, Usage
-from pubqueue.core.transactions.staging import StageFacts, StagePublish, done
+from pubqueue.model.transactions import App, Mark, OpenVersion, StagedTotals, Usage
+from pubqueue.rules.staging import StageFacts, StagePublish, done
 
 if TYPE_CHECKING:
     from pubqueue.app.facts.context import Context
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.model import ItemId, Jid, NodeName
+    from pubqueue.model.entities import ItemId, Jid, NodeName
 
 
 def version_of(rows: WorkingSet, name: str, version: int) -> tuple[App | None, OpenVersion | None]:

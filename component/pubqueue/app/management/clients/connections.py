@@ -15,16 +15,16 @@ from pubqueue.app.management.model import (
     ParameterKind,
 )
 from pubqueue.app.management.words import count
-from pubqueue.core.model import Jid, NodeName
-from pubqueue.core.reading.connections import EndConnection, ReadConnections
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.model.replies import Power
+from pubqueue.rules.inspect import EndConnection, ReadConnections
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.summaries import ClientState, ConnectionEnded, ConnectionPage
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import ClientState, ConnectionEnded, ConnectionPage
 
 ACCOUNT: Final = Parameter("account", ParameterKind.JID, "Only of this account")
 

@@ -15,16 +15,15 @@ from pubqueue.app.management.model import (
     ParameterKind,
 )
 from pubqueue.app.management.words import count
-from pubqueue.core.model import Jid
-from pubqueue.core.qos.ending import DropMessages
-from pubqueue.core.qos.reading import ListMessages
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.entities import Jid
+from pubqueue.model.replies import Power
+from pubqueue.rules.messages import DropMessages, ListMessages
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.qos.model import KeptMessages, MessagesEnded
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.records import KeptMessages, MessagesEnded
 
 USUAL: Final = 100
 """Rows of a page, unless the caller wants fewer or more."""

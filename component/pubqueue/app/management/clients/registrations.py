@@ -16,16 +16,16 @@ from pubqueue.app.management.model import (
     ParameterKind,
 )
 from pubqueue.app.management.words import count
-from pubqueue.core.model import NodeName
-from pubqueue.core.pushing.registering import Enable, ListRegistrations, Unregister
-from pubqueue.core.reading.summaries import Power
+from pubqueue.model.entities import NodeName
+from pubqueue.model.replies import Power
+from pubqueue.rules.registrations import Enable, ListRegistrations, Unregister
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.pushing.model import Registration, Registrations
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.records import Registration, Registrations
 
 USUAL: Final = 100
 """Rows of a page, unless the caller wants fewer or more."""

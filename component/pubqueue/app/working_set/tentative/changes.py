@@ -22,7 +22,7 @@ from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.app.working_set.item_changes import ItemChanges
 from pubqueue.app.working_set.row_cache import RowCache
 from pubqueue.app.working_set.tentative.first_items import FirstItems
-from pubqueue.core import changes as c
+from pubqueue.model import changes as c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pubqueue.app.store.kinds import K, Row, RowKind
     from pubqueue.app.store.rows import Bulk, Needs, Rows
     from pubqueue.app.working_set.working_set import WorkingSet
-    from pubqueue.core.changes import Change, ItemChange
-    from pubqueue.core.decision import Decision
-    from pubqueue.core.model import Item, Jid, NodeName
+    from pubqueue.model.changes import Change, ItemChange
+    from pubqueue.model.decision import Decision
+    from pubqueue.model.entities import Item, Jid, NodeName
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

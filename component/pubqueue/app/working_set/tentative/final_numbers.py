@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pubqueue.core import changes as c
-from pubqueue.core.decision import Published
+from pubqueue.model import changes as c
+from pubqueue.model.decision import Published
 
 if TYPE_CHECKING:
     from pubqueue.app.store.ports import Transaction
     from pubqueue.app.working_set.sequences import Numbers
-    from pubqueue.core.changes import Change
-    from pubqueue.core.decision import Decision
-    from pubqueue.core.model import Item
+    from pubqueue.model.changes import Change
+    from pubqueue.model.decision import Decision
+    from pubqueue.model.entities import Item
 
 
 class FinalNumbers:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.core.model import Item, NodeName
+    from pubqueue.model.entities import Item, NodeName
 
 READ: Final = 4
 """How many items are read at a time for each item that the parts are about: those that may be removed, and those that are needed."""

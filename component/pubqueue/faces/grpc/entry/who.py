@@ -10,10 +10,10 @@ from urllib.parse import unquote
 from grpc import StatusCode
 
 from pubqueue.app.accounts import Bearer, Certificate, Plain, Proven
-from pubqueue.core.addresses import Jid
 from pubqueue.faces.grpc.calls import Caller
 from pubqueue.faces.grpc.entry.certificates import subject_of
 from pubqueue.faces.grpc.wire.statuses import UNKNOWN_CALLER, CallError
+from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

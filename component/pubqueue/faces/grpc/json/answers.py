@@ -11,9 +11,9 @@ from pubqueue.faces.grpc.tech import messages
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from pubqueue.core.model import Item
     from pubqueue.faces.grpc.json.requests import Fields
     from pubqueue.faces.grpc.wire.messages import tech
+    from pubqueue.model.entities import Item
 
 
 def plain(message: Message) -> Fields:

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pubqueue.core.decision import Refused
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.discovery import Describe, ListNodes
-from pubqueue.core.nodes.replies import Described, Listed
-from pubqueue.core.reading.listing import Page
 from pubqueue.faces.grpc.pubsub import topics
 from pubqueue.faces.grpc.wire.names import BRIDGE, ResourceKind, is_bridged, name_of, project_of
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.model.decision import Refused
+from pubqueue.model.entities import NodeName
+from pubqueue.model.replies import Described, Listed, Page
+from pubqueue.rules.discovery import Describe, ListNodes
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Node
     from pubqueue.faces.grpc.calls import Call
+    from pubqueue.model.entities import Node
 
 USUAL: Final = 100
 MAX_PAGE: Final = 1_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.nodes import labels
+from pubqueue.rules import nodeconfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import NodeConfig
+    from pubqueue.model.entities import NodeConfig
 
 OWN: Final = "x-pubqueue-"
 """The prefix of marks. Users cannot have such labels."""
@@ -24,8 +24,8 @@ DETACHED: Final = f"{OWN}detached"
 def all_of(config: NodeConfig) -> dict[str, str]:
     """Return labels and marks of a node; none if another program has written other text there."""
     try:
-        return labels.read(config.labels)
-    except labels.LabelError:
+        return nodeconfig.read(config.labels)
+    except nodeconfig.LabelError:
         return {}
 
 
@@ -43,13 +43,13 @@ def with_labels(config: NodeConfig | None, given: Mapping[str, str]) -> str:
     """Return the setting with these labels of users; the marks stay."""
     kept = {} if config is None else all_of(config)
     own = {name: value for name, value in kept.items() if name.startswith(OWN)}
-    return labels.written({**given, **own})
+    return nodeconfig.written_labels({**given, **own})
 
 
 def with_mark(text: str, mark: str, value: str | None) -> str:
     """Return the setting with a mark, or without it if the value is None."""
-    found = labels.read(text)
+    found = nodeconfig.read(text)
     found.pop(mark, None)
     if value is not None:
         found[mark] = value
-    return labels.written(found)
+    return nodeconfig.written_labels(found)

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.core.model import NodeName
 from pubqueue.faces.grpc.wire.statuses import UNKNOWN_CALLER, CallError
+from pubqueue.model.entities import NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pubqueue.app.accounts import Proven
-    from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.grpc.pubsub.outstanding import Credit
     from pubqueue.faces.grpc.terms import Terms
+    from pubqueue.model.entities import Jid, Principal
 
 DISMISSED: Final = CallError(StatusCode.UNAVAILABLE, "An administrator has ended this stream.")
 """The end of a stream that an administrator ends: clients open another one, unless their user was removed."""

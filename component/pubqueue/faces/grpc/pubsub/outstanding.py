@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.queue.settling.each import LockName
+from pubqueue.rules.settle_each import LockName
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
     from collections.abc import Callable
 
-    from pubqueue.core.model import Item, Millis
+    from pubqueue.model.entities import Item, Millis
 
 GRACE: Final = 0.05
 """Seconds after a deadline until the lock counts as ended."""

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct
 
-from pubqueue.core.decision import Refusal, Refused, SettledEach, Touched
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.model import seconds
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.queue.settling.each import SettleEach
-from pubqueue.core.queue.touch import Touch
 from pubqueue.faces.grpc.pubsub import marks, subscriptions
 from pubqueue.faces.grpc.wire.ack_ids import lock_of
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.model.decision import Refusal, Refused, SettledEach, Touched
+from pubqueue.model.entities import seconds
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.settle_each import SettleEach
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import NodeName
-    from pubqueue.core.queue.settling.each import LockName
     from pubqueue.faces.grpc.calls import Call
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import NodeName
+    from pubqueue.rules.settle_each import LockName
 
 T = TypeVar("T")
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Taken
-from pubqueue.core.model import seconds
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import Configure, Create, Delete, Purge
-from pubqueue.core.nodes.nodeconfig import MAX_PAYLOAD_BYTES, Settings
-from pubqueue.core.nodes.replies import Described
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.queue.retention.seek import Seek
 from pubqueue.faces.grpc.pubsub import marks, topics
 from pubqueue.faces.grpc.wire.names import ResourceKind
 from pubqueue.faces.grpc.wire.statuses import not_found, unfit
+from pubqueue.model.decision import Taken
+from pubqueue.model.entities import seconds
+from pubqueue.model.replies import Described
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES, Settings
+from pubqueue.rules.nodes import Configure, Create, Delete, Purge
+from pubqueue.rules.seek import Seek
+from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import Item, Millis, Node
-    from pubqueue.core.nodes.nodeconfig import Value
     from pubqueue.faces.grpc.calls import Call
+    from pubqueue.model.entities import Item, Millis, Node
+    from pubqueue.rules.nodeconfig import Value
 
 MAX_PULLED: Final = 1_000
 """Messages of one answer."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Published
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import Configure, Create, Delete
-from pubqueue.core.nodes.nodeconfig import MAX_PAYLOAD_BYTES, Settings
-from pubqueue.core.nodes.replies import Described
-from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.grpc.wire.names import ResourceKind
 from pubqueue.faces.grpc.wire.payloads import draft_of
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.model.decision import Published
+from pubqueue.model.replies import Described
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import MAX_PAYLOAD_BYTES, Settings
+from pubqueue.rules.nodes import Configure, Create, Delete
+from pubqueue.rules.publication import Publish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.core.model import Node
-    from pubqueue.core.nodes.nodeconfig import Value
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.wire.payloads import Message
+    from pubqueue.model.entities import Node
+    from pubqueue.rules.nodeconfig import Value
 
 MAX_MESSAGES: Final = 1_000
 """Messages of one publish."""

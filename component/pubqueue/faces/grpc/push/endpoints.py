@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pubqueue.core.nodes.labels import PUSHED
 from pubqueue.faces.grpc.pubsub import marks
+from pubqueue.rules.nodeconfig import PUSHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.model import NodeConfig
+    from pubqueue.model.entities import NodeConfig
 
 PUSH: Final = PUSHED
 """The mark with the endpoint of a subscription, as JSON."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.pushing.model import PushedNodes
-from pubqueue.core.pushing.pushed import ListPushed
 from pubqueue.faces.faults import fault
 from pubqueue.faces.grpc.push.worker import Worker, endpoint_of
+from pubqueue.model.records import PushedNodes
+from pubqueue.rules.registrations import ListPushed
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Node, NodeName
     from pubqueue.faces.grpc.calls import Backend
+    from pubqueue.model.entities import Node, NodeName
 
 log = structlog.get_logger(__name__)
 

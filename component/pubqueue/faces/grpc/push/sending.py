@@ -19,8 +19,8 @@ from pubqueue.faces.grpc.v1 import messages as v1_messages
 from pubqueue.faces.grpc.wire.messages import tech
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item
     from pubqueue.faces.grpc.push.endpoints import Endpoint
+    from pubqueue.model.entities import Item
 
 ACKED: Final = frozenset({102, 200, 201, 202, 204})
 """Codes of HTTP that acknowledge a message."""

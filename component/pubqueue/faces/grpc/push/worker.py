@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.decision import Refusal, Refused, Taken
-from pubqueue.core.model import seconds
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.replies import Described
-from pubqueue.core.nodes.subscriptions.take import Take
-from pubqueue.core.queue.settle import Outcome as Ending
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.settling.each import LockName, SettleEach
 from pubqueue.faces.faults import fault
 from pubqueue.faces.grpc.push import endpoints
 from pubqueue.faces.grpc.push.sending import Outcome, push, tell_deleted
 from pubqueue.faces.grpc.wire.names import ResourceKind, name_of, to_tech
+from pubqueue.model.decision import Refusal, Refused, Taken
+from pubqueue.model.entities import seconds
+from pubqueue.model.replies import Described
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.settle import Outcome as Ending
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.settle_each import LockName, SettleEach
+from pubqueue.rules.take import Take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Node, NodeName
     from pubqueue.faces.grpc.calls import Backend
     from pubqueue.faces.grpc.push.endpoints import Endpoint
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Item, Node, NodeName
 
 log = structlog.get_logger(__name__)
 

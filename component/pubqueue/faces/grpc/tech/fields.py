@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import AtExpiry
-from pubqueue.core.publishing.truncation import truncates
 from pubqueue.faces.grpc.pubsub import marks
 from pubqueue.faces.grpc.pubsub.settling import MAX_DEADLINE
 from pubqueue.faces.grpc.push import configs, endpoints
@@ -13,12 +11,14 @@ from pubqueue.faces.grpc.tech import queries
 from pubqueue.faces.grpc.wire.messages import tech
 from pubqueue.faces.grpc.wire.names import ResourceKind, name_of, to_tech, topic_of
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.model.entities import AtExpiry
+from pubqueue.rules.room import truncates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.model import Node, NodeConfig
-    from pubqueue.core.nodes.nodeconfig import Value
+    from pubqueue.model.entities import Node, NodeConfig
+    from pubqueue.rules.nodeconfig import Value
 
 MAX_AGE: Final = 366 * 86_400
 """Seconds of the longest age of messages."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.publishing.truncation import STATUS
 from pubqueue.faces.grpc.wire.ack_ids import ack_id
 from pubqueue.faces.grpc.wire.messages import tech
 from pubqueue.faces.grpc.wire.names import ResourceKind, to_tech
 from pubqueue.faces.grpc.wire.payloads import Message, message_of
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.rules.room import STATUS
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item
+    from pubqueue.model.entities import Item
 
 
 def read(given: tech.PubsubMessage) -> Message:

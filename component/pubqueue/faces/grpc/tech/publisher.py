@@ -13,9 +13,9 @@ from pubqueue.faces.grpc.wire.names import ResourceKind, name_of, of_tech, to_te
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import Node
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.services import Unary
+    from pubqueue.model.entities import Node
 
 
 def _name(text: str) -> str:

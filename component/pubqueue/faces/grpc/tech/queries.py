@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from msgspec import Struct
 
-from pubqueue.core.publishing import filters
 from pubqueue.faces.grpc.wire.names import ResourceKind, is_project, of_tech
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.rules import filters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,10 +18,10 @@ from pubqueue.faces.grpc.wire.statuses import CallError, unfit
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.core.model import Item
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.pubsub.settling import Change
     from pubqueue.faces.grpc.services import Unary
+    from pubqueue.model.entities import Item
 
     Pulled = tuple[Item, bytes]
 

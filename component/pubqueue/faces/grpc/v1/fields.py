@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import NodeName
 from pubqueue.faces.grpc.pubsub import marks
 from pubqueue.faces.grpc.pubsub.settling import MAX_DEADLINE
 from pubqueue.faces.grpc.push import configs, endpoints
@@ -21,6 +20,7 @@ from pubqueue.faces.grpc.wire.names import (
     topic_of,
 )
 from pubqueue.faces.grpc.wire.statuses import invalid, unimplemented
+from pubqueue.model.entities import NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from google.protobuf.duration_pb2 import Duration
     from google.protobuf.message import Message
 
-    from pubqueue.core.model import Node, NodeConfig
-    from pubqueue.core.nodes.nodeconfig import Value
+    from pubqueue.model.entities import Node, NodeConfig
+    from pubqueue.rules.nodeconfig import Value
 
     Settings = dict[str, Value]
     Read = Callable[[v1.Subscription, NodeConfig | None], Settings]

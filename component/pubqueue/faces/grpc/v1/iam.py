@@ -7,26 +7,23 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from grpc import StatusCode
 
-from pubqueue.core.addresses import domain_of
-from pubqueue.core.model import Affiliation
-from pubqueue.core.nodes import access
-from pubqueue.core.nodes.account import ListMyAffiliations
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import SetAffiliations
-from pubqueue.core.nodes.replies import Described, MyAffiliations
 from pubqueue.faces.grpc.pubsub import marks, subscriptions, topics
 from pubqueue.faces.grpc.v1 import policies
 from pubqueue.faces.grpc.wire.messages import iam
 from pubqueue.faces.grpc.wire.names import ResourceKind
 from pubqueue.faces.grpc.wire.statuses import CallError, invalid
+from pubqueue.model.entities import Affiliation, domain_of
+from pubqueue.model.replies import Described, MyAffiliations
+from pubqueue.rules import access
+from pubqueue.rules.discovery import Describe, ListMyAffiliations
+from pubqueue.rules.nodes import SetAffiliations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.addresses import Jid
-    from pubqueue.core.model import Node
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.services import Unary
+    from pubqueue.model.entities import Jid, Node
 
 MASKED: Final = frozenset({"bindings", "etag", "version"})
 """Fields of a policy that a mask may name: the whole policy is set in any case."""
@@ -113,7 +110,7 @@ async def test_permissions(
     reply = await call.ask(ListMyAffiliations(call.by, node.name), request.resource)
     assert isinstance(reply, MyAffiliations)
     mine = dict(reply.entries).get(node.name, Affiliation.NONE)
-    standing = access.standing(call.by, mine)
+    standing = access.standing_of(call.by, mine)
     has = [
         name
         for name in request.permissions

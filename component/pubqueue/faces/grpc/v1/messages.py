@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from pubqueue.core.headers import DELIVERIES, DIED_IN
-from pubqueue.core.model import NodeName
-from pubqueue.core.publishing.truncation import STATUS
 from pubqueue.faces.grpc.wire.ack_ids import ack_id
 from pubqueue.faces.grpc.wire.messages import v1
 from pubqueue.faces.grpc.wire.names import ResourceKind, name_of
 from pubqueue.faces.grpc.wire.payloads import Message, message_of
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.model.entities import DELIVERIES, DIED_IN, NodeName
+from pubqueue.rules.room import STATUS
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item, Node
+    from pubqueue.model.entities import Item, Node
 
 
 DEAD: Final = "CloudPubSubDeadLetter"

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pubqueue.core.addresses import Jid
-from pubqueue.core.model import Affiliation
-from pubqueue.core.nodes.access import Action
 from pubqueue.faces.grpc.pubsub import marks
 from pubqueue.faces.grpc.wire.messages import iam
 from pubqueue.faces.grpc.wire.names import ResourceKind
 from pubqueue.faces.grpc.wire.statuses import invalid, unimplemented
+from pubqueue.model.entities import Affiliation, Jid
+from pubqueue.rules.access import Action
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import NodeConfig
+    from pubqueue.model.entities import NodeConfig
 
 POLICY: Final = f"{marks.OWN}policy"
 """The mark with the policy of a node, as JSON."""

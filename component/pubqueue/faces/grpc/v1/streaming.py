@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.decision import Taken
-from pubqueue.core.model import seconds
-from pubqueue.core.nodes.subscriptions.take import MAX_WAIT, Take
 from pubqueue.faces.grpc.pubsub import marks, settling, subscriptions
 from pubqueue.faces.grpc.pubsub.open_streams import DISMISSED
 from pubqueue.faces.grpc.pubsub.outstanding import Credit
@@ -25,14 +22,17 @@ from pubqueue.faces.grpc.v1.fields import USUAL_DEADLINE, is_ordered
 from pubqueue.faces.grpc.v1.messages import received
 from pubqueue.faces.grpc.wire.messages import v1
 from pubqueue.faces.grpc.wire.statuses import STOPPING, CallError, invalid
+from pubqueue.model.decision import Taken
+from pubqueue.model.entities import seconds
+from pubqueue.rules.take import MAX_WAIT, Take
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Item, Node
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.pubsub.open_streams import OpenStream
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Item, Node
 
 MESSAGES: Final = 1_000
 BYTES: Final = 100 << 20

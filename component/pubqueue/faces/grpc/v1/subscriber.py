@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from google.protobuf.empty_pb2 import Empty
 
-from pubqueue.core.model import Millis
 from pubqueue.faces.grpc.pubsub import listings, settling, subscriptions
 from pubqueue.faces.grpc.services import refused
 from pubqueue.faces.grpc.v1 import fields, once
@@ -16,6 +15,7 @@ from pubqueue.faces.grpc.v1.streaming import streaming_pull
 from pubqueue.faces.grpc.wire.messages import v1
 from pubqueue.faces.grpc.wire.names import ResourceKind
 from pubqueue.faces.grpc.wire.statuses import invalid, unimplemented
+from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

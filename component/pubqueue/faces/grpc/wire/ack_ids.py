@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pubqueue.core.addresses import Jid, account_of
-from pubqueue.core.model import ItemId
-from pubqueue.core.queue.settling.each import LockName
+from pubqueue.model.entities import ItemId, Jid, account_of
+from pubqueue.rules.settle_each import LockName
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item
+    from pubqueue.model.entities import Item
 
 MAX_LENGTH: Final = 8_192
 """The maximum characters of an ack id: ids of items and addresses have up to 1,023 bytes."""

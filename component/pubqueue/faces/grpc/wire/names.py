@@ -11,12 +11,12 @@ from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from pubqueue.core.model import NodeName
+from pubqueue.model.entities import NodeName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.model import Node
+    from pubqueue.model.entities import Node
 
 BRIDGE: Final = "xmpp"
 """The project of the nodes that have no name of the form of Pub/Sub. It is too short to be a project of Google's."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import Draft, ItemId
-from pubqueue.core.validity import MAX_GROUP_LENGTH, is_group
 from pubqueue.faces.grpc.wire.statuses import invalid
+from pubqueue.model.entities import Draft, ItemId
+from pubqueue.rules.validity import MAX_GROUP_LENGTH, is_group
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap, wrap
 from pubqueue_xeps.wire.xml_escape import ILLEGAL
@@ -20,7 +20,7 @@ from pubqueue_xeps.wire.xml_escape import ILLEGAL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.model import Headers
+    from pubqueue.model.entities import Headers
 
 OWN: Final = "x-pubqueue-"
 """The prefix of the service's own headers."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from grpc import StatusCode
 
-from pubqueue.core.decision import Refusal, Refused, in_words
+from pubqueue.model.decision import Refusal, Refused, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

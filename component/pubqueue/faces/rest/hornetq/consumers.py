@@ -10,19 +10,18 @@ import asyncio
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.addresses import Jid, account_of
-from pubqueue.core.decision import Taken
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.settling.held import ReadHeld
 from pubqueue.faces.rest.http.problems import ProblemError
 from pubqueue.faces.rest.terms import WORD
+from pubqueue.model.decision import Taken
+from pubqueue.model.entities import Jid, account_of
+from pubqueue.rules.settle import ReadHeld, Settle, Verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.broker import Broker
-    from pubqueue.core.model import Item, NodeName, Principal
     from pubqueue.faces.rest.terms import RestTerms
+    from pubqueue.model.entities import Item, NodeName, Principal
 
     Message = tuple[Item, bytes]
 

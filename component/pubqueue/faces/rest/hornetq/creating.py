@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.model import Millis
-from pubqueue.core.publishing.keys import PublishKey
 from pubqueue.faces.rest.hornetq.links import linked
 from pubqueue.faces.rest.http.links import Link
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request
 from pubqueue.faces.rest.items import values
 from pubqueue.faces.rest.star.keys import published_under
 from pubqueue.faces.rest.star.publishing import draft_in, publish
+from pubqueue.model.entities import Millis
+from pubqueue.model.records import PublishKey
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.model import Draft, ItemId
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.entities import Draft, ItemId
 
 PRIORITIES: Final = range(10)
 """Priorities of JMS. Others are ignored."""

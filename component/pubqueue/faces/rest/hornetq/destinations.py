@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.manage import Create
 from pubqueue.faces.rest.batches.atom import ATOM, parsed
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.hornetq.links import linked
 from pubqueue.faces.rest.http.links import Link
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request
 from pubqueue.faces.rest.openapi import served
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.nodes import Create
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -6,7 +6,6 @@ import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.addresses import Jid
 from pubqueue.faces.rest.hornetq.consumers import address_of
 from pubqueue.faces.rest.hornetq.destinations import PULL
 from pubqueue.faces.rest.hornetq.links import fields_of, linked
@@ -17,15 +16,16 @@ from pubqueue.faces.rest.http.waits import wait_of
 from pubqueue.faces.rest.items.delivered import body_of, headers_of
 from pubqueue.faces.rest.star.acknowledging import FORM, form
 from pubqueue.faces.rest.star.consuming import nothing
+from pubqueue.model.entities import Jid
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from aiohttp import web
 
-    from pubqueue.core.model import Item, Principal
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.faces.rest.hornetq.consumers import PullConsumer
+    from pubqueue.model.entities import Item, Principal
 
 AUTO, MANUAL = "1", "2"
 """The segment in the path of a consumer: whether it acknowledges messages as they are sent."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import ItemId
-from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.faces.http.host import connection
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.hornetq.links import linked
@@ -33,13 +31,15 @@ from pubqueue.faces.rest.http.problems import ProblemError, not_found
 from pubqueue.faces.rest.http.waits import wait_of
 from pubqueue.faces.rest.star.acknowledging import form, token_of, verdict_of
 from pubqueue.faces.rest.star.consuming import prefer
+from pubqueue.model.entities import ItemId
+from pubqueue.rules.settle import Settle, Verb
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.model import Item
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.faces.rest.hornetq.consumers import PullConsumer
+    from pubqueue.model.entities import Item
 
 GONE: Final = frozenset({403, 404, 409, 412})
 """Statuses of a message that is not the consumer's any more: HornetQ has one answer for them."""

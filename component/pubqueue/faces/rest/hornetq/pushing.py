@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.core.pushing.model import Registration, Registrations
-from pubqueue.core.pushing.registering import ListRegistrations, Register, Unregister
-from pubqueue.core.reading.newer import ReadNewer
 from pubqueue.faces.rest.batches.atom import parsed
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.hornetq.destinations import MAX_BODY, PUSH, XML
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request, not_found
 from pubqueue.faces.rest.push import hornetq, words
 from pubqueue.faces.rest.star.subscribers import check_target
+from pubqueue.model.records import Registration, Registrations
+from pubqueue.rules.registrations import ListRegistrations, Register, Unregister
+from pubqueue.rules.retrieve import ReadNewer
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.reading.pages import NewerItems
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.replies import NewerItems
 
 ROOT: Final = "push-registration"
 METHODS: Final = frozenset({"POST", "PUT"})

@@ -6,10 +6,6 @@ import secrets
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.pushing.model import Registration, Registrations
-from pubqueue.core.pushing.registering import ListRegistrations, NotePush, Register, Unregister
-from pubqueue.core.reading.newer import ReadNewer
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.hornetq.links import linked
 from pubqueue.faces.rest.hornetq.pull_parts import (
@@ -36,14 +32,18 @@ from pubqueue.faces.rest.push import words
 from pubqueue.faces.rest.star.acknowledging import form, token_of, verdict_of
 from pubqueue.faces.rest.star.consuming import prefer
 from pubqueue.faces.rest.star.topics import GAP, message_behind
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.records import Registration, Registrations
+from pubqueue.rules.registrations import ListRegistrations, NotePush, Register, Unregister
+from pubqueue.rules.retrieve import ReadNewer
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.pages import NewerItems
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.faces.rest.hornetq.consumers import PullConsumer
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import NewerItems
 
 RUNNER: Final = ""
 """No process works on a registration that is pulled: any process records its position."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from aiohttp import web
 
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.faces.http_status import STATUS
+from pubqueue.model.decision import Refusal, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

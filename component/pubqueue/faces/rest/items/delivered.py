@@ -5,18 +5,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.addresses import account_of
 from pubqueue.faces.rest.http.problems import ProblemError
 from pubqueue.faces.rest.items import values
 from pubqueue.faces.rest.items.link_fields import links_in
 from pubqueue.faces.rest.items.published import CORRELATION, REPLY_TO
+from pubqueue.model.entities import account_of
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.core.model import Item
+    from pubqueue.model.entities import Item
 
 UNTYPED: Final = "application/octet-stream"
 """The content type of a body whose publisher gave none."""

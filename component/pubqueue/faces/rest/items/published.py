@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.core.model import NO_TIME, Draft, ItemId, Millis
 from pubqueue.faces.rest.http.problems import bad_request
 from pubqueue.faces.rest.items import values
 from pubqueue.faces.rest.items.link_fields import links_in
+from pubqueue.model.entities import NO_TIME, Draft, ItemId, Millis
 from pubqueue_xeps.wire.payloads.content_type import HEADER as CONTENT_TYPE
 from pubqueue_xeps.wire.payloads.wrapper import wrap
 from pubqueue_xeps.wire.xml_escape import ILLEGAL

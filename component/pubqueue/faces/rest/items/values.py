@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
-from pubqueue.core.model import Millis, seconds
 from pubqueue.faces.rest.http.problems import bad_request
+from pubqueue.model.entities import Millis, seconds
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 CARRIED: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 """Characters that are not encoded in `Message-*`."""

@@ -10,9 +10,9 @@ from pubqueue.faces.push.verdicts import Outcome, Verdict
 from pubqueue.faces.rest.push import words
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Item
-    from pubqueue.core.pushing.model import Registration
     from pubqueue.faces.push.client import PushClient
+    from pubqueue.model.entities import Item
+    from pubqueue.model.records import Registration
 
     Headers = list[tuple[str, str]]
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.accounts import Accounts
-    from pubqueue.core.model import Item, Jid
-    from pubqueue.core.pushing.model import Registration
     from pubqueue.faces.push.terms import PushTerms
     from pubqueue.faces.push.work import Work
+    from pubqueue.model.entities import Item, Jid
+    from pubqueue.model.records import Registration
 
 AGENT: Final = f"pubqueue/{version('pubqueue')}"
 NOT_ALLOWED: Final = 405

@@ -8,21 +8,21 @@ from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
-from pubqueue.core.decision import Done, Refusal, Refused, Touched
-from pubqueue.core.model import ItemId, Millis
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.queue.touch import Touch
-from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request, not_found
 from pubqueue.faces.rest.items import values
+from pubqueue.model.decision import Done, Refusal, Refused, Touched
+from pubqueue.model.entities import ItemId, Millis
+from pubqueue.rules.retrieve import Retrieve
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.decision import Retrieved
-    from pubqueue.core.model import NodeName, Principal
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.decision import Retrieved
+    from pubqueue.model.entities import NodeName, Principal
 
 FORM: Final = "application/x-www-form-urlencoded"
 MAX_FORM: Final = 16_384

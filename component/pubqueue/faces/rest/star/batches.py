@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp.helpers import parse_mimetype
 
-from pubqueue.core.model import ItemId
-from pubqueue.core.publishing.keys import PublishKey
 from pubqueue.faces.rest.batches import atom, multipart
 from pubqueue.faces.rest.batches.entry import at
 from pubqueue.faces.rest.exchange import answer
@@ -18,15 +16,17 @@ from pubqueue.faces.rest.http.problems import ProblemError, bad_request, not_fou
 from pubqueue.faces.rest.items.published import draft_of
 from pubqueue.faces.rest.star import keys
 from pubqueue.faces.rest.star.publishing import message_url, publish
+from pubqueue.model.entities import ItemId
+from pubqueue.model.records import PublishKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from aiohttp import web
 
-    from pubqueue.core.model import Draft
     from pubqueue.faces.rest.batches.entry import Entry
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.entities import Draft
 
 URI_LIST: Final = "text/uri-list"
 _COUNT: Final = re.compile(r"[1-9]\d{0,3}")

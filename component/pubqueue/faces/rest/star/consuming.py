@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Refusal
 from pubqueue.faces.http.host import connection
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.http.links import Link
@@ -12,13 +11,14 @@ from pubqueue.faces.rest.http.problems import ProblemError, not_found
 from pubqueue.faces.rest.http.waits import wait_of
 from pubqueue.faces.rest.items import values
 from pubqueue.faces.rest.items.delivered import body_of, headers_of
+from pubqueue.model.decision import Refusal
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.model import Item
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.faces.rest.http.waits import Wait
+    from pubqueue.model.entities import Item
 
 
 async def take(exchange: Exchange) -> web.Response:

@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import Create, Delete
-from pubqueue.core.nodes.nodeconfig import agrees
-from pubqueue.core.reading.read import ReadNodes
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request, refused
 from pubqueue.faces.rest.openapi import served
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import agrees
+from pubqueue.rules.nodes import Create, Delete
+from pubqueue.rules.read import ReadNodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aiohttp import web
 
-    from pubqueue.core.nodes.nodeconfig import Settings
-    from pubqueue.core.nodes.replies import Described
-    from pubqueue.core.reading.pages import NodePage
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.faces.rest.http.links import Link
+    from pubqueue.model.replies import Described, NodePage
+    from pubqueue.rules.nodeconfig import Settings
 
 JSON = "application/json"
 ATOM = "application/atom+xml"

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from aiohttp import web
 
-from pubqueue.core.reading.newer import ReadNewer
 from pubqueue.faces.http.host import allow
 from pubqueue.faces.rest.http import cors
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request
 from pubqueue.faces.rest.items.delivered import body_of, headers_of
 from pubqueue.faces.rest.star.destinations import EVENTS, counts_of
+from pubqueue.rules.retrieve import ReadNewer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pubqueue.core.model import Item
-    from pubqueue.core.reading.pages import NewerItems
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.entities import Item
+    from pubqueue.model.replies import NewerItems
 
 BEAT: Final = 15.0
 """Seconds after which a comment is sent if there was no event: it shows that the connection is alive, and the account is checked again."""

@@ -6,14 +6,14 @@ import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.publishing.keys import PublishKey
-from pubqueue.core.reading.used_key import ReadUsedKey
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request
+from pubqueue.model.records import PublishKey
+from pubqueue.rules.once import ReadUsedKey
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import KeyUsed
-    from pubqueue.core.model import ItemId
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.decision import KeyUsed
+    from pubqueue.model.entities import ItemId
 
 MESSAGE: Final = "message"
 BATCH: Final = "batch"

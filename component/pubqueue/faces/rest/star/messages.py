@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import ItemId
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.http.problems import ProblemError, not_found
 from pubqueue.faces.rest.star.acknowledging import Verdict, settle
 from pubqueue.faces.rest.star.consuming import message
+from pubqueue.model.entities import ItemId
+from pubqueue.rules.retrieve import Retrieve
+from pubqueue.rules.settle import Settle, Verb
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.decision import Retrieved
-    from pubqueue.core.model import Item
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.decision import Retrieved
+    from pubqueue.model.entities import Item
 
 _TAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
 

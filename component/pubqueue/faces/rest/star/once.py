@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from pubqueue.core.model import Draft, ItemId
     from pubqueue.faces.rest.exchange import Exchange
     from pubqueue.faces.rest.http.links import Link
+    from pubqueue.model.entities import Draft, ItemId
 
 
 class OneOff(Struct, frozen=True):

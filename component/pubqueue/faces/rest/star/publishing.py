@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Published, Refusal, Refused
-from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.http.links import Link
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request
 from pubqueue.faces.rest.items.published import draft_of, wishes_of
 from pubqueue.faces.rest.star.keys import given_key
+from pubqueue.model.decision import Published, Refusal, Refused
+from pubqueue.rules.publication import Publish
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.model import Draft, ItemId, NodeName
-    from pubqueue.core.publishing.keys import PublishKey
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.entities import Draft, ItemId, NodeName
+    from pubqueue.model.records import PublishKey
 
 
 async def post_to_queue(exchange: Exchange) -> web.Response:

@@ -9,21 +9,21 @@ from urllib.parse import parse_qsl
 import msgspec
 from lxml import etree
 
-from pubqueue.core.pushing.model import Registration, Registrations
-from pubqueue.core.pushing.registering import Enable, ListRegistrations, Register, Unregister
-from pubqueue.core.reading.newer import ReadNewer
 from pubqueue.faces.push import signing, targets
 from pubqueue.faces.rest.batches.atom import ATOM, parsed
 from pubqueue.faces.rest.exchange import answer
 from pubqueue.faces.rest.http.problems import ProblemError, bad_request
 from pubqueue.faces.rest.items import values
 from pubqueue.faces.rest.push import words
+from pubqueue.model.records import Registration, Registrations
+from pubqueue.rules.registrations import Enable, ListRegistrations, Register, Unregister
+from pubqueue.rules.retrieve import ReadNewer
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.reading.pages import NewerItems
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.replies import NewerItems
 
 MAX_BODY: Final = 65_536
 FORM: Final = "application/x-www-form-urlencoded"

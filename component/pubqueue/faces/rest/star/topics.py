@@ -6,19 +6,18 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.reading.newer import ReadNewer
-from pubqueue.core.reading.retrieve import Retrieve
 from pubqueue.faces.rest.http.problems import not_found
 from pubqueue.faces.rest.http.waits import wait_of
 from pubqueue.faces.rest.star.consuming import message, nothing, prefer
+from pubqueue.rules.retrieve import ReadNewer, Retrieve
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.core.decision import Retrieved
-    from pubqueue.core.model import Item
-    from pubqueue.core.reading.pages import NewerItems
     from pubqueue.faces.rest.exchange import Exchange
+    from pubqueue.model.decision import Retrieved
+    from pubqueue.model.entities import Item
+    from pubqueue.model.replies import NewerItems
 
 _NUMBER: Final = re.compile(r"\d{1,18}", re.ASCII)
 

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, Millis, Principal
-    from pubqueue.core.notices import Notice
     from pubqueue.faces.stomp.codec import Frame, Version
     from pubqueue.faces.stomp.problems import Problem
     from pubqueue.faces.stomp.session.answers import Owed
     from pubqueue.faces.stomp.session.subscription import Subscription
     from pubqueue.faces.stomp.wire import Wire
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, Millis, Principal
+    from pubqueue.model.notices import Notice
 
 OVERHEAD: Final = 512
 """Bytes that a frame costs here in addition to its body, until it is answered."""

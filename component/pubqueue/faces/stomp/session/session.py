@@ -11,21 +11,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, assert_never
 
-from pubqueue.core.decision import Published
-from pubqueue.core.model import NodeName, SubscriptionState
-from pubqueue.core.notices import (
-    Announce,
-    ApprovalWanted,
-    Configured,
-    Deleted,
-    Deliver,
-    Purged,
-    Retracted,
-    SubscriptionChanged,
-    Unlocked,
-)
-from pubqueue.core.presence.leave import Departure
-from pubqueue.core.queue.publication import Publish
 from pubqueue.faces.stomp import messages
 from pubqueue.faces.stomp.codec import write
 from pubqueue.faces.stomp.destinations import OPTIONS
@@ -39,16 +24,31 @@ from pubqueue.faces.stomp.session.transactions import Transactions
 from pubqueue.faces.stomp.session.unsettled import Unsettled
 from pubqueue.faces.stomp.settling import key_for
 from pubqueue.faces.stomp.subscribing import Mode
+from pubqueue.model.decision import Published
+from pubqueue.model.entities import NodeName, SubscriptionState
+from pubqueue.model.notices import (
+    Announce,
+    ApprovalWanted,
+    Configured,
+    Deleted,
+    Deliver,
+    Purged,
+    Retracted,
+    SubscriptionChanged,
+    Unlocked,
+)
+from pubqueue.rules.presence import Departure
+from pubqueue.rules.publication import Publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.notices import Notice
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.session.answers import Owed
     from pubqueue.faces.stomp.session.client import Client
     from pubqueue.faces.stomp.session.subscription import Subscription
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.notices import Notice
 
 TOO_MUCH: Final = Problem(Message.TRY_LATER, "more news of topics wait than may")
 

@@ -7,29 +7,27 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.addresses import Jid
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import SubscriptionState
-from pubqueue.core.nodes.manage import Create
-from pubqueue.core.nodes.replies import Subscribed
-from pubqueue.core.nodes.subscriptions.options import WINDOW, Options
-from pubqueue.core.nodes.subscriptions.subscribe import Subscribe, Unsubscribe
-from pubqueue.core.presence.leave import Departure, Leave
 from pubqueue.faces.stomp.destinations import OPTIONS, DestinationKind
 from pubqueue.faces.stomp.problems import Message, Problem
 from pubqueue.faces.stomp.refusals import problem_of, unexpected
 from pubqueue.faces.stomp.session.subscription import Subscription
 from pubqueue.faces.stomp.subscribing import id_of, wanted
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Jid, SubscriptionState
+from pubqueue.model.replies import Subscribed
+from pubqueue.rules.nodes import Create
+from pubqueue.rules.presence import Departure, Leave
+from pubqueue.rules.subscribe import WINDOW, Options, Subscribe, Unsubscribe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import NodeName
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.session.answers import Owed
     from pubqueue.faces.stomp.session.client import Client, Receiver
     from pubqueue.faces.stomp.subscribing import Wanted
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import NodeName
 
 WAYS: Final[Mapping[DestinationKind, tuple[bool, ...]]] = MappingProxyType(
     {

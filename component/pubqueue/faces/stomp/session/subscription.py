@@ -9,10 +9,10 @@ from msgspec import Struct
 from pubqueue.faces.stomp.subscribing import Mode
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import ItemId, Jid
-    from pubqueue.core.notices import Announce, Deliver
     from pubqueue.faces.stomp.settling import Key
     from pubqueue.faces.stomp.subscribing import Wanted
+    from pubqueue.model.entities import ItemId, Jid
+    from pubqueue.model.notices import Announce, Deliver
 
 
 class Handed(Struct, gc=False, eq=False):

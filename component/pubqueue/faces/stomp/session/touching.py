@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.decision import Refused, Touched
-from pubqueue.core.queue.touch import Touch
 from pubqueue.faces.stomp.numbers import BadNumberError, span
 from pubqueue.faces.stomp.problems import Message, Problem
 from pubqueue.faces.stomp.refusals import LOST, unexpected
+from pubqueue.model.decision import Refused, Touched
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import Reply
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.session.answers import Owed
     from pubqueue.faces.stomp.session.client import Client
     from pubqueue.faces.stomp.session.unsettled import Unsettled
+    from pubqueue.model.decision import Reply
 
 
 def touch(client: Client, unsettled: Unsettled, frame: Frame, owed: Owed) -> Problem | None:

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.core.decision import DoneTogether, Refused
-from pubqueue.core.model import NodeName
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.together import Together
 from pubqueue.faces.stomp.destinations import OPTIONS
 from pubqueue.faces.stomp.problems import Message, Problem
 from pubqueue.faces.stomp.refusals import problem_of, unexpected
 from pubqueue.faces.stomp.sending import sent
 from pubqueue.faces.stomp.settling import key_of
+from pubqueue.model.decision import DoneTogether, Refused
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.together import Together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.together import Part
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.session.answers import Owed
     from pubqueue.faces.stomp.session.client import Client
     from pubqueue.faces.stomp.session.subscription import Handed
     from pubqueue.faces.stomp.session.unsettled import Unsettled
+    from pubqueue.model.decision import Reply
+    from pubqueue.rules.together import Part
 
 MAX_OPEN: Final = 16
 """Open transactions of a connection."""

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.decision import Refused, SettledEach
 from pubqueue.core.limits.request_sizes import MAX_NAMED
-from pubqueue.core.queue.settle import Settle, Verb
-from pubqueue.core.queue.settling.each import LockName, SettleEach
 from pubqueue.faces.stomp.codec import V10, V11
 from pubqueue.faces.stomp.problems import Message, Problem
 from pubqueue.faces.stomp.refusals import LOST, problem_of
 from pubqueue.faces.stomp.session.answers import Owed
 from pubqueue.faces.stomp.settling import key_of, settle_of
+from pubqueue.model.decision import Refused, SettledEach
+from pubqueue.rules.settle import Settle, Verb
+from pubqueue.rules.settle_each import LockName, SettleEach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import ItemId, Jid
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.session.client import Client
     from pubqueue.faces.stomp.session.subscribing import Subscriptions
     from pubqueue.faces.stomp.session.subscription import Handed, Subscription
     from pubqueue.faces.stomp.settling import Key
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import ItemId, Jid
 
 MAX_LOST: Final = 10_000
 """Messages whose locks are over that a connection may still acknowledge, without effect."""

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.management.model import Operation
-    from pubqueue.core.decision import Refused, Reply
-    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.commands.sessions import CommandSession
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.decision import Refused, Reply
+    from pubqueue.model.entities import Principal
 
 X: Final = ns.tag(ns.DATA, "x")
 IGNORED: Final = frozenset({ns.tag(ns.COMMANDS, "actions"), ns.tag(ns.COMMANDS, "note")})

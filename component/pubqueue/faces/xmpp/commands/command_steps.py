@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Operation
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.summaries import Power
     from pubqueue.faces.xmpp.refusals import StanzaError
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import Power
 
 INFO: Final = "info"
 WARN: Final = "warn"

@@ -9,8 +9,8 @@ from pubqueue.faces.xmpp.xml.text import attribute
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.reading.summaries import Powers
     from pubqueue.faces.xmpp.commands.command_steps import Command
+    from pubqueue.model.replies import Powers
 
 LABEL = "Manage queues"
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pubqueue.core.reading.inspect import AskPowers
 from pubqueue.faces.xmpp.commands import discovery
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.parse import retrieving
 from pubqueue.faces.xmpp.parse.iq import Asked
 from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND
+from pubqueue.rules.inspect import AskPowers
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Refused
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.refusals import StanzaError
+    from pubqueue.model.decision import Refused
 
 
 def step(iq: Iq) -> Asked | StanzaError | bytes:

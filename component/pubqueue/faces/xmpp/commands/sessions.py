@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.management.given import Given
-from pubqueue.core.addresses import account_of
 from pubqueue.faces.xmpp.commands.command_steps import Form
+from pubqueue.model.entities import account_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Jid
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
+    from pubqueue.model.entities import Jid
 
 MAX_SESSIONS: Final = 1_000
 """Maximum number of sessions; beyond it the least recently used one expires."""

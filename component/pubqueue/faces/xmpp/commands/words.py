@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import NodeName
-from pubqueue.core.reading.inspect import AskPowers
 from pubqueue.faces.xmpp.commands.command_steps import Field, Form, Result
 from pubqueue.faces.xmpp.refusals import StanzaError
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.inspect import AskPowers
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Node, Principal
-    from pubqueue.core.reading.summaries import Power, Powers
     from pubqueue.faces.xmpp.commands.command_steps import Shown
+    from pubqueue.model.entities import Node, Principal
+    from pubqueue.model.replies import Power, Powers
 
 NODE: Final = "node"
 OTHER: Final = "other_node"

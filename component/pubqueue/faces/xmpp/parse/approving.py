@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.nodeconfig import BadValueError, read_boolean
-from pubqueue.core.nodes.subscriptions.pending import Answer
-from pubqueue.core.nodes.subscriptions.subscribers import GetSubscriptions, SetSubscriptions, Wish
 from pubqueue.faces.xmpp.parse.iq import Iq, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml import forms
 from pubqueue.faces.xmpp.xml.result_sets import page_beside
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.nodeconfig import BadValueError, read_boolean
+from pubqueue.rules.subscribers import Answer, GetSubscriptions, SetSubscriptions, Wish
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.xml.stanza import Stanza
+    from pubqueue.model.entities import Principal
 
 STATES: Final = frozenset({"none", "pending", "subscribed", "unconfigured"})
 """The states of a subscription (XEP-0060 4.2)."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.qos.model import MAX_ID_LENGTH
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue.model.records import MAX_ID_LENGTH
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

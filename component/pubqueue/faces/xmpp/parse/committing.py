@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.model import NodeName
-from pubqueue.core.transactions.commit import CommitVersion, Part
-from pubqueue.core.transactions.model import Mark, OnTaken, Totals, key_of
-from pubqueue.core.transactions.staging import AbortVersion, AskLastVersion, ListTransactions
-from pubqueue.core.validity import HIGHEST_NUMBER
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
+from pubqueue.model.entities import NodeName, account_of
+from pubqueue.model.transactions import Mark, OnTaken, Totals, key_of
+from pubqueue.rules.commit import CommitVersion, Part
+from pubqueue.rules.staging import AbortVersion, AskLastVersion, ListTransactions
+from pubqueue.rules.validity import HIGHEST_NUMBER
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.entities import Principal
 
 TAG: Final = ns.tag(ns.PUBQUEUE, "txn")
 

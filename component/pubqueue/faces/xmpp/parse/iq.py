@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue.core.model import ItemId, Millis, NodeName, seconds
-from pubqueue.core.validity import NO_SPAN
 from pubqueue.faces.xmpp.refusals import NODEID_REQUIRED, StanzaError, bad_request
 from pubqueue.faces.xmpp.xml import forms, jids
+from pubqueue.model.entities import ItemId, Millis, NodeName, seconds
+from pubqueue.rules.validity import NO_SPAN
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Refused
-    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+    from pubqueue.model.decision import Refused
+    from pubqueue.model.entities import Principal
 
 BEYOND_SPANS: Final = 1e12
 """The limit of a span in seconds, below which it fits into whole milliseconds; also excludes infinity and NaN."""

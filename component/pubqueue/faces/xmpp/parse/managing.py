@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import Affiliation, Jid, NodeName
-from pubqueue.core.nodes.discovery import Describe
-from pubqueue.core.nodes.manage import (
-    Configure,
-    Create,
-    Delete,
-    GetAffiliations,
-    Purge,
-    SetAffiliations,
-)
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.result_sets import page_beside
+from pubqueue.model.entities import Affiliation, Jid, NodeName
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, Purge, SetAffiliations
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

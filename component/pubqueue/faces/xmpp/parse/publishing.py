@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import NO_TIME, Draft, Headers, ItemId, Millis
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse import committing
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, node_of, span_of
@@ -18,13 +15,16 @@ from pubqueue.faces.xmpp.refusals import (
 )
 from pubqueue.faces.xmpp.xml import headers
 from pubqueue.faces.xmpp.xml.payload import DEEPEST
+from pubqueue.model.entities import NO_TIME, Draft, Headers, ItemId, Millis
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.staging import StagePublish
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.nodes.nodeconfig import Settings
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.rules.nodeconfig import Settings
 
 ITEM_LEVEL: Final = 4
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.model import NodeName, State
-from pubqueue.core.reading.read import ReadEvents, ReadItems, ReadNodes
-from pubqueue.core.validity import is_name
 from pubqueue.faces.xmpp.parse.iq import Iq, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.size_limits import PAYLOADS
+from pubqueue.model.entities import NodeName, State
+from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes
+from pubqueue.rules.validity import is_name
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request

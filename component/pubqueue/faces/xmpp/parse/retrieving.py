@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.account import ListMyAffiliations, ListMySubscriptions
-from pubqueue.core.nodes.discovery import Describe, ListItems, ListNodes, Types
-from pubqueue.core.reading.retrieve import Order, Retrieve
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, ids_of, node_of
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.render import disco
 from pubqueue.faces.xmpp.xml.result_sets import page_among, page_beside
 from pubqueue.faces.xmpp.xml.size_limits import PAYLOADS
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.discovery import (
+    Describe,
+    ListItems,
+    ListMyAffiliations,
+    ListMySubscriptions,
+    ListNodes,
+    Types,
+)
+from pubqueue.rules.retrieve import Order, Retrieve
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.core.reading.listing import Page
+    from pubqueue.model.replies import Page
 
 
 def items(iq: Iq) -> Request | StanzaError:

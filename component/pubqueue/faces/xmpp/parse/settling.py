@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.model import NodeName
-from pubqueue.core.queue.redrive import Redrive
-from pubqueue.core.queue.settle import Outcome, Settle, Verb
-from pubqueue.core.queue.touch import Touch
 from pubqueue.faces.xmpp.parse.iq import Iq, ids_of, node_of, span_of
 from pubqueue.faces.xmpp.refusals import ITEM_REQUIRED, StanzaError, bad_request
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.dead_letters import Redrive
+from pubqueue.rules.settle import Outcome, Settle, Verb
+from pubqueue.rules.unlock import Touch
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

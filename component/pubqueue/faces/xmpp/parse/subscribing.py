@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.nodes.subscriptions.subscribe import (
-    GetDefaultOptions,
-    SetOptions,
-    Subscribe,
-    Unsubscribe,
-)
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.parse.iq import Iq, form_of, jid_of, node_of
 from pubqueue.faces.xmpp.refusals import INVALID_JID, JID_REQUIRED, StanzaError, bad_request
+from pubqueue.rules.subscribe import GetDefaultOptions, SetOptions, Subscribe, Unsubscribe
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Jid, NodeName
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.entities import Jid, NodeName
 
 
 def _jid(element: Element) -> Jid | StanzaError:

@@ -13,12 +13,12 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Principal
-    from pubqueue.core.nodes.subscriptions.pending import Answer
-    from pubqueue.core.presence.bounce import Bounce
-    from pubqueue.core.queue.publication import Publish
-    from pubqueue.core.transactions.staging import StagePublish
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+    from pubqueue.model.entities import Principal
+    from pubqueue.rules.presence import Bounce
+    from pubqueue.rules.publication import Publish
+    from pubqueue.rules.staging import StagePublish
+    from pubqueue.rules.subscribers import Answer
 
     Asked = Publish | StagePublish | Answer | Bounce
 

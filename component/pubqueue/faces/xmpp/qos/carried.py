@@ -12,10 +12,10 @@ from pubqueue.faces.xmpp.xml.stanza import Stanza
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.xmpp.parse.carrying import Carried
     from pubqueue.faces.xmpp.qos.asking import Asked
     from pubqueue.faces.xmpp.refusals import StanzaError
+    from pubqueue.model.entities import Jid, Principal
 
 HEADER: Final = (
     f"<stream:stream xmlns='{ns.COMPONENT}' xmlns:stream='http://etherx.jabber.org/streams'>"

@@ -12,30 +12,29 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import json
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.qos.deliver import DeliverMessage
-from pubqueue.core.qos.model import (
+from pubqueue.faces.flow.intake import notified_node
+from pubqueue.faces.xmpp.parse.carrying import Carried, Step
+from pubqueue.faces.xmpp.refusals import StanzaError, behind, words
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.records import (
     MAX_REASON_LENGTH,
     MessageChanged,
     MessageDelivered,
     MessageRead,
     mark_of,
 )
-from pubqueue.core.qos.reading import ReadMessage
-from pubqueue.faces.flow.intake import notified_node
-from pubqueue.faces.xmpp.parse.carrying import Carried, Step
-from pubqueue.faces.xmpp.refusals import StanzaError, behind, words
+from pubqueue.rules.messages import DeliverMessage, ReadMessage
 
 if TYPE_CHECKING:
     from pubqueue.app.broker import Broker
     from pubqueue.app.watch.watching import MessageCounts
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.flow.intake import Intake, Load
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.qos.carried import MessageReader
     from pubqueue.faces.xmpp.stream.single import SingleMessage
     from pubqueue.faces.xmpp.xml.stanza import Stanza
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, Principal
 
 MAX_RECENT: Final = 1_000
 MAX_RECENT_BYTES: Final = 4 << 20

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.core.addresses import account_of
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.faces.xmpp.qos.terms import DEFAULTS, QosTerms
 from pubqueue.faces.xmpp.xml.text import attribute, escape, stamp
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import account_of
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.core.model import Jid, Millis
-    from pubqueue.core.qos.model import KeptMessage
+    from pubqueue.model.entities import Jid, Millis
+    from pubqueue.model.records import KeptMessage
 
 log = structlog.get_logger(__name__)
 

@@ -7,10 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.watch.watching import MessageCounts
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.model import digest
-from pubqueue.core.qos.keep import KeepMessage
-from pubqueue.core.qos.model import mark_of
 from pubqueue.faces.xmpp.parse import carrying
 from pubqueue.faces.xmpp.parse.carrying import Carried, Step
 from pubqueue.faces.xmpp.qos.carried import MessageReader
@@ -19,17 +15,21 @@ from pubqueue.faces.xmpp.qos.events import EventId, event_of
 from pubqueue.faces.xmpp.refusals import StanzaError, behind, words
 from pubqueue.faces.xmpp.stream.single import SingleMessage
 from pubqueue.faces.xmpp.xml.text import attribute, quoted
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import digest
+from pubqueue.model.records import mark_of
+from pubqueue.rules.messages import KeepMessage
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.model import Jid, Principal
     from pubqueue.faces.flow.intake import Load
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.qos.events import Events
     from pubqueue.faces.xmpp.xml.stanza import Stanza
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, Principal
 
     Iq = Stanza | SingleMessage
     """As it was read; one that was read by the short way is also what it carries."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
 
 
 class QosTerms(Struct, frozen=True):

@@ -12,37 +12,37 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.core.decision import GivenUp, Unanswered
-from pubqueue.core.deliveries.again import AskUnanswered
-from pubqueue.core.deliveries.answers import NoteDeliveryAnswer
-from pubqueue.core.deliveries.features import NoteFeatures
-from pubqueue.core.deliveries.give_up import GiveUpUnanswered, Lock
-from pubqueue.core.deliveries.outcomes import (
+from pubqueue.faces.xmpp.qos_deliveries import words
+from pubqueue.faces.xmpp.qos_deliveries.unanswered import Sent, UnansweredDeliveries
+from pubqueue.faces.xmpp.render import notices
+from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.model.decision import GivenUp, Unanswered
+from pubqueue.model.entities import Jid, Level, mark_of
+from pubqueue.rules.deliveries import (
     FIRST,
     OUTCOMES,
+    AskUnanswered,
     DeliveryAnswer,
+    GiveUpUnanswered,
+    Lock,
+    NoteDeliveryAnswer,
+    NoteFeatures,
     Place,
     Repeating,
     Step,
     Then,
 )
-from pubqueue.core.model import Jid, Level, mark_of
-from pubqueue.core.presence.arrive import Arrive
-from pubqueue.core.presence.bounce import Bounce
-from pubqueue.faces.xmpp.qos_deliveries import words
-from pubqueue.faces.xmpp.qos_deliveries.unanswered import Sent, UnansweredDeliveries
-from pubqueue.faces.xmpp.render import notices
-from pubqueue.faces.xmpp.xml.ids import new_id
+from pubqueue.rules.presence import Arrive, Bounce
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
     from pubqueue.app.watch.watching import Traffic
-    from pubqueue.core.decision import Reply
-    from pubqueue.core.notices import Deliver
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.notices import Deliver
 
 log = structlog.get_logger(__name__)
 

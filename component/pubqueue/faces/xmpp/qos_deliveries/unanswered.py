@@ -13,8 +13,8 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pubqueue.core.deliveries.outcomes import Step
-    from pubqueue.core.model import Jid, Level, Millis
+    from pubqueue.model.entities import Jid, Level, Millis
+    from pubqueue.rules.deliveries import Step
 
 MAX: Final = 200_000
 """Maximum number of watched deliveries. Further ones are sent once, and their locks time out if there is no answer."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.deliveries.outcomes import DeliveryAnswer
-from pubqueue.core.model import Level
 from pubqueue.faces.xmpp import bounces
 from pubqueue.faces.xmpp.render.notices import carried
 from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue.model.entities import Level
+from pubqueue.rules.deliveries import DeliveryAnswer
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Jid
-    from pubqueue.core.notices import Deliver
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.entities import Jid
+    from pubqueue.model.notices import Deliver
 
 _NAME: Final = re.compile(r"pq-(\d{1,18})-(\d{1,18})(-deliver)?")
 _ASKED: Final = re.compile(r"pq-qos-[0-9a-f-]{1,64}")

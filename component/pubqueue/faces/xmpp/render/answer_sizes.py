@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.decision import Refusal, Refused
-from pubqueue.core.nodes.manage import SetAffiliations
-from pubqueue.core.nodes.subscriptions.subscribers import SetSubscriptions
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle
-from pubqueue.core.queue.touch import Touch
-from pubqueue.core.transactions.staging import StagePublish
 from pubqueue.faces.xmpp.xml.size_limits import MAX_ANSWER_BYTES
 from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.rules.nodes import SetAffiliations
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import SetSubscriptions
+from pubqueue.rules.unlock import Touch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

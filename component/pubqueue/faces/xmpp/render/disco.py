@@ -15,7 +15,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.nodes.replies import Described, Listed
+    from pubqueue.model.replies import Described, Listed
 
 PUBSUB_FEATURES: Final = (
     "access-authorize",

@@ -11,8 +11,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, assert_never
 
-from pubqueue.core.model import mark_of
-from pubqueue.core.notices import (
+from pubqueue.faces.xmpp.xml import forms, headers
+from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
+from pubqueue.faces.xmpp.xml.text import attribute, quoted, stamp
+from pubqueue.model.entities import mark_of
+from pubqueue.model.notices import (
     Announce,
     ApprovalWanted,
     Configured,
@@ -23,16 +26,13 @@ from pubqueue.core.notices import (
     SubscriptionChanged,
     Unlocked,
 )
-from pubqueue.faces.xmpp.xml import forms, headers
-from pubqueue.faces.xmpp.xml.size_limits import MAX_PAYLOAD_BYTES
-from pubqueue.faces.xmpp.xml.text import attribute, quoted, stamp
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Headers, Item, Jid, Millis
-    from pubqueue.core.notices import ForMany, Notice
+    from pubqueue.model.entities import Headers, Item, Jid, Millis
+    from pubqueue.model.notices import ForMany, Notice
 
 # the constant parts
 _EVENT: Final = f'"><event xmlns="{ns.EVENT}">'

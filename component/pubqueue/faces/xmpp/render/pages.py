@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.transactions.model import name_of
 from pubqueue.faces.xmpp.settings import shown as fields_of
 from pubqueue.faces.xmpp.xml import headers
 from pubqueue.faces.xmpp.xml.size_limits import fitting
 from pubqueue.faces.xmpp.xml.text import attribute, quoted, stamp
+from pubqueue.model.transactions import name_of_transaction
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.reading.pages import (
+    from pubqueue.model.replies import (
         EventEntry,
         EventPage,
         ItemEntry,
@@ -95,7 +95,7 @@ def items(page: ItemPage, _service: str) -> bytes:
 def _item(shown: ItemEntry) -> bytes:
     item, letter = shown.item, shown.item.dead_letter
     key, version = item.transaction or (None, None)
-    app = None if key is None else name_of(key)
+    app = None if key is None else name_of_transaction(key)
     words = _words(
         id=item.id,
         seq=item.seq,

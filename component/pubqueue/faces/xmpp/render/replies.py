@@ -8,24 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pubqueue import __version__
-from pubqueue.core import multi_subscription
-from pubqueue.core.decision import Published, Refusal, Withdrawn
-from pubqueue.core.model import ItemReply, NodeConfig, NodeName, SubscriptionState
-from pubqueue.core.nodes.account import name_of
-from pubqueue.core.nodes.replies import Affiliations
 from pubqueue.faces.xmpp.render import transactions
 from pubqueue.faces.xmpp.xml import forms
 from pubqueue.faces.xmpp.xml.result_sets import cut
 from pubqueue.faces.xmpp.xml.size_limits import ROOM
 from pubqueue.faces.xmpp.xml.text import attribute, stamp
+from pubqueue.model import several_subscriptions
+from pubqueue.model.decision import Published, Refusal, Withdrawn
+from pubqueue.model.entities import ItemReply, NodeConfig, NodeName, SubscriptionState
+from pubqueue.model.replies import Affiliations
+from pubqueue.rules.discovery import name_of
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.decision import Done, Redriven, Refused, Retrieved, Touched
-    from pubqueue.core.model import Item, Jid, Millis, Subscription
-    from pubqueue.core.nodes.replies import (
+    from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.decision import Done, Redriven, Refused, Retrieved, Touched
+    from pubqueue.model.entities import Item, Jid, Millis, Subscription
+    from pubqueue.model.replies import (
         Created,
         DefaultOptions,
         Described,
@@ -33,12 +34,11 @@ if TYPE_CHECKING:
         MyAffiliations,
         MySubscriptions,
         NodeSubscriptions,
+        Part,
         Subscribed,
         Unsubscribed,
     )
-    from pubqueue.core.reading.listing import Part
-    from pubqueue.core.transactions.model import Skipped
-    from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.transactions import Skipped
 
 
 def done(_reply: Done | Emptied, _service: str) -> bytes:
@@ -269,7 +269,7 @@ def wanted(refused: Refused, *, asked: Element) -> bytes | None:
 def node_subscriptions(reply: NodeSubscriptions, _service: str) -> bytes:
     """Return the subscribers of the node (XEP-0060 8.8.1.2)."""
     entries = [_entry(one.jid, one.subid, one.state) for one in reply.entries]
-    names = [multi_subscription.name_of(one, one.jid) for one in reply.entries]
+    names = [several_subscriptions.name_of(one, one.jid) for one in reply.entries]
     return _list("subscriptions", reply.node, entries, names, reply.part, namespace=ns.OWNER)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.transactions.model import name_of
 from pubqueue.faces.xmpp.xml.text import attribute, stamp
+from pubqueue.model.transactions import name_of_transaction
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.transactions.model import (
+    from pubqueue.model.transactions import (
         Committed,
         LastVersion,
         Record,
@@ -66,7 +66,7 @@ def _record(record: Record, now: int) -> str:
     totals = record.totals
     words = {
         "id": record.id,
-        "app": attribute(name_of(record.app)),
+        "app": attribute(name_of_transaction(record.app)),
         "version": record.version,
         "publisher": attribute(record.owner),
         "rows": record.items,

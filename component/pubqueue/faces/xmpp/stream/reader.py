@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
-from pubqueue.core.decision import Refusal, Refused
 from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.faces.xmpp.stream.expat_feeder import ExpatFeeder
 from pubqueue.faces.xmpp.stream.passed_over import (
@@ -34,6 +33,7 @@ from pubqueue.faces.xmpp.stream.passed_over import (
 )
 from pubqueue.faces.xmpp.stream.single_reader import SingleReader
 from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
+from pubqueue.model.decision import Refusal, Refused
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final, final
 
 from msgspec import Struct
 
-from pubqueue.core.model import Draft, ItemId, NodeName
-from pubqueue.core.queue.publication import Publish
-from pubqueue.core.queue.settle import Settle, Verb
 from pubqueue.faces.xmpp.xml.text import echo
+from pubqueue.model.entities import Draft, ItemId, NodeName
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.settle import Settle, Verb
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import Principal
     from pubqueue.faces.xmpp.parse.carrying import Step
     from pubqueue.faces.xmpp.stream.start_tags import Sender
+    from pubqueue.model.entities import Principal
 
 COST: Final = 20e-6
 COST_OF_A_BYTE: Final = 15e-9

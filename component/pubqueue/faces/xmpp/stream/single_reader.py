@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from pubqueue.core.model import ItemId, NodeName
 from pubqueue.faces.xmpp.parse.carrying import Step
 from pubqueue.faces.xmpp.stream.single import END_LENGTH, IQ_END, Single, SingleMessage
 from pubqueue.faces.xmpp.stream.single_payload import PayloadReader
@@ -22,6 +21,7 @@ from pubqueue.faces.xmpp.stream.start_tags import (
     sender_of,
     verb_of,
 )
+from pubqueue.model.entities import ItemId, NodeName
 from pubqueue_xeps.wire import ns
 
 # printable ASCII without the characters that XML may escape: < > & " '

@@ -8,12 +8,11 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
-from pubqueue.core.addresses import domain_of
-from pubqueue.core.model import Jid, NodeName
 from pubqueue.faces.xmpp.parse.carrying import MESSAGES
 from pubqueue.faces.xmpp.parse.publishing import ANSWER
 from pubqueue.faces.xmpp.remembering import remembered
 from pubqueue.faces.xmpp.xml.text import attribute
+from pubqueue.model.entities import Jid, NodeName, domain_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.core.notices import Retracted, ToEach, for_subids
 from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.send_queues import SendQueues
 from pubqueue.faces.xmpp.render import notices
 from pubqueue.faces.xmpp.stream.expat_feeder import padding
 from pubqueue.faces.xmpp.xml.ids import new_id
 from pubqueue.faces.xmpp.xml.size_limits import MAX_STANZA_BYTES
+from pubqueue.model.notices import Retracted, ToEach, for_subids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pubqueue.app.notify.outbox import Outbox
-    from pubqueue.core.model import Jid, NodeName
     from pubqueue.faces.xmpp.stream.component import Component
     from pubqueue.faces.xmpp.stream.pace import Pace
+    from pubqueue.model.entities import Jid, NodeName
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from lxml import etree
 
-from pubqueue.core.model import Level
 from pubqueue.faces.xmpp.settings import (
     DELIVER_FIELD,
     EXPIRE_FIELD,
@@ -23,14 +22,15 @@ from pubqueue.faces.xmpp.settings import (
 from pubqueue.faces.xmpp.xml import field_labels
 from pubqueue.faces.xmpp.xml.payload import tree
 from pubqueue.faces.xmpp.xml.text import attribute, escape, stamp
+from pubqueue.model.entities import Level
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.core.model import Millis, NodeConfig
-    from pubqueue.core.nodes.replies import DefaultOptions, Described, Subscribed
-    from pubqueue.core.notices import ApprovalWanted
+    from pubqueue.model.entities import Millis, NodeConfig
+    from pubqueue.model.notices import ApprovalWanted
+    from pubqueue.model.replies import DefaultOptions, Described, Subscribed
 
 _FIELD: Final = f"{{{ns.DATA}}}field"
 _VALUE: Final = f"{{{ns.DATA}}}value"

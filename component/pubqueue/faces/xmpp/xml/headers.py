@@ -9,8 +9,8 @@ from pubqueue.faces.xmpp.xml.text import escape, quoted
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.model import Headers
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.entities import Headers
 
 TAG: Final = ns.tag(ns.SHIM, "headers")
 _HEADER: Final = ns.tag(ns.SHIM, "header")

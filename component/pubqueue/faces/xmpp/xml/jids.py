@@ -7,7 +7,7 @@ from typing import Final
 
 from slixmpp.jid import JID, InvalidJID
 
-from pubqueue.core.model import Jid
+from pubqueue.model.entities import Jid
 
 MAX_JID_LENGTH: Final = 3071
 """Maximum characters of a JID: three parts of 1023 bytes, and two separators (RFC 7622 3.1)."""

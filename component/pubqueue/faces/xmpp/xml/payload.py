@@ -11,7 +11,7 @@ from typing import Final
 from lxml import etree
 
 from pubqueue.app.facts.terms import Payloads
-from pubqueue.core.model import digest
+from pubqueue.model.entities import digest
 
 DEEPEST: Final = 100
 """Levels of elements in a payload. Deeper ones break the readers of workers, so none is stored."""

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.reading.listing import Page
 from pubqueue.faces.xmpp.refusals import StanzaError, bad_request
 from pubqueue.faces.xmpp.xml.size_limits import fitting
 from pubqueue.faces.xmpp.xml.text import escape
+from pubqueue.model.replies import Page
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.reading.listing import Part
     from pubqueue.faces.xmpp.xml.stanza import Element
+    from pubqueue.model.replies import Part
 
 SET: Final = ns.tag(ns.RSM, "set")
 

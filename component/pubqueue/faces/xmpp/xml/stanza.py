@@ -9,7 +9,7 @@ from pubqueue.faces.xmpp.xml.text import ECHOED, attribute, echo, in_quotes, quo
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.core.decision import Refused
+    from pubqueue.model.decision import Refused
 
 _NAME_END: Final = re.compile(rb"[\s/>]")
 _PREFIX: Final = re.compile(rb"(?<![^\s<>/\"'=:&;])[^\s<>/\"'=:&;]+(?=:)")

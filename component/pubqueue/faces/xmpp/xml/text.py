@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 from xml.sax.saxutils import escape as _escape
 
-from pubqueue.core.model import Millis
+from pubqueue.model.entities import Millis
 
 ECHOED: Final = 4096
 """Maximum bytes of a request that an error repeats (RFC 6120 8.3.1: SHOULD); an error for a larger one has only the child's name."""

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store import item_listings as it
-from pubqueue.core.model import (
-    Item,
-    ItemId,
-    State,
-)
-from pubqueue.core.reading.pages import ItemEntry
+from pubqueue.model.entities import Item, ItemId, State
+from pubqueue.model.replies import ItemEntry
 from pubqueue.stores.sql.columns import items_of, with_payloads
 from pubqueue.stores.sql.node_ids import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.core.model import NodeName
+    from pubqueue.model.entities import NodeName
     from pubqueue.stores.sql.session import SqlSession, Values
 
 

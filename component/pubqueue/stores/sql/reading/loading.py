@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store.rows import HELD, Rows
-from pubqueue.core.model import Jid
+from pubqueue.model.entities import Jid
 from pubqueue.stores.sql.columns import items_of, node_of, subscription_of
 from pubqueue.stores.sql.kinds import load_kind
 from pubqueue.stores.sql.node_ids import packed_keys

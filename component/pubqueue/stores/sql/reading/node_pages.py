@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pubqueue.app.store import item_listings as it
 from pubqueue.app.store import listings as li
 from pubqueue.app.store.rows import AffiliationRow
-from pubqueue.core.limits.quotas import Holding
-from pubqueue.core.model import (
-    Affiliation,
-    Jid,
-    Node,
-    State,
-    Subscription,
-    SubscriptionState,
-)
-from pubqueue.core.reading.pages import NodeEntry
+from pubqueue.model.entities import Affiliation, Jid, Node, State, Subscription, SubscriptionState
+from pubqueue.model.records import Holding
+from pubqueue.model.replies import NodeEntry
 from pubqueue.stores.sql.columns import node_of, subscription_of
 from pubqueue.stores.sql.node_ids import packed_keys
 from pubqueue.stores.sql.reading.item_pages import BEHIND_ALL
@@ -24,7 +17,7 @@ from pubqueue.stores.sql.reading.item_pages import BEHIND_ALL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.core.model import NodeName, Subscription
+    from pubqueue.model.entities import NodeName, Subscription
     from pubqueue.stores.sql.session import SqlSession
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pubqueue.app.store import item_listings as it
 from pubqueue.app.store import listings as li
 from pubqueue.app.store import version_listings as ve
-from pubqueue.core.events import Event, EventKind
-from pubqueue.core.reading.pages import EventEntry
-from pubqueue.core.transactions.model import Attempt, Record
+from pubqueue.model.records import Event, EventKind
+from pubqueue.model.replies import EventEntry
+from pubqueue.model.transactions import Attempt, Record
 from pubqueue.stores.sql import (
     forwarded,
     kept_messages,

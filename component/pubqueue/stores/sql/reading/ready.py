@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pubqueue.app.store.ports import FAR
 from pubqueue.app.store.rows import Due, Passed, Ready, up_to
-from pubqueue.core.model import Millis
-from pubqueue.core.queue.expire import item_key, lease_key
+from pubqueue.model.entities import Millis
+from pubqueue.rules.expire import item_key, lease_key
 from pubqueue.stores.sql.columns import item_of, subscription_of, with_payloads
 from pubqueue.stores.sql.node_ids import packed_keys
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pubqueue.app.store.rows import Rank, Reach
-    from pubqueue.core.model import Item, NodeName, Subscription
-    from pubqueue.core.queue.expire import Key
+    from pubqueue.model.entities import Item, NodeName, Subscription
+    from pubqueue.rules.expire import Key
     from pubqueue.stores.sql.session import SqlSession, Values
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ PEOPLE: Final = 4
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.core.transactions.model import Abort, Commit, CommittedNode, Moved, Sweep
+    from pubqueue.model.transactions import Abort, Commit, CommittedNode, Moved, Sweep
     from pubqueue.stores.sql.session import SqlSession
 
 

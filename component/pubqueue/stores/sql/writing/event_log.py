@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.core.event_log import REPLACED
-from pubqueue.core.events import Event, EventKind
+from pubqueue.model.records import Event, EventKind
+from pubqueue.rules.event_log import REPLACED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.core.events import LogEntry, PublishedByCommit
-    from pubqueue.core.model import Millis
+    from pubqueue.model.entities import Millis
+    from pubqueue.model.records import LogEntry, PublishedByCommit
     from pubqueue.stores.sql.session import SqlSession, Values
 
 

@@ -11,14 +11,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.store.ports import StaleError
-from pubqueue.core.model import State
+from pubqueue.model.entities import State
 from pubqueue.stores.sql.columns import packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.store.rows import Write, Writes
-    from pubqueue.core.model import Item, ItemId, NodeName
+    from pubqueue.model.entities import Item, ItemId, NodeName
     from pubqueue.stores.sql.session import SqlSession, Values
 
 Place = tuple["NodeName", "ItemId"]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pubqueue.app.store.rows import StagedKey, StagedRow, Write
-    from pubqueue.core.transactions.model import Attempt, StagedItem, StagedTotals, Version
+    from pubqueue.model.transactions import Attempt, StagedItem, StagedTotals, Version
     from pubqueue.stores.sql.session import SqlSession, Values
 
 

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.app.store import rows
 from pubqueue.app.store.rows import KINDS, Judged
-from pubqueue.core.changes import (
+from pubqueue.model.changes import (
+    BeginReview,
     BeginTrim,
     DropFormer,
+    EndReview,
+    EndSubscriptions,
     EndTrim,
     Forget,
     ForgetEvents,
     NoteSamples,
     PurgeNode,
 )
-from pubqueue.core.nodes.subscriptions.changes import BeginReview, EndReview, EndSubscriptions
-from pubqueue.core.transactions.model import Abort, Commit, Moved, SetAside, Sweep
+from pubqueue.model.transactions import Abort, Commit, Moved, SetAside, Sweep
 from pubqueue.stores.sql import winners
 from pubqueue.stores.sql.kinds import sql_of
 from pubqueue.stores.sql.node_ids import packed_keys
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pubqueue.app.store.rows import Writes
-    from pubqueue.core.model import Jid
+    from pubqueue.model.entities import Jid
     from pubqueue.stores.sql.session import SqlSession
 
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.management.clients.connections import CONNECTIONS, END_CONNECTION
 from pubqueue.app.management.words import count
-from pubqueue.core.reading.connections import ReadConnections
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import OTHER, doing
+from pubqueue.rules.inspect import ReadConnections
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.summaries import ClientState, ConnectionPage
     from pubqueue.faces.xmpp.commands.command_steps import Shown
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import ClientState, ConnectionPage
 
 
 def _ask(by: Principal, _given: Given) -> Request:

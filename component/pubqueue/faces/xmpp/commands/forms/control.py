@@ -10,8 +10,8 @@ from pubqueue.faces.xmpp.commands.operation_forms import choosing
 if TYPE_CHECKING:
     from pubqueue.app.management.model import Operation
     from pubqueue.app.management.nodes import Switch
-    from pubqueue.core.model import Node
     from pubqueue.faces.xmpp.commands.command_steps import Command
+    from pubqueue.model.entities import Node
 
 
 def _command(switch: Switch, operation: Operation) -> Command:

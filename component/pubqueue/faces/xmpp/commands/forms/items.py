@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.management.deaths import DEAD, DISCARD, REASONS, REDRIVE
 from pubqueue.app.management.items import CANCEL, CHOICES, ITEMS, PEEK, PURGE, RELEASE
 from pubqueue.app.management.words import count
-from pubqueue.core.model import State
-from pubqueue.core.reading.read import ReadItems
-from pubqueue.core.reading.summaries import Power
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import (
     OTHER,
@@ -29,15 +26,17 @@ from pubqueue.faces.xmpp.commands.words import (
     unfit,
 )
 from pubqueue.faces.xmpp.xml.text import stamp
+from pubqueue.model.entities import State
+from pubqueue.model.replies import Power
+from pubqueue.rules.read import ReadItems
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Item, Principal
-    from pubqueue.core.reading.pages import ItemEntry, ItemPage
-    from pubqueue.core.reading.summaries import Peeked
     from pubqueue.faces.xmpp.commands.command_steps import Shown
     from pubqueue.faces.xmpp.refusals import StanzaError
+    from pubqueue.model.entities import Item, Principal
+    from pubqueue.model.replies import ItemEntry, ItemPage, Peeked
 
 NAMED: Final = 50
 """Maximum number of items to choose from."""

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from pubqueue.app.management.clients.kept_messages import DROP, KEPT
 from pubqueue.app.management.words import count
-from pubqueue.core.qos.reading import ListMessages
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import OTHER, doing
+from pubqueue.rules.messages import ListMessages
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.qos.model import KeptMessages
     from pubqueue.faces.xmpp.commands.command_steps import Shown
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.records import KeptMessages
 
 
 def _ask(by: Principal, _given: Given) -> Request:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.core.model import AccessModel
-from pubqueue.core.nodes.subscriptions.pending import AT_ONCE, SendPending
-from pubqueue.core.reading.summaries import Power
 from pubqueue.faces.xmpp.commands.command_steps import Command, CommandStep, Result
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, node_of
+from pubqueue.model.entities import AccessModel
+from pubqueue.model.replies import Power
+from pubqueue.rules.subscribers import AT_ONCE, SendPending
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.decision import Done
-    from pubqueue.core.model import Node, Principal
+    from pubqueue.model.decision import Done
+    from pubqueue.model.entities import Node, Principal
 
 NODE: Final = "pubsub#node"
 

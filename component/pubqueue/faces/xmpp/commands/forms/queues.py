@@ -16,8 +16,7 @@ from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, listed
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Row
-    from pubqueue.core.reading.pages import NodePage
-    from pubqueue.core.reading.summaries import Worker, WorkerPage
+    from pubqueue.model.replies import NodePage, Worker, WorkerPage
 
 AFTER: Final = "after"
 

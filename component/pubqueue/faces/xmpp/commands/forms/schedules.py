@@ -20,8 +20,6 @@ from pubqueue.app.management.schedules import (
     SHOW,
     state_of,
 )
-from pubqueue.core.schedules.admin import ListSchedules
-from pubqueue.core.schedules.model import Source
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import (
     OTHER,
@@ -32,6 +30,8 @@ from pubqueue.faces.xmpp.commands.operation_forms import (
 )
 from pubqueue.faces.xmpp.commands.words import ask_powers, listed
 from pubqueue.faces.xmpp.xml.payload_text import to_text
+from pubqueue.model.schedules import Source
+from pubqueue.rules.schedules import ListSchedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.management.model import Operation
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.reading.summaries import Powers
-    from pubqueue.core.schedules.model import Definition, Schedule, SchedulePage
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import Powers
+    from pubqueue.model.schedules import Definition, Schedule, SchedulePage
 
 AFTER: Final = "after"
 

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Final
 from pubqueue.app.management.nodes import CONFIGURE, CREATE, DELETE
 from pubqueue.app.management.nodes import SETTINGS as SETTINGS_OF
 from pubqueue.app.management.service import SERVICE
-from pubqueue.core.model import NodeName
-from pubqueue.core.nodes.manage import Create
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
 from pubqueue.faces.xmpp.commands.words import ask_powers
 from pubqueue.faces.xmpp.xml.field_labels import VALUES
+from pubqueue.model.entities import NodeName
+from pubqueue.rules.nodes import Create
 
 if TYPE_CHECKING:
     from pubqueue.app.management.given import Given
     from pubqueue.app.rules import Request
-    from pubqueue.core.model import Principal
-    from pubqueue.core.nodes.replies import Created
-    from pubqueue.core.reading.summaries import Powers
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import Created, Powers
 
 NAME: Final = "name"
 MODEL, USUAL = "pubsub#access_model", "usual"

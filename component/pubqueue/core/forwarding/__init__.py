@@ -1,1 +1,0 @@
-"""Notices for connections of other instances."""

@@ -1,1 +1,0 @@
-"""Nodes, their settings, affiliations and subscriptions."""

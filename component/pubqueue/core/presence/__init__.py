@@ -1,1 +1,0 @@
-"""Addresses that become available or unavailable, and deliveries that bounce."""

@@ -1,1 +1,0 @@
-"""Published items: their places in a queue, the queues that a topic feeds, their filters, and keys of publishes."""

@@ -1,1 +1,0 @@
-"""Registrations: where the items of a node are pushed to, without polling."""

@@ -1,1 +1,0 @@
-"""An item's path through its queue: published, delivered, settled, expired, dead, redriven."""

@@ -1,1 +1,0 @@
-"""Reads that take nothing: retrieved items, pages of events, items and nodes."""

@@ -1,1 +1,0 @@
-"""Work at set times: what is published when, once for each time."""

@@ -1,1 +1,0 @@
-"""Many items as one: staged by their publisher, visible with its commit."""

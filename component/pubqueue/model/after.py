@@ -1,0 +1,462 @@
+"""How each change alters its row, and the life of an item as one table."""
+
+from __future__ import annotations
+
+from enum import Enum, auto, unique
+from typing import TYPE_CHECKING, Final, Literal, assert_never
+
+from msgspec.structs import replace
+
+from pubqueue.model.changes import (
+    AddAnother,
+    AddItem,
+    AddSubscription,
+    Approve,
+    ConfigureNode,
+    CreateNode,
+    DeleteNode,
+    EndSubscription,
+    Extend,
+    GiveUp,
+    ItemChange,
+    Lock,
+    NoteUnanswered,
+    Postpone,
+    Release,
+    RemoveItem,
+    ReplacePayload,
+    Revive,
+    Ripen,
+    SetAvailable,
+    SetLevel,
+    SetLife,
+    SetLockTimeout,
+    SetTerms,
+    SetWindow,
+    SubscriptionChange,
+    TakeTurn,
+)
+from pubqueue.model.entities import (
+    DeadLetter,
+    Item,
+    Millis,
+    State,
+    SubscriptionState,
+    Terms,
+    later,
+    seconds,
+    without_death,
+)
+from pubqueue.model.records import weight
+from pubqueue.model.several_subscriptions import terms_of, together
+from pubqueue.model.transactions import App, Attempt, StagedTotals, Version
+
+if TYPE_CHECKING:
+    from pubqueue.model.changes import PassOn
+    from pubqueue.model.entities import Headers, Jid, Node, NodeConfig, NodeName, Subscription
+    from pubqueue.model.transactions import Stage
+
+
+# How a change alters its row: before -> after. The only place that computes the row after a change.
+#
+# The two rows decide what a store writes, how the counters change, which receipts are kept and which
+# queues have items to deliver. The transition itself is `lifecycle.NEXT`.
+
+
+class ImpossibleChangeError(Exception):
+    """A change that an item in its state cannot meet. Facts: `item`, `event`."""
+
+    def __init__(self, item: Item, event: Transition) -> None:
+        super().__init__(f"an item that is {item.state} cannot meet {event.name}")
+        self.item = item
+        self.event = event
+
+
+def after(change: ItemChange) -> Item | None:  # noqa: C901, PLR0911, PLR0912  # one case for each change
+    """Return the item as the change leaves it, None when it is gone.
+
+    Raises:
+        ImpossibleChangeError: the item's state cannot meet the change.
+
+    """
+    match change:
+        case AddItem():
+            return _added(change)
+        case Lock():
+            return _locked(change)
+        case RemoveItem(done_at=None):
+            if NEXT[change.item.state, Transition.RETRACT] is None:
+                raise ImpossibleChangeError(change.item, Transition.RETRACT)
+            return None
+        case RemoveItem():
+            return _done(change.item, change.done_at)
+        case Release():
+            return _released(change)
+        case ReplacePayload():
+            return _with_payload(change)
+        case Extend():
+            return replace(change.item, deadline=change.deadline)
+        case SetLife():
+            return replace(change.item, expires=change.expires)
+        case Postpone():
+            state = _next(change.item, Transition.POSTPONE)
+            return replace(change.item, state=state, due=change.due, aside=True)
+        case Ripen():
+            return replace(change.item, state=_next(change.item, Transition.RIPEN), aside=False)
+        case TakeTurn():
+            return replace(change.item, turn=change.turn)
+        case GiveUp():
+            return _given_up(change)
+        case Revive():
+            return _revived(change)
+        case _:
+            assert_never(change)
+
+
+def _next(item: Item, event: Transition) -> State:
+    found = NEXT[item.state, event]
+    if found is None:
+        raise ImpossibleChangeError(item, event)
+    return item.state if found == GONE else found
+
+
+def _done(item: Item, at: Millis | None) -> Item:
+    state = _next(item, Transition.FINISH)
+    return replace(_as_new(item, item.node, None), state=state, expires=item.expires, taken=at)
+
+
+def _revived(change: Revive) -> Item:
+    _next(change.item, Transition.REVIVE)
+    alive = replace(_as_new(change.item, change.to, None), expires=change.expires)
+    return _with_headers(alive, without_death(alive.headers)) if alive.headers else alive
+
+
+def _with_payload(change: ReplacePayload) -> Item:
+    facts = {"publisher": change.publisher, "headers": change.headers}
+    return replace(change.item, **facts, size=weight(change.payload, change.headers))
+
+
+def _added(change: AddItem) -> Item:
+    draft = change.draft
+    return Item(
+        change.seq,
+        change.node,
+        draft.id,
+        change.state,
+        change.publisher,
+        change.published,
+        draft.priority,
+        change.due,
+        change.expires,
+        headers=draft.headers,
+        transaction=change.transaction,
+        group=draft.group,
+        size=weight(draft.payload, draft.headers),
+    )
+
+
+def _locked(change: Lock) -> Item:
+    item = change.item
+    return replace(
+        item,
+        state=_next(item, Transition.LOCK),
+        due=None,
+        acquired=item.acquired + 1,
+        holder=change.holder,
+        deadline=change.deadline,
+        token=change.token,
+        aside=False,
+        taken=change.at,
+    )
+
+
+def _released(change: Release) -> Item:
+    item = change.item
+    failed = change.failed > item.failed
+    state = _next(item, Transition.FAIL if failed else Transition.RELEASE)
+    if change.due is not None:
+        state = _next(replace(item, state=state), Transition.POSTPONE)
+    return replace(
+        item,
+        state=state,
+        due=change.due,
+        failed=change.failed,
+        released=change.released,
+        avoid=item.holder,
+        holder=None,
+        deadline=None,
+        failure=change.reason or item.failure,
+    )
+
+
+def _given_up(change: GiveUp) -> Item:
+    item = change.item
+    state = _next(item, Transition.GIVE_UP)
+    came_from = item.dead_letter.origin if item.dead_letter else None
+    origin = came_from if change.to is None else item.node
+    dead = DeadLetter(change.number, change.at, change.reason, origin, item.holder or item.avoid)
+    if change.to is not None:
+        moved = _as_new(item, change.to, dead)
+        return moved if change.onward is None else _passed_on(moved, change.onward)
+    return replace(
+        item,
+        state=state,
+        failed=change.failed,
+        failure=change.reason if change.failed > item.failed else item.failure,
+        aside=False,
+        holder=None,
+        deadline=None,
+        dead_letter=dead,
+        turn=0,
+    )
+
+
+def _passed_on(item: Item, onward: PassOn) -> Item:
+    return replace(_with_headers(item, onward.headers), expires=onward.expires)
+
+
+def _with_headers(item: Item, headers: Headers) -> Item:
+    size = item.size - weight(b"", item.headers) + weight(b"", headers)
+    return replace(item, headers=headers, size=size)
+
+
+def _as_new(item: Item, node: NodeName, dead_letter: DeadLetter | None) -> Item:
+    """Let it wait in a node as a new item, in its old place."""
+    return replace(
+        item,
+        node=node,
+        state=State.QUEUED,
+        due=None,
+        expires=None,
+        acquired=0,
+        failed=0,
+        released=0,
+        holder=None,
+        deadline=None,
+        avoid=None,
+        aside=False,
+        taken=None,
+        dead_letter=dead_letter,
+        turn=0,
+        failure=None,
+    )
+
+
+# --- consequences of before and after -----------------------------------------------------------
+
+
+def in_queue(item: Item | None) -> Item | None:
+    """Return the item if it is in its node: what is done is kept beside it."""
+    return None if item is None or item.state is State.DONE else item
+
+
+def lost_by(before: Item | None, now: Item | None) -> Jid | None:
+    """Return the JID that has lost the lock; it is remembered as long as the item is in its node."""
+    if before is None or now is None or before.holder is None or now.holder is not None:
+        return None
+    return before.holder if before.node == now.node else None
+
+
+def begins_anew(before: Item | None, now: Item | None) -> bool:
+    """Return whether the item has not been delivered since it was published or redriven."""
+    return before is not None and now is not None and before.acquired > 0 and now.acquired == 0
+
+
+def is_ready(item: Item | None) -> bool:
+    """Return whether the item can be delivered, to at least one subscriber."""
+    return item is not None and (
+        item.aside or (item.state is State.QUEUED and (item.turn > 0 or not item.group))
+    )
+
+
+# --- nodes and their subscriptions ---------------------------------------------------------------
+
+
+def node_after(change: CreateNode | ConfigureNode | DeleteNode, before: Node | None) -> Node | None:
+    """Return the node as the change leaves it, None when it is gone."""
+    match change:
+        case CreateNode():
+            return change.node
+        case ConfigureNode():
+            if before is None:
+                return None
+            return replace(before, config=change.config, creator=change.maker or before.creator)
+        case DeleteNode():
+            return None
+        case _:
+            assert_never(change)
+
+
+def subscription_after(  # noqa: C901, PLR0911  # one case for each change
+    change: SubscriptionChange, before: Subscription | None
+) -> Subscription | None:
+    """Return the subscription as the change leaves it, None when it is ended."""
+    if isinstance(change, AddSubscription):
+        return change.subscription
+    if before is None:
+        return None
+    match change:
+        case AddAnother():
+            return together(before, (*terms_of(before), change.terms))
+        case SetWindow():
+            known = {"queue_requests": change.queue_requests, "available": before.listens}
+            return replace(before, **known, unanswered=0)
+        case SetLockTimeout():
+            return replace(before, lock_timeout=change.lock_timeout)
+        case SetLevel():
+            return replace(before, qos=change.qos)
+        case SetTerms():
+            return _with_terms(change, before)
+        case Approve():
+            return replace(before, state=SubscriptionState.SUBSCRIBED, available=before.deliver)
+        case SetAvailable():
+            return replace(before, available=change.available and before.listens, unanswered=0)
+        case NoteUnanswered():
+            available = before.available and not change.silenced
+            return replace(before, unanswered=change.unanswered, available=available)
+        case EndSubscription():
+            left = () if change.subid is None else _others(before, change.subid)
+            return together(before, left) if left else None
+        case _:
+            assert_never(change)
+
+
+def _others(before: Subscription, subid: str) -> tuple[Terms, ...]:
+    return tuple(terms for terms in terms_of(before) if terms.subid != subid)
+
+
+def _with_terms(change: SetTerms, before: Subscription) -> Subscription:
+    """Return it with other options for the named subscription."""
+    now = Terms(
+        change.subid or before.subid, change.deliver, change.expire, change.remind, change.temporary
+    )
+    each = [now if terms.subid == now.subid else terms for terms in terms_of(before)]
+    return together(before, tuple(each))
+
+
+def has_room(subscription: Subscription | None) -> bool:
+    """Return whether the subscriber has room for a delivery."""
+    return (
+        subscription is not None
+        and subscription.available
+        and subscription.in_flight < subscription.queue_requests
+    )
+
+
+# --- staged items --------------------------------------------------------------------------------
+
+
+def staged(  # noqa: PLR0917  # a row of each kind, in the order of the answer
+    change: Stage,
+    app: App | None,
+    version: Version | None,
+    attempt: Attempt | None,
+    mine: StagedTotals | None,
+    everybody: StagedTotals | None,
+) -> tuple[App, Version, Attempt, StagedTotals, StagedTotals]:
+    """Return the rows with the totals of staged items, as the change leaves them."""
+    mark, at = change.mark, change.at
+    items = sum(row.over is None for row in change.rows)
+    size = sum(row.size - (row.over or 0) for row in change.rows)
+    known = sum(row.known for row in change.rows if row.over is None)
+    grouped = sum(row.draft.group != "" for row in change.rows)
+    app = App(mark.app, change.owner) if app is None else app
+    if version is None:
+        version = Version(mark.app, mark.version, change.owner, mark.immediate, at, change.until)
+    if attempt is None:
+        attempt = Attempt(mark.app, mark.version, mark.part, mark.attempt)
+    mine, everybody = mine or StagedTotals(change.owner), everybody or StagedTotals("")
+    return (
+        replace(app, used=at),
+        replace(
+            version, items=version.items + items, bytes=version.bytes + size, until=change.until
+        ),
+        replace(
+            attempt,
+            items=attempt.items + items,
+            bytes=attempt.bytes + size,
+            known=attempt.known + known,
+            grouped=attempt.grouped + grouped,
+        ),
+        replace(mine, items=mine.items + items, bytes=mine.bytes + size),
+        replace(everybody, items=everybody.items + items, bytes=everybody.bytes + size),
+    )
+
+
+# The life of an item, as one table.
+#
+# The table is total over state x event. A cell is the next state, GONE when the row disappears, or
+# None if the event cannot happen in the state (the rules refuse it before, and the store's guards
+# would too). A RELEASE or FAIL with a pause continues by POSTPONE to DELAYED in the same step. A
+# delayed item can be locked only if it is delayed for the sake of one subscriber and goes to another.
+# An item that is DONE is not in its queue any more, but can be brought back.
+#
+# The table also has the counters: a failed ending raises `failed`, a release raises `released`, a
+# delivery raises `acquired`. Only `failed` leads to DEAD.
+
+
+@unique
+class Transition(Enum):
+    """What can happen to an item."""
+
+    __hash__ = object.__hash__  # an enumeration's own is a call in Python
+
+    LOCK = auto()
+    """A subscriber with a free window gets it."""
+    RETRACT = auto()
+    """It is done, or withdrawn by an account that may withdraw it."""
+    RELEASE = auto()
+    """Its holder unlocked it, or a delivery bounced; no failure is counted."""
+    FAIL = auto()
+    """Its lock timed out or its holder left."""
+    GIVE_UP = auto()
+    """It failed once too often, or its time to live ended."""
+    POSTPONE = auto()
+    """It is delayed."""
+    RIPEN = auto()
+    """Its waiting time is over."""
+    REVIVE = auto()
+    """An owner redrives it, or brings back what was done; in a dead-letter node it need not be DEAD."""
+    FINISH = auto()
+    """It is done, in a queue that keeps what is done."""
+
+
+GONE: Final = "gone"
+Next = State | Literal["gone"] | None
+
+# fmt: off
+_TABLE: Final[dict[State, tuple[Next, ...]]] = {
+    #                LOCK           RETRACT  RELEASE        FAIL           GIVE_UP     POSTPONE        RIPEN         REVIVE        FINISH
+    State.QUEUED:  (State.LOCKED,  GONE,    None,          None,          State.DEAD, State.DELAYED,  None,         State.QUEUED, State.DONE),
+    State.LOCKED:  (None,          GONE,    State.QUEUED,  State.QUEUED,  State.DEAD, None,           None,         None,         State.DONE),
+    State.DELAYED: (State.LOCKED,  GONE,    None,          None,          State.DEAD, None,           State.QUEUED, State.QUEUED, State.DONE),
+    State.DEAD:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, State.DONE),
+    State.DONE:    (None,          GONE,    None,          None,          None,       None,           None,         State.QUEUED, None),
+}
+# fmt: on
+
+NEXT: Final[dict[tuple[State, Transition], Next]] = {
+    (state, event): after
+    for state, row in _TABLE.items()
+    for event, after in zip(Transition, row, strict=True)
+}
+
+
+def backoff(config: NodeConfig, times: int) -> Millis:
+    """Return how long to wait before the next try: none for 0, then doubling between the bounds."""
+    if times <= 0:
+        return Millis(0)
+    doubled: int = config.backoff_min << min(times - 1, 30)
+    return seconds(min(config.backoff_max, doubled))
+
+
+def waiting(now: Millis, pause: Millis) -> tuple[State, Millis | None]:
+    """Return the state of an item that may be delivered after `pause`, and when that is."""
+    if pause <= 0:
+        return State.QUEUED, None
+    return State.DELAYED, later(now, pause)
+
+
+def exhausted(item: Item, config: NodeConfig) -> bool:
+    """Return whether one more failure exceeds the maximum."""
+    return item.failed + 1 >= config.max_failures

@@ -1,0 +1,190 @@
+"""The entries of a change in the event log of a node: a table over all changes, and over requesters.
+
+An item's life reads: published, then any number of times delivered and (unlocked or expired),
+finally completed, or retracted, or purged with all others, or dead; requeued leads from dead, and
+from completed or retracted if the queue keeps done items, back to the queue. A move between nodes is
+recorded in both: in the source with `to`, in the destination with `origin`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model import transactions as t
+from pubqueue.model.entities import Millis, State
+from pubqueue.model.records import Event, EventKind, LogEntry, PublishedByCommit
+from pubqueue.rules.deliveries import GiveUpUnanswered
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.presence import WORKER_LOST, Bounce, FreeLeft, Leave
+from pubqueue.rules.settle import UNEXPLAINED, Outcome, Settle, finishes, last_holder
+from pubqueue.rules.unlock import Dismiss, FreeHeld, FreeLocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.model.changes import Change
+    from pubqueue.model.entities import Item
+
+
+BY_OWNER: Final = "an owner ended the lock"
+CAME_BACK: Final = "the delivery came back"
+REPLACED: Final = "replaced"
+
+
+def _nothing(_asked: object, _change: Change, _now: Millis) -> tuple[LogEntry, ...]:
+    return ()
+
+
+def _of(kind: EventKind, item: Item, now: Millis, detail: str = "") -> Event:
+    age = Millis(max(0, now - item.published))
+    locked = item.holder is not None and item.taken is not None
+    held = Millis(max(0, now - item.taken)) if locked and item.taken is not None else None
+    return Event(
+        *(kind, item.node, item.id, item.acquired, item.holder, item.publisher, age, held),
+        detail=detail,
+    )
+
+
+def _added(_asked: object, change: c.AddItem, _now: Millis) -> tuple[LogEntry, ...]:
+    who, item = change.publisher, change.draft.id
+    return (Event(EventKind.PUBLISHED, change.node, item, 0, None, who, Millis(0)),)
+
+
+def _replaced(_asked: object, change: c.ReplacePayload, now: Millis) -> tuple[LogEntry, ...]:
+    """Return two events: the old work is withdrawn and the new is published, so that counts add up."""
+    item = change.item
+    after = replace(item, publisher=change.publisher, published=now)
+    return (
+        _of(EventKind.RETRACTED, item, now, REPLACED),
+        _of(EventKind.PUBLISHED, after, now, REPLACED),
+    )
+
+
+def _locked(_asked: object, change: c.Lock, now: Millis) -> tuple[LogEntry, ...]:
+    item = change.item
+    age = Millis(max(0, now - item.published))
+    who = change.holder, item.publisher
+    return (Event(EventKind.DELIVERED, item.node, item.id, item.acquired + 1, *who, age),)
+
+
+def _released(asked: object, change: c.Release, now: Millis) -> tuple[LogEntry, ...]:
+    return (_end(asked, change.item, now),)
+
+
+def _end(asked: object, item: Item, now: Millis) -> Event:
+    """Return how a lock ended, which depends on the request that ended it."""
+    match asked:
+        case Expire():
+            return _of(EventKind.EXPIRED, item, now)
+        case Settle(outcome=Outcome.RELEASE):
+            return _of(EventKind.UNLOCKED, item, now, asked.reason)
+        case Settle():
+            return _of(EventKind.UNLOCKED, item, now, asked.reason or UNEXPLAINED)
+        case Leave() | FreeLeft():
+            return _of(EventKind.UNLOCKED, item, now, WORKER_LOST)
+        case FreeLocks() | Dismiss() | FreeHeld():
+            return _of(EventKind.UNLOCKED, item, now, BY_OWNER)
+        case Bounce() | GiveUpUnanswered():
+            return _of(EventKind.UNLOCKED, item, now, CAME_BACK)
+        case _:
+            return _of(EventKind.UNLOCKED, item, now)
+
+
+def _gave_up(asked: object, change: c.GiveUp, now: Millis) -> tuple[LogEntry, ...]:
+    ends = () if change.item.holder is None else (_end(asked, change.item, now),)
+    dead = replace(change.item, failed=change.failed)
+    here = replace(_of(EventKind.DEAD, dead, now, change.reason), to=change.to)
+    if change.to is None:
+        return (*ends, here)
+    there = replace(here, node=change.to, origin=change.item.node, to=None)
+    return (*ends, here, there)
+
+
+def _revived(_asked: object, change: c.Revive, now: Millis) -> tuple[LogEntry, ...]:
+    here = _of(EventKind.REQUEUED, change.item, now)
+    if change.to == change.item.node:
+        return (here,)
+    there = replace(here, node=change.to, origin=change.item.node)
+    return replace(here, to=change.to), there
+
+
+def _removed(asked: object, change: c.RemoveItem, now: Millis) -> tuple[LogEntry, ...]:
+    if change.item.state is State.DONE:  # this was logged when it was done
+        return ()
+    done = isinstance(asked, Settle) and finishes(asked, change.item)
+    if not done:
+        return (_of(EventKind.RETRACTED, change.item, now),)
+    item = change.item
+    if item.holder is None:  # a late answer has no lock
+        item = replace(item, holder=last_holder(item))
+    return (_of(EventKind.COMPLETED, item, now),)
+
+
+def _purged(_asked: object, change: c.PurgeNode, _now: Millis) -> tuple[LogEntry, ...]:
+    return (Event(EventKind.PURGED, change.node, detail=str(change.items)),)
+
+
+def _committed(_asked: object, change: t.Commit, _now: Millis) -> tuple[LogEntry, ...]:
+    return tuple(PublishedByCommit(o.node, o.queueing, change.owner) for o in change.nodes)
+
+
+# fmt: off
+EVENTS: Final[dict[type, Callable[[Any, Any, Millis], tuple[LogEntry, ...]]]] = {
+    c.CreateNode:      _nothing,
+    c.ConfigureNode:   _nothing,
+    c.DeleteNode:      _nothing,   # its log goes with it
+    c.PurgeNode:       _purged,
+    c.DropFormer:        _nothing,
+    s.BeginReview:     _nothing,
+    s.EndReview:       _nothing,
+    c.BeginTrim:       _nothing,
+    c.EndTrim:         _nothing,   # each item has an event of its own
+    s.EndSubscriptions: _nothing,
+    c.SetAffiliation:  _nothing,
+    s.AddSubscription: _nothing,
+    s.AddAnother:      _nothing,
+    s.SetWindow:       _nothing,
+    s.SetLockTimeout:  _nothing,
+    s.SetLevel:        _nothing,
+    s.SetTerms:        _nothing,
+    s.Approve:         _nothing,
+    s.SetAvailable:    _nothing,
+    s.EndSubscription: _nothing,   # locks outlive it
+    s.NoteUnanswered:     _nothing,
+    c.NoteResource:    _nothing,
+    c.NoteActivity:          _nothing,
+    c.NoteAble:        _nothing,
+    c.ForgetResource:  _nothing,
+    c.AddItem:         _added,
+    c.ReplacePayload:  _replaced,
+    c.Lock:            _locked,
+    c.Release:         _released,
+    c.Postpone:        _nothing,   # it waits as before, only longer
+    c.Extend:          _nothing,
+    c.SetLife:         _nothing,
+    c.Revive:          _revived,
+    c.Ripen:           _nothing,
+    c.TakeTurn:        _nothing,   # in listings of the queue it waits as before
+    c.CallGroups:      _nothing,
+    s.Recount:         _nothing,
+    c.OpenWindow:      _nothing,
+    c.SpendRate:       _nothing,
+    c.PutRow:          _nothing,
+    c.DropRow:         _nothing,
+    c.Forget:          _nothing,
+    c.ForgetEvents:    _nothing,
+    c.NoteSamples:     _nothing,
+    c.GiveUp:          _gave_up,
+    c.RemoveItem:      _removed,
+    t.Stage:           _nothing,   # it is not visible yet
+    t.SetAside:        _nothing,   # nor that
+    t.Commit:          _committed,
+    t.Moved:           _nothing,   # each item has an event of its own
+    t.Abort:           _nothing,
+    t.Sweep:           _nothing,
+}
+# fmt: on

@@ -1,0 +1,267 @@
+"""Reads for operators: queues, and connections of clients to the service itself."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.model.decision import Decision, Done, Refusal, refuse
+from pubqueue.model.records import QUOTAS
+from pubqueue.model.replies import (
+    ConnectionEnded,
+    ConnectionPage,
+    Kept,
+    Peeked,
+    Power,
+    Powers,
+    WorkerPage,
+)
+from pubqueue.rules import access
+from pubqueue.rules.access import Action
+from pubqueue.rules.room import Allowance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.model.entities import (
+        Affiliation,
+        Item,
+        ItemId,
+        Jid,
+        Millis,
+        Node,
+        NodeName,
+        Principal,
+    )
+    from pubqueue.model.records import Holding, Quotas
+    from pubqueue.model.replies import ClientState, ServiceState, Worker
+    from pubqueue.rules.access import CreationPolicy
+
+
+# Reads for operators of queues: their rights, the workers of a queue, one of its items, and the service itself.
+#
+# They are for owners of the node in question, and for administrators of the service; all others are
+# refused.
+
+FOR: Final = {
+    Power.SERVICE: "only administrators of the service may do this",
+    Power.NODES: "only owners of nodes and administrators of the service may do this",
+    Power.CREATE: "only accounts that own nodes and may create others may do this",
+}
+"""Which accounts each power is for, in words."""
+
+NEAREST: Final = 5
+"""Up to how many of the accounts that are nearest to their limits are named."""
+
+NEAR: Final = 0.9
+"""From this share on an account is near its limit."""
+
+OWNERS: Final = "only the node's owners and administrators of the service may do this"
+
+
+class AskPowers(Struct, frozen=True, gc=False):
+    """Request the principal's powers; with `needed`, only if that is among them."""
+
+    by: Principal
+    needed: Power | None = None
+
+
+class PowersFacts(Struct, frozen=True, gc=False):
+    """The first nodes that the principal manages, by name, and which accounts may create any."""
+
+    policy: CreationPolicy
+    nodes: tuple[Node, ...]
+    more: bool
+
+
+class ReadWorkers(Struct, frozen=True, gc=False):
+    """Request the subscribers of the node after the JID `after`, and the items they hold."""
+
+    by: Principal
+    node: NodeName
+    after: Jid | None = None
+
+
+class WorkersFacts(Struct, frozen=True, gc=False):
+    """The node, and some of its subscribers."""
+
+    node: Node | None
+    affiliation: Affiliation
+    workers: tuple[Worker, ...] = ()
+    more: bool = False
+
+
+class Peek(Struct, frozen=True, gc=False):
+    """Look at one item of the node. That takes nothing and extends nothing."""
+
+    by: Principal
+    node: NodeName
+    id: ItemId
+
+
+class PeekFacts(Struct, frozen=True, gc=False):
+    """The node and the item."""
+
+    node: Node | None
+    affiliation: Affiliation
+    item: Item | None = None
+    payload: bytes = b""
+
+
+class AskService(Struct, frozen=True, gc=False):
+    """Request the state of the service.
+
+    The storage of accounts is added up in slices: after `after`, an account and a number of a node.
+    `known` are the sums so far, and `going_on` is the sum of the last account so far.
+    """
+
+    by: Principal
+    summing: bool = True
+    """Whether to add up the storage: a client that polls every few seconds does not need it."""
+    after: tuple[Jid, int] | None = None
+    known: Kept = Kept()
+    going_on: Holding | None = None
+
+
+class ServiceFacts(Struct, frozen=True, gc=False):
+    """The state, with the next accounts and their storage; more of the first ones may follow `after`; None at the end.
+
+    `quotas` are their limits, except for `exempt`, which have none.
+    """
+
+    state: ServiceState
+    holdings: tuple[Holding, ...] = ()
+    after: tuple[Jid, int] | None = None
+    quotas: Quotas = QUOTAS
+    exempt: frozenset[Jid] = frozenset()
+
+
+def objection(by: Principal, node: Node | None, affiliation: Affiliation) -> Refusal | None:
+    """Return why the principal may not oversee the node, or None."""
+    if node is None:
+        return Refusal.NODE_NOT_FOUND
+    manages = access.may(access.standing_of(by, affiliation), Action.MANAGE, node)
+    return None if manages else Refusal.FORBIDDEN
+
+
+def ask_powers(request: AskPowers, facts: PowersFacts) -> Decision:
+    """Return the principal's rights: operating nodes requires owning one, or administering the service."""
+    by = request.by
+    runs = by.admin or bool(facts.nodes)
+    held = {
+        Power.SERVICE: by.admin,
+        Power.NODES: runs,
+        Power.CREATE: runs and access.may_create(by, facts.policy),
+    }
+    if request.needed is not None and not held[request.needed]:
+        return refuse(Refusal.FORBIDDEN, FOR[request.needed])
+    powers = tuple(power for power, has in held.items() if has)
+    return Decision(Powers(powers, facts.nodes, facts.more))
+
+
+def read_workers(request: ReadWorkers, facts: WorkersFacts) -> Decision:
+    """Decide whether the principal may see the workers of the node."""
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
+    return Decision(WorkerPage(facts.node, facts.workers, facts.more))
+
+
+def peek(request: Peek, facts: PeekFacts) -> Decision:
+    """Decide whether the principal may see the item."""
+    no = objection(request.by, facts.node, facts.affiliation)
+    if no is not None or facts.node is None:
+        return refuse(no or Refusal.NODE_NOT_FOUND, OWNERS if no is Refusal.FORBIDDEN else "")
+    if facts.item is None:
+        why = f"there is no item {request.id} in {request.node}"
+        if facts.node.done:
+            why += f", apart from those that are done ({facts.node.done}), which cannot be shown"
+        return refuse(Refusal.ITEM_NOT_FOUND, why)
+    return Decision(Peeked(facts.node.name, facts.item, facts.payload))
+
+
+def ask_service(request: AskService, facts: ServiceFacts) -> Decision:
+    """Decide whether the principal may know of the service."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
+    whole = [request.going_on] if request.going_on is not None else []
+    for holding in facts.holdings:
+        if whole and whole[-1].account == holding.account:
+            whole[-1] = whole[-1].more(holding.nodes, holding.items, holding.bytes)
+        else:
+            whole.append(holding)
+    going_on = whole.pop() if whole and facts.after is not None else None
+    known = _with(request.known, whole, facts)
+    if facts.after is not None:
+        return Decision(Done(), then=AskService(request.by, True, facts.after, known, going_on))  # noqa: FBT003  # it goes on
+    return Decision(replace(facts.state, quota=facts.quotas.usual, kept=known))
+
+
+def _with(known: Kept, holdings: Sequence[Holding], facts: ServiceFacts) -> Kept:
+    """Return the storage including these accounts."""
+    full = [
+        Allowance(holding, facts.quotas.of(holding.account)).fullness()
+        for holding in holdings
+        if holding.account not in facts.exempt
+    ]
+    return Kept(
+        known.accounts + len(holdings),
+        known.items + sum(one.items for one in holdings),
+        known.bytes + sum(one.bytes for one in holdings),
+        known.near + sum(one.share >= NEAR for one in full),
+        tuple(nlargest(NEAREST, (*known.nearest, *full), key=lambda one: one.share)),
+    )
+
+
+# The connections of clients to the service itself: an administrator lists them, and ends one.
+#
+# They are those of one process: connections are not rows, and another process has its own.
+
+
+class ReadConnections(Struct, frozen=True, gc=False):
+    """Request up to `most` connections of clients, of one account, or of those subscribed to a node, by address after `after`."""
+
+    by: Principal
+    account: Jid | None = None
+    after: Jid | None = None
+    most: int | None = None
+    node: NodeName | None = None
+
+
+class ConnectionsFacts(Struct, frozen=True, gc=False):
+    """The next connections, and how many there are in total; `more` follow."""
+
+    now: Millis
+    clients: tuple[ClientState, ...] = ()
+    total: int = 0
+    more: bool = False
+
+
+class EndConnection(Struct, frozen=True, gc=False):
+    """End the connection of this address: its items are released, without a failure."""
+
+    by: Principal
+    address: Jid
+
+
+class EndFacts(Struct, frozen=True, gc=False):
+    """Whether this process has the connection."""
+
+    is_here: bool
+
+
+def read_connections(request: ReadConnections, facts: ConnectionsFacts) -> Decision:
+    """Return the connections, for administrators of the service."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
+    return Decision(ConnectionPage(facts.clients, facts.total, facts.now, facts.more))
+
+
+def end_connection(request: EndConnection, facts: EndFacts) -> Decision:
+    """Decide whether the connection ends; its process ends it after the commit, and then its locks are released."""
+    if not request.by.admin:
+        return refuse(Refusal.FORBIDDEN, FOR[Power.SERVICE])
+    return Decision(ConnectionEnded(request.address, facts.is_here))

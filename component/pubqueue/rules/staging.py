@@ -1,0 +1,271 @@
+"""Stage, abort, query and list: transactions up to their commit.
+
+A committed version stays so: a publish of it or of an older one is skipped, an abort does nothing.
+So a writer may repeat any request whose result it does not know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pubqueue.model.after import waiting
+from pubqueue.model.changes import AddItem
+from pubqueue.model.decision import Decision, Done, Published, Refusal, Refused, refuse
+from pubqueue.model.entities import NO_TIME, later
+from pubqueue.model.records import weight
+from pubqueue.model.transactions import (
+    Abort,
+    LastVersion,
+    Skipped,
+    Stage,
+    StagedItem,
+    Transactions,
+    name_of_transaction,
+)
+from pubqueue.rules.publication import Known, life_of
+from pubqueue.rules.publish import inadmissible, publish_at_once
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pubqueue.model.entities import Draft, Jid, Millis, Node, Principal
+    from pubqueue.model.transactions import App, Limits, Mark, OpenVersion, Record, Usage
+    from pubqueue.rules.publication import Publish, PublishFacts
+
+
+class StagePublish(Struct, frozen=True, gc=False):
+    """Publish these items when the version of the mark is committed, or at once if the mark is immediate."""
+
+    publish: Publish
+    mark: Mark
+
+
+class StageFacts(Struct, frozen=True, gc=False):
+    """The node as for any publish, and per draft what the open version has of its id.
+
+    `sizes` are of the drafts' predecessors in the same attempt. `noted` is for items that are visible
+    at once: the same payload or not, and whether the node knew it before the version.
+    """
+
+    publish: PublishFacts
+    app: App | None
+    open: OpenVersion | None
+    usage: Usage
+    limits: Limits
+    sizes: tuple[int | None, ...]
+    noted: tuple[tuple[bool, bool] | None, ...] = ()
+
+
+class AbortVersion(Struct, frozen=True, gc=False):
+    """Drop the staged items of the version: all of them, or those of these attempts, by part and number.
+
+    A writer that would name its attempts in a commit names them here too: so a driver that still runs
+    beside its successor drops nothing that the successor has staged.
+    """
+
+    by: Principal
+    app: str
+    version: int
+    attempts: tuple[tuple[int, int], ...] | None = None
+
+
+class AskLastVersion(Struct, frozen=True, gc=False):
+    """Request the progress of an app."""
+
+    by: Principal
+    app: str
+
+
+class AppFacts(Struct, frozen=True, gc=False):
+    """The app, if it is known, and its version in question, if that is open."""
+
+    app: App | None
+    open: OpenVersion | None = None
+
+
+class ListTransactions(Struct, frozen=True, gc=False):
+    """Request records after the id `after`: of open transactions, or of committed ones."""
+
+    by: Principal
+    open: bool
+    app: str | None = None
+    after: int = 0
+    max: int = 100
+
+
+class RecordFacts(Struct, frozen=True, gc=False):
+    """A page of records, only those that the principal may see."""
+
+    records: tuple[Record, ...]
+    now: Millis
+    more: bool
+
+
+def foreign(by: Principal, app: App | None) -> Decision | None:
+    """Refuse any account but the first that used the app."""
+    if app is None or app.owner == by.account:
+        return None
+    return refuse(
+        Refusal.FORBIDDEN,
+        f"the transactions of {name_of_transaction(app.name)} are another account's",
+    )
+
+
+def done(app: App | None, version: int) -> bool:
+    """Return whether the version counts as committed."""
+    return app is not None and app.version is not None and version <= app.version
+
+
+def seen_by(principal: Principal) -> Jid | None:
+    """Return the account whose transactions the principal sees; None means all."""
+    return None if principal.admin else principal.account
+
+
+def stage(request: StagePublish, facts: StageFacts) -> Decision:
+    """Decide a publish within a transaction. Everything that can be refused is refused here, not at commit."""
+    wanted, mark = request.publish, request.mark
+    if (no := foreign(wanted.by, facts.app)) is not None:
+        return no
+    if done(facts.app, mark.version):
+        ids = tuple(draft.id for draft in wanted.drafts)
+        return Decision(Skipped(wanted.node, ids, mark.version))
+    node = facts.publish.node
+    if node is None:
+        return refuse(Refusal.NODE_NOT_FOUND)
+    if (no := inadmissible(wanted, facts.publish, node)) is not None:
+        return no
+    if (no := unkept(node)) is not None or not wanted.drafts:
+        return no or refuse(Refusal.ITEM_REQUIRED)
+    if facts.open is not None and facts.open.immediate is not mark.immediate:
+        began = "immediate" if facts.open.immediate else "commit"
+        return refuse(
+            Refusal.BAD_REQUEST, f"version {mark.version} was begun with visibility {began}"
+        )
+    if (no := _too_much(wanted, facts)) is not None:
+        return no
+    return _at_once(request, facts, node) if mark.immediate else _aside(request, facts, node)
+
+
+def unkept(node: Node) -> Decision | None:
+    """Refuse a transaction over a node that does not keep its items: notices cannot be taken back."""
+    if node.config.persists:
+        return None
+    return Decision(Refused(Refusal.UNSUPPORTED, setting="persistent-items"))
+
+
+def _too_much(wanted: Publish, facts: StageFacts) -> Decision | None:
+    """Refuse what exceeds a quota; an item that overwrites one counts for what it adds."""
+    items = sum(size is None for size in facts.sizes)
+    size = sum(weight(draft.payload, draft.headers) for draft in wanted.drafts) - sum(
+        size or 0 for size in facts.sizes
+    )
+    usage, limits = facts.usage, facts.limits
+    for what, used, more, limit in (
+        ("items of this account", usage.account_items, items, limits.items_per_account),
+        ("bytes of this account", usage.account_bytes, size, limits.bytes_per_account),
+        ("items of the service", usage.items, items, limits.items),
+        ("bytes of the service", usage.bytes, size, limits.bytes),
+    ):
+        if more > 0 and used + more > limit:
+            reason = f"{used} {what} wait for a commit, and {limit} may: commit or abort some first"
+            return refuse(Refusal.TOO_MUCH_STAGED, reason)
+    return None
+
+
+def _aside(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
+    rows = tuple(
+        _row(draft, node, size)
+        for draft, size in zip(request.publish.drafts, facts.sizes, strict=True)
+    )
+    ids = tuple(draft.id for draft in request.publish.drafts)
+    return Decision(Published(node.name, ids), (_stage(request, facts, rows),))
+
+
+def _row(draft: Draft, node: Node, over: int | None) -> StagedItem:
+    state, _ = waiting(NO_TIME, draft.delay)
+    pause = draft.delay if draft.delay > 0 else None
+    size = weight(draft.payload, draft.headers)
+    return StagedItem(draft, state, pause, life_of(draft, node), size, over)
+
+
+def _stage(request: StagePublish, facts: StageFacts, rows: tuple[StagedItem, ...]) -> Stage:
+    now = facts.publish.now
+    until = later(now, facts.limits.staged_for)
+    return Stage(request.mark, request.publish.by.account, request.publish.node, rows, now, until)
+
+
+def _at_once(request: StagePublish, facts: StageFacts, node: Node) -> Decision:
+    """Publish the items that the open version has not published yet, and record all of them for the commit."""
+    fresh: list[tuple[Draft, int]] = []
+    rows: list[StagedItem] = []
+    for at, (draft, noted) in enumerate(zip(request.publish.drafts, facts.noted, strict=True)):
+        row = _row(draft, node, facts.sizes[at])
+        if noted is None:
+            fresh.append((draft, at))
+            row = replace(row, known=facts.publish.existing[at][0] in {Known.SAME, Known.FINISHED})
+        elif not noted[0]:
+            return refuse(
+                Refusal.ITEM_EXISTS,
+                f"item {draft.id} was published with another payload earlier in version "
+                f"{request.mark.version}: a repeated task computed a different result",
+            )
+        rows.append(replace(row, known=noted[1]) if noted else row)
+    decision = Decision(Done())
+    if fresh:
+        decision = publish_at_once(
+            replace(request.publish, drafts=tuple(draft for draft, _ in fresh)),
+            _only(facts.publish, [at for _, at in fresh]),
+        )
+    if isinstance(decision.reply, Refused):
+        return decision
+    ids = tuple(draft.id for draft in request.publish.drafts)
+    transaction = request.mark.app, request.mark.version
+    marked = [
+        replace(one, transaction=transaction) if isinstance(one, AddItem) else one
+        for one in decision.changes
+    ]
+    changes = (*marked, _stage(request, facts, tuple(rows)))
+    return Decision(Published(node.name, ids), changes, decision.notices, work=decision.work)
+
+
+def _only(facts: PublishFacts, places: Sequence[int]) -> PublishFacts:
+    """Return the facts about some of the drafts."""
+    fed = tuple(replace(one, met=tuple(one.met[at] for at in places)) for one in facts.fed)
+    return replace(facts, existing=tuple(facts.existing[at] for at in places), fed=fed)
+
+
+def abort(request: AbortVersion, facts: AppFacts) -> Decision:
+    """Drop staged items. A committed or unknown version stays as it is.
+
+    So do the records of attempts at an immediate version: their items are in the queue, and a
+    writer that repeats the version has to find them.
+    """
+    if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
+        return no
+    if facts.app is None or done(facts.app, request.version):
+        return Decision(Done())
+    if request.attempts is not None and facts.open is not None and facts.open.immediate:
+        return Decision(Done())
+    return Decision(Done(), (Abort(request.app, request.version, request.attempts),))
+
+
+def last_version(request: AskLastVersion, facts: AppFacts) -> Decision:
+    """Return the last version of the app, for its owner and administrators."""
+    if not request.by.admin and (no := foreign(request.by, facts.app)) is not None:
+        return no
+    app = facts.app
+    return Decision(
+        LastVersion(
+            name_of_transaction(request.app),
+            app.version if app else None,
+            app.committed if app else None,
+        )
+    )
+
+
+def list_transactions(_request: ListTransactions, facts: RecordFacts) -> Decision:
+    """Show the page."""
+    return Decision(Transactions(facts.records, facts.now, facts.more))

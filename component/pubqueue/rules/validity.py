@@ -1,0 +1,290 @@
+"""The validity of a request, independent of stored rows: the bounds of names and numbers, and distinct ids.
+
+A face checks form and completeness only; the values are judged here, once for all faces, before any
+rule looks at rows. The sentence of a refusal begins with the name of its value, if it has one;
+`setting` repeats that name, so that a face can replace it with its own.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import MAX_ID_LENGTH, NO_TIME, seconds
+from pubqueue.model.records import (
+    MAX_IDS,
+    MAX_KEY_LENGTH,
+    MAX_KEY_REMEMBERED,
+    MAX_SETTLED_REMEMBERED,
+    size_of_ids,
+)
+from pubqueue.model.transactions import OnTaken, name_of_transaction
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.take import MAX_WAIT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Protocol
+
+    from pubqueue.model.entities import Draft, Millis, NodeName
+    from pubqueue.model.records import PublishKey
+    from pubqueue.rules.commit import CommitVersion
+    from pubqueue.rules.dead_letters import Cancel, Redrive
+    from pubqueue.rules.discovery import Describe
+    from pubqueue.rules.publication import Publish
+    from pubqueue.rules.settle_each import SettleEach
+    from pubqueue.rules.staging import AbortVersion, ListTransactions, StagePublish
+    from pubqueue.rules.take import Take
+    from pubqueue.rules.unlock import FreeLocks, Touch
+
+    class NamesNode(Protocol):
+        """A request about one node."""
+
+        @property
+        def node(self) -> NodeName | None:
+            """Its name; None if the request may leave it out."""
+
+    class NamesApp(Protocol):
+        """A request about one app."""
+
+        @property
+        def app(self) -> str | None:
+            """Its name; None if the request may leave it out."""
+
+
+HIGHEST_PRIORITY: Final = 1_000_000
+"""Wide enough for every use, and a safe integer; the lowest is its negative."""
+
+MAX_SPAN: Final = seconds(3_162_240_000)
+"""A hundred years."""
+
+MAX_APP_LENGTH: Final = 255
+"""Bytes of the name of an app."""
+
+MAX_GROUP_LENGTH: Final = 255
+"""Bytes of the name of a group."""
+
+HIGHEST_NUMBER: Final = 10**18 - 1
+"""Of a version, a part, an attempt, and of every count: no store has to keep a higher one."""
+
+NO_NODE_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid NodeID")
+NO_ITEM_ID: Final = Refused(Refusal.BAD_REQUEST, "this is not a valid ItemID")
+NO_SPAN: Final = "a duration is a number of seconds, up to a hundred years"
+_TWICE: Final = "an item id occurs twice in one request"
+
+
+def is_name(text: str) -> bool:
+    """Return whether this can be a NodeID or ItemID: not empty, not too long, without control characters."""
+    if not 0 < len(text) <= MAX_ID_LENGTH or not text.isprintable():
+        return False
+    return text.isascii() or len(text.encode()) <= MAX_ID_LENGTH
+
+
+def is_group(text: str) -> bool:
+    """Return whether this can be the name of a group."""
+    return is_name(text) and len(text.encode()) <= MAX_GROUP_LENGTH
+
+
+@lru_cache(maxsize=4096)
+def is_node(name: NodeName) -> bool:
+    """Return whether this can be a NodeID; the same few are requested again and again."""
+    return is_name(name)
+
+
+def of_node(request: NamesNode) -> Refused | None:
+    """Refuse a request with an invalid name of a node."""
+    return None if request.node is None or is_node(request.node) else NO_NODE_ID
+
+
+def of_description(request: Describe) -> Refused | None:
+    """Refuse an invalid name for accounts that manage nodes; for others such a node simply does not exist."""
+    return of_node(request) if request.manage else None
+
+
+def of_publish(request: Publish) -> Refused | None:
+    """Refuse names, priorities and spans beyond their bounds, and an id that occurs twice."""
+    if not is_node(request.node):
+        return NO_NODE_ID
+    drafts = request.drafts
+    if request.key is not None and (no := _of_key(request.key, drafts)) is not None:
+        return no
+    for draft in drafts:
+        wishes = draft.priority or draft.delay or draft.ttl is not None or draft.group
+        if wishes and (no := _of_wishes(draft)) is not None:
+            return no
+        if not is_name(draft.id):
+            return NO_ITEM_ID
+    return _distinct([draft.id for draft in drafts]) if len(drafts) > 1 else None
+
+
+def _of_key(key: PublishKey, drafts: Sequence[Draft]) -> Refused | None:
+    """Refuse an invalid key, a time that is too long, and ids that are too large to be stored with a key."""
+    if not is_name(key.name) or len(key.name.encode()) > MAX_KEY_LENGTH:
+        return Refused(Refusal.BAD_REQUEST, f"a key is a name of 1 to {MAX_KEY_LENGTH} bytes")
+    if not NO_TIME < key.remember <= MAX_KEY_REMEMBERED:
+        words = f"a key is remembered for up to {MAX_KEY_REMEMBERED // 1000} seconds"
+        return Refused(Refusal.BAD_REQUEST, words)
+    if size_of_ids([draft.id for draft in drafts]) > MAX_IDS:
+        words = f"the ids of a publish with a key have up to {MAX_IDS} bytes in all"
+        return Refused(Refusal.BAD_REQUEST, words)
+    return None
+
+
+def _of_wishes(draft: Draft) -> Refused | None:
+    if abs(draft.priority) > HIGHEST_PRIORITY:
+        bounds = f"from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+        return Refused(
+            Refusal.BAD_REQUEST, f"priority: a priority goes {bounds}", setting="priority"
+        )
+    if _too_long(draft.delay):
+        return Refused(Refusal.BAD_REQUEST, f"delay: {NO_SPAN}", setting="delay")
+    if _too_long(draft.ttl):
+        return Refused(Refusal.BAD_REQUEST, f"ttl: {NO_SPAN}", setting="ttl")
+    if draft.group and not is_group(draft.group):
+        reason = f"group: a name of 1 to {MAX_GROUP_LENGTH} bytes"
+        return Refused(Refusal.BAD_REQUEST, reason, setting="group")
+    return None
+
+
+def of_stage(request: StagePublish) -> Refused | None:
+    """Refuse an invalid publish, and an app or a number beyond its bounds."""
+    mark = request.mark
+    if request.publish.key is not None:
+        return Refused(Refusal.BAD_REQUEST, "what is staged has no key: its attempt is its key")
+    numbers = {"version": mark.version, "part": mark.part, "attempt": mark.attempt}
+    return of_publish(request.publish) or of_app(mark) or _of_numbers(numbers)
+
+
+def of_app(request: NamesApp) -> Refused | None:
+    """Refuse a request with an invalid name of an app; if the name is optional, None is accepted."""
+    if request.app is None:
+        return None
+    name = name_of_transaction(request.app)
+    if not name or len(name.encode()) > MAX_APP_LENGTH or not name.isprintable():
+        return Refused(Refusal.BAD_REQUEST, f"app has to be a name of 1 to {MAX_APP_LENGTH} bytes")
+    return None
+
+
+def of_abort(request: AbortVersion) -> Refused | None:
+    """Refuse an app or a number beyond its bounds."""
+    return of_app(request) or _of_numbers({"version": request.version})
+
+
+def of_records(request: ListTransactions) -> Refused | None:
+    """Refuse an app or a number beyond its bounds."""
+    return of_app(request) or _of_numbers({"after": request.after})
+
+
+def _of_numbers(numbers: Mapping[str, int | None]) -> Refused | None:
+    for name, number in numbers.items():
+        if number is not None and not 0 <= number <= HIGHEST_NUMBER:
+            reason = f"{name} has to be a whole number from 0 to {HIGHEST_NUMBER}"
+            return Refused(Refusal.BAD_REQUEST, reason)
+    return None
+
+
+def of_settle(request: Settle) -> Refused | None:
+    """Refuse a name or a pause beyond its bounds, and an id that occurs twice."""
+    if not is_node(request.node):
+        return NO_NODE_ID
+    if request.delay is not None and (no := _of_span(request.delay)) is not None:
+        return no
+    if request.remember is not None and (no := _of_memory(request)) is not None:
+        return no
+    return _distinct(request.ids) if len(request.ids) > 1 else None
+
+
+def of_take(request: Take) -> Refused | None:
+    """Refuse a name beyond its bounds, a count of zero, and a wait beyond the maximum of a request."""
+    if not is_node(request.node):
+        return NO_NODE_ID
+    if request.count < 1:
+        return Refused(Refusal.BAD_REQUEST, "count: at least one item", setting="count")
+    if request.bytes is not None and request.bytes < 1:
+        return Refused(Refusal.BAD_REQUEST, "bytes: at least one byte", setting="bytes")
+    if (no := _of_span(request.span)) is not None:
+        return no
+    if not NO_TIME <= request.wait <= MAX_WAIT:
+        reason = f"wait: up to {MAX_WAIT // 1000} seconds"
+        return Refused(Refusal.BAD_REQUEST, reason, setting="wait")
+    return None
+
+
+def _of_memory(request: Settle) -> Refused | None:
+    """Refuse a time to remember that is too long, or more than a single lock."""
+    if request.remember is not None and not NO_TIME < request.remember <= MAX_SETTLED_REMEMBERED:
+        return Refused(
+            Refusal.BAD_REQUEST,
+            f"a lock is remembered for up to {MAX_SETTLED_REMEMBERED // 1000} seconds",
+        )
+    if len(request.ids) != 1 or request.token is None:
+        return Refused(Refusal.BAD_REQUEST, "what is to be remembered is one lock, by its token")
+    return None
+
+
+def of_touch(request: Touch) -> Refused | None:
+    """Refuse a name or a span beyond its bounds, and an id that occurs twice."""
+    return of_node(request) or _of_span(request.span) or _distinct(request.ids)
+
+
+def of_each(request: SettleEach) -> Refused | None:
+    """Refuse a name or a span beyond its bounds; an id may occur twice."""
+    template = request.template
+    if isinstance(template, Settle):
+        one = template.remember and ("one",)  # each lock is remembered by itself
+        return of_settle(replace(template, ids=one or (), token=0))
+    return of_touch(replace(template, ids=()))
+
+
+def of_free(request: FreeLocks) -> Refused | None:
+    """Refuse a name beyond its bounds, and an id that occurs twice."""
+    return of_node(request) or _distinct(request.ids)
+
+
+def of_cancel(request: Cancel) -> Refused | None:
+    """Refuse a name beyond its bounds, and an id that occurs twice."""
+    return of_node(request) or _distinct(request.ids)
+
+
+def of_redrive(request: Redrive) -> Refused | None:
+    """Refuse names beyond their bounds, and an id that occurs twice."""
+    if request.to is not None and not is_node(request.to):
+        return of_node(request) or Refused(Refusal.BAD_REQUEST, "to is not a valid NodeID")
+    return of_node(request) or _distinct(request.ids or ())
+
+
+def of_commit(request: CommitVersion) -> Refused | None:
+    """Refuse an app or a number beyond its bounds, a part that occurs twice, and a dead-letter node without its use or the reverse."""
+    totals, parts = request.totals, request.parts
+    if (no := of_app(request)) is not None:
+        return no
+    counts = {"skipped": totals.skipped, "dead-lettered": totals.dead_lettered}
+    if (no := _of_numbers({"version": request.version} | counts)) is not None:
+        return no
+    for part in parts:
+        numbers = {"n": part.number, "attempt": part.attempt, "items": part.items}
+        if (no := _of_numbers(numbers)) is not None:
+            return no
+    if len({part.number for part in parts}) < len(parts):
+        return Refused(Refusal.BAD_REQUEST, "commit: a part is named twice")
+    if (request.on_taken is OnTaken.DEAD_LETTER) != (request.dead_letter_node is not None):
+        words = "commit: a dead-letter node goes with on-taken dead-letter, and nothing else"
+        return Refused(Refusal.BAD_REQUEST, words)
+    return None
+
+
+def _of_span(span: Millis | None) -> Refused | None:
+    return Refused(Refusal.BAD_REQUEST, NO_SPAN) if _too_long(span) else None
+
+
+def _too_long(span: Millis | None) -> bool:
+    return span is not None and not NO_TIME <= span <= MAX_SPAN
+
+
+def _distinct(ids: Sequence[str]) -> Refused | None:
+    if len(set(ids)) < len(ids):
+        return Refused(Refusal.BAD_REQUEST, _TWICE)
+    return None
