@@ -20,8 +20,8 @@ from bench.pause_loads_groups import GROUP_LOADS
 from bench.pause_loads_many import MANY_LOADS
 from bench.pause_loads_reading import READING_LOADS
 from bench.pause_loads_strangers import feed, prepare_dear_stanzas, prepare_pipelined_reads
-from pubqueue.app.store.item_listings import LocksFromLast
-from pubqueue.app.store.rows import (
+from pubqueue.engine.listings import LocksFromLast
+from pubqueue.engine.rows import (
     AFFILIATIONS,
     APPS,
     ATTEMPTS,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from bench.trickle import CountingStore, Service
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, Transaction
 
 HEAVY: Final = NodeName("heavy")
 HOUR: Final = seconds(3600)

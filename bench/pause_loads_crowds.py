@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.batches.facts import BOSS, who
 from harness.batches.queue_requests import publishes
 
-from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
+from pubqueue.engine.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
 from pubqueue.model.entities import (
     AccessModel,
     Affiliation,
@@ -25,8 +25,8 @@ from pubqueue.rules.nodes import Configure, Delete, Purge
 
 if TYPE_CHECKING:
     from bench.trickle import CountingStore, Service
-    from pubqueue.app.rules import Request
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.table import Request
 
 NEWS: Final = NodeName("news")
 AT_ONCE: Final = 5000

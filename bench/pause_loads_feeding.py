@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from harness.batches.queue_requests import publishes
 
-from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Write, Writes
+from pubqueue.engine.rows import AFFILIATIONS, AffiliationRow, Write, Writes
 from pubqueue.model.entities import Affiliation, Feed, Jid, Millis, Node, NodeConfig, NodeName
 from pubqueue.rules.feed import MAX_FED
 from pubqueue.rules.publication import MAX_COPIES
 
 if TYPE_CHECKING:
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
 
 FEEDING: Final = NodeName("feeding")
 OWNER: Final = Jid("boss@x")

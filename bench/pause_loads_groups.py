@@ -14,9 +14,8 @@ from harness.batches.queue_requests import joins, retracts
 from harness.stores.rows import writes_of
 from msgspec.structs import replace
 
-from pubqueue.app.store.item_listings import WaitingGroups
-from pubqueue.app.store.listings import Trims
-from pubqueue.app.store.rows import AffiliationRow, Needs, Write, Writes
+from pubqueue.engine.listings import Trims, WaitingGroups
+from pubqueue.engine.rows import AffiliationRow, Needs, Write, Writes
 from pubqueue.model.entities import (
     Affiliation,
     Item,
@@ -34,7 +33,7 @@ from pubqueue.rules.nodes import Configure, Purge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, Transaction
 
 GROUPED: Final = NodeName("grouped")
 OWNER: Final = Jid("boss@x")

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from bench.pause_loads_crowds import NEWS, lay_crowd
 from bench.pause_loads_strangers import SERVICE, connected, feed, in_pieces
 from bench.trickle import WORKER
-from pubqueue.app.store.item_listings import HeldBy
-from pubqueue.app.store.listings import Total
-from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
-from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
+from pubqueue.engine.listings import HeldBy, Total
+from pubqueue.engine.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
+from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED, MAX_TOGETHER
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import (
     Affiliation,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.trickle import CountingStore, Service
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
     from pubqueue.rules.together import Part
 
 HEAVY: Final = NodeName("heavy")

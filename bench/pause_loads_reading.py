@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from harness.batches.facts import BOSS, EVE, who
 from msgspec.structs import replace
 
-from pubqueue.app.store.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
+from pubqueue.engine.rows import AFFILIATIONS, AffiliationRow, Needs, Write, Writes
 from pubqueue.model.entities import (
     Affiliation,
     Item,
@@ -33,9 +33,9 @@ from pubqueue.rules.read import ReadItems, ReadNodes
 from pubqueue.rules.retrieve import Retrieve
 
 if TYPE_CHECKING:
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.ports import Store
+    from pubqueue.engine.table import Request
 
 LONG: Final = NodeName("long")
 OWNER: Final = Jid("boss@x")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from proof.fuzz.costs import HEADER, KINDS
 
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.terms import ServerPlace
 

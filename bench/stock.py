@@ -9,8 +9,8 @@ from harness.stores.rows import writes_of
 from msgspec.structs import replace
 
 from bench.load import NODE, SERVICE, payload
-from pubqueue.app.store.rows import AffiliationRow, Needs, Write
 from pubqueue.config.settings import NodeSettings, Settings
+from pubqueue.engine.rows import AffiliationRow, Needs, Write
 from pubqueue.model.entities import (
     Affiliation,
     Item,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
 
 SLICE: Final = 10_000
 """Items or nodes that are written in one transaction."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from harness.batches.facts import ANN
 from harness.batches.queue_requests import publishes, retracts
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.reaper import Reaper
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis, NodeName
 from pubqueue.model.notices import Deliver, SubscriptionChanged, ToEach
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.rules import Request
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Reply
     from pubqueue.model.notices import Notice
 

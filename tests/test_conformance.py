@@ -52,7 +52,7 @@ def test_the_index_shows_what_the_tests_claim(index):
 @pytest.mark.parametrize(
     ("row", "found"),
     [
-        ("| R1 | it is | held | `app/face.py` | [a](b) |", []),
+        ("| R1 | it is | held | `engine/face.py` | [a](b) |", []),
         ("| R1 |  | hold | - | - |", ["it says nothing", "'hold' is no status"]),
         ("| R1 | it is | part: some | - | - |", ["no test claims it", "no file is named"]),
         ("| R1 | it is | not yet | - | [a](b) |", ["tests claim it: say which part of it holds"]),

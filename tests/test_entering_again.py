@@ -9,8 +9,8 @@ from harness.batches.toy_face import LineFace
 from harness.patience import TIMEOUT
 from stores.steps import EMPTY, add, make
 
-from pubqueue.app.store.ports import FencedError, ForeignStoreError, Instance, StoreError
 from pubqueue.config.settings import NodeSettings, Settings
+from pubqueue.engine.ports import FencedError, ForeignStoreError, Instance, StoreError
 from pubqueue.model import changes as c
 from pubqueue.stores.copying import copy
 from pubqueue.stores.sqlite import SqliteStore

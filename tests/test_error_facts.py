@@ -3,9 +3,6 @@
 import pytest
 from harness.batches.facts import ANN, JOBS
 
-from pubqueue.app.store.ports import StaleError, StoreError
-from pubqueue.app.working_set.change_applier import ChangeApplier
-from pubqueue.app.working_set.working_set import WorkingSet
 from pubqueue.cli.management.publish import BadLineError
 from pubqueue.cli.management.session import RefusedError
 from pubqueue.cli.worker.worker_target import TargetError
@@ -13,6 +10,9 @@ from pubqueue.cli.worker.worker_target import load as load_target
 from pubqueue.config.environment import BadVariableError, given
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError, Settings
+from pubqueue.engine.changes import ChangeApplier
+from pubqueue.engine.ports import StaleError, StoreError
+from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 

@@ -18,8 +18,8 @@ def read(*files):
 # FROM, so that no sample is a program in a string of this file
 HEAD = """FROM enum import StrEnum
 FROM harness import patience
-FROM pubqueue.app import batch, committer
-FROM pubqueue.app.committer import Committer
+FROM pubqueue.engine import batch, broker
+FROM pubqueue.engine.batch import Committer
 FROM pubqueue.model.entities import AccessModel, Principal
 FROM pubqueue.stores.guarded import Guarded
 FROM harness.imports import Source
@@ -40,11 +40,11 @@ FOUND = {
     '"""\nFROM harness import patience, GONE\n"""': "harness has no GONE",
     # a module, a class, what a class inherits and what it is given in a method
     "setattr(batch, 'hand_out', 1)": "",
-    "setattr(batch, 'GONE', 1)": "pubqueue.app.batch has no GONE",
+    "setattr(batch, 'GONE', 1)": "pubqueue.engine.batch has no GONE",
     "def f(m): m.setattr(Committer, 'work_in', 1)": "",
-    "def f(m): m.setattr(Committer, 'GONE', 1)": "pubqueue.app.committer.Committer has no GONE",
-    "Committer.GONE = 1": "pubqueue.app.committer.Committer has no GONE",
-    "setattr(committer.Committer, 'GONE', 1)": "pubqueue.app.committer.Committer has no GONE",
+    "def f(m): m.setattr(Committer, 'GONE', 1)": "pubqueue.engine.batch.Committer has no GONE",
+    "Committer.GONE = 1": "pubqueue.engine.batch.Committer has no GONE",
+    "setattr(batch.Committer, 'GONE', 1)": "pubqueue.engine.batch.Committer has no GONE",
     "with patch.object(Guarded, 'GONE'): ...": "pubqueue.stores.guarded.Guarded has no GONE",
     "getattr(Principal, 'jid')": "",
     "getattr(Principal, 'GONE')": "pubqueue.model.entities.Principal has no GONE",
@@ -67,29 +67,29 @@ FOUND = {
     """
 @pytest.mark.parametrize(('of', 'name'), [(Committer, 'work_in'), (batch, 'GONE')])
 def f(of, name): setattr(of, name, 1)
-""": "pubqueue.app.batch has no GONE",
+""": "pubqueue.engine.batch has no GONE",
     """
-for of in (batch, committer): setattr(of, 'hand_out', 1)
-""": "pubqueue.app.committer has no hand_out",
+for of in (batch, broker): setattr(of, 'hand_out', 1)
+""": "pubqueue.engine.broker has no hand_out",
     """
 for of, names in ((batch, ('hand_out', 'FAILED')), (Committer, ('work_in', 'GONE'))):
     for name in names: setattr(of, name, 1)
-""": "pubqueue.app.committer.Committer has no GONE",
+""": "pubqueue.engine.batch.Committer has no GONE",
     """
 def watch(place, name, after): original = getattr(place, name)
 POINTS = {'x': lambda doom: watch(batch.Batch, 'GONE', doom)}
-""": "pubqueue.app.batch.Batch has no GONE",
+""": "pubqueue.engine.batch.Batch has no GONE",
     "def watch(place, name): print(place)\nwatch(batch.Batch, 'x')": "",
     # names in full
-    "setattr('pubqueue.app.batch.FAILED', 1)": "",
-    "setattr('pubqueue.app.batch.GONE', 1)": "pubqueue.app.batch has no GONE",
-    "setattr('pubqueue.app.GONE.FAILED', 1)": "pubqueue.app has no GONE",
+    "setattr('pubqueue.engine.batch.FAILED', 1)": "",
+    "setattr('pubqueue.engine.batch.GONE', 1)": "pubqueue.engine.batch has no GONE",
+    "setattr('pubqueue.engine.GONE.FAILED', 1)": "pubqueue.engine has no GONE",
     "setattr('shutil.which', 1)": "",
-    "'pubqueue.app.committer:Committer.work_in'": "",
-    "'pubqueue.app.committer:Committer.GONE'": "pubqueue.app.committer.Committer has no GONE",
-    "'pubqueue.app.GONE:Committer'": "there is no module pubqueue.app.GONE",
-    "import_module('pubqueue.app.committer')": "",
-    "f'pubqueue.app.GONE.{1}'": "",
+    "'pubqueue.engine.batch:Committer.work_in'": "",
+    "'pubqueue.engine.batch:Committer.GONE'": "pubqueue.engine.batch.Committer has no GONE",
+    "'pubqueue.engine.GONE:Committer'": "there is no module pubqueue.engine.GONE",
+    "import_module('pubqueue.engine.batch')": "",
+    "f'pubqueue.engine.GONE.{1}'": "",
 }
 """What is wrong in each sample; nothing but that is found."""
 

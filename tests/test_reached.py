@@ -17,10 +17,10 @@ def test_what_is_imported_for_types_alone_is_no_import():
     source = parsed(
         "from typing import TYPE_CHECKING\n"
         "from pubqueue.model import entities\n"
-        "if TYPE_CHECKING:\n    import pubqueue.wiring\nelse:\n    import pubqueue.app\n"
+        "if TYPE_CHECKING:\n    import pubqueue.wiring\nelse:\n    import pubqueue.engine\n"
         "def it():\n    import pubqueue.cli\n"
     )
-    assert {"pubqueue.model.entities", "pubqueue.app", "pubqueue.cli"} < set(source.names)
+    assert {"pubqueue.model.entities", "pubqueue.engine", "pubqueue.cli"} < set(source.names)
     assert source.for_types == ["pubqueue.wiring"]
 
 
@@ -43,7 +43,7 @@ def test_the_name_of_a_package_alone_is_a_word_like_others():
 
 def test_a_test_reaches_what_its_helpers_and_its_conftest_import():
     assert "pubqueue.testing.pytest_plugin" in names(by_tests(TESTS / "testing/test_items.py"))
-    assert "pubqueue.app.facts.transactions.moving" in names(by_tests(TESTS / "app/test_pauses.py"))
+    assert "pubqueue.engine.facts.transactions" in names(by_tests(TESTS / "app/test_pauses.py"))
 
 
 def test_a_fixture_imports_for_those_who_ask_for_it():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from bench.contestants import ROOT
 from bench.stomp.thin import HOST, BeanstalkClient, StompClient
 from bench.wire import BenchError
-from pubqueue.app.accounts import passwords
+from pubqueue.accounts import credentials
 from pubqueue_demo.process import ChildError, spawn
 from pubqueue_demo.prosody import free_ports
 
@@ -91,7 +91,7 @@ class Broker:
 async def pubqueue(folder: Path, launcher: Sequence[str] = ()) -> AsyncIterator[Broker]:
     """Serve a queue from a SQLite file. `launcher` is a module that runs the service's, and its arguments."""
     (port,) = free_ports(1)
-    password = passwords.make(PASSCODE).text
+    password = credentials.make(PASSCODE).text
     config = folder / "pubqueue.toml"
     config.write_text(
         CONFIG.format(folder=folder, host=HOST, port=port, user=USER, password=password)

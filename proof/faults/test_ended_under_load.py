@@ -7,7 +7,7 @@ from harness.patience import TIMEOUT
 from harness.processes.program import Program, write_config
 from harness.servers.stub_server import StubServer
 
-from pubqueue.app.store.item_listings import ItemIds
+from pubqueue.engine.listings import ItemIds
 from pubqueue.model.entities import NodeName
 from pubqueue.stores.sqlite import SqliteStore
 

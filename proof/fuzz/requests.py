@@ -22,13 +22,13 @@ from harness.patience import LOOK, TIMEOUT, until
 from harness.processes.program import Program
 
 from proof.fuzz.outcome import FaultError, faults, print_outcome
-from pubqueue.app.management.table import OPERATIONS
 from pubqueue.faces.grpc.json.door import VERSION
 from pubqueue.faces.grpc.json.rows import ROWS
 from pubqueue.faces.rest.hornetq.routes import ROUTES as OF_HORNETQ
 from pubqueue.faces.rest.star.routes import ROUTES
 from pubqueue.monitor.api.answers import method_of
 from pubqueue.monitor.bodies import FORM
+from pubqueue.operations.table import OPERATIONS
 from pubqueue_demo.prosody import free_ports
 
 if TYPE_CHECKING:

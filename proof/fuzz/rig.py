@@ -14,10 +14,10 @@ from harness.stanzas.wire import SERVICE, Wire
 from lxml import etree
 from structlog.testing import capture_logs
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Payloads, Terms
-from pubqueue.app.notify.redelivery import LAG
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Principals
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Payloads, Terms
+from pubqueue.engine.redelivery import LAG
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.terms import ServerPlace
 from pubqueue.faces.xmpp.xml.payload import same

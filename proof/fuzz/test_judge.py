@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from proof.fuzz.grow import stanza
 from proof.fuzz.judge import FaceFaultError, Fuzzer
 from proof.fuzz.rig import Rig
-from pubqueue.app import rules
+from pubqueue.engine import table
 from pubqueue.faces.xmpp import signals
 from pubqueue.faces.xmpp.answers import Answers
 from pubqueue.faces.xmpp.refusals import bad_request
@@ -29,7 +29,7 @@ def asking(who, namespace, inner):
 
 
 async def test_a_refusal_that_writes_is_noticed(tmp_path, monkeypatch):
-    row = rules.RULES[Purge]
+    row = table.RULES[Purge]
 
     def half_hearted(request, facts):
         decided = row.decide(request, facts)
@@ -37,7 +37,7 @@ async def test_a_refusal_that_writes_is_noticed(tmp_path, monkeypatch):
 
     async with Rig(tmp_path, Random(1)) as rig:
         await rig.renew()
-        monkeypatch.setitem(rules.RULES, Purge, row._replace(decide=half_hearted))
+        monkeypatch.setitem(table.RULES, Purge, row._replace(decide=half_hearted))
         publish = asking(
             "etl@localhost/spark",
             PUBSUB,
@@ -100,7 +100,7 @@ async def test_an_exception_is_noticed(tmp_path, monkeypatch):
     def broken(context, request):
         raise ZeroDivisionError
 
-    monkeypatch.setitem(rules.RULES, Publish, rules.RULES[Publish]._replace(facts=broken))
+    monkeypatch.setitem(table.RULES, Publish, table.RULES[Publish]._replace(facts=broken))
     async with Rig(tmp_path, Random(1)) as rig:
         with pytest.raises(FaceFaultError, match=r"request\.failed"):
             await Fuzzer(rig, Random(1)).run(STANZAS)

@@ -14,11 +14,10 @@ from proof.simulate.plan import COMMITTED
 from proof.simulate.ticks import true_time
 from proof.simulate.troubles import TroubledStore, Troubles
 from proof.simulate.words import Answer, Ask, handed_out
-from pubqueue.app.broker import ENDING, Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store import ports
-from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.engine import ports
+from pubqueue.engine.broker import ENDING, Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.model.entities import Millis
 from pubqueue.model.notices import singly
 from pubqueue.rules.access import CreationPolicy

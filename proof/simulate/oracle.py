@@ -18,7 +18,7 @@ from harness.stores.store_contents import ALL, contents, misweighed, nodes, reco
 from proof.simulate.feeds import queue_of
 from proof.simulate.ticks import TICKS, Ticks, true_time
 from proof.simulate.words import handed_out
-from pubqueue.app.store.listings import Events
+from pubqueue.engine.listings import Events
 from pubqueue.model.after import has_room
 from pubqueue.model.decision import Done, Published, Refusal, Refused, SettledEach
 from pubqueue.model.entities import NO_TIME, Millis, NodeName
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from proof.simulate.places import Place
     from proof.simulate.words import ToClient
-    from pubqueue.app.rules import Request
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Item, Jid
     from pubqueue.model.records import Event

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from proof.simulate.postgres_place import PostgresPlace
 from proof.simulate.ticks import true_time
-from pubqueue.app.store.ports import Store
+from pubqueue.engine.ports import Store
 from pubqueue.stores.copying import copy
 from pubqueue.stores.postgres.clock import ServerClock
 from pubqueue.stores.sqlite import SqliteStore
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Instance, Transaction
+    from pubqueue.engine.ports import Instance, Transaction
     from pubqueue.model.entities import Millis
     from pubqueue.stores.sqlite.instances import Instances as RealInstances
 

@@ -20,7 +20,7 @@ from pubqueue.stores.sqlite.in_process import Instances, Owners
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
     from pubqueue.model.entities import Millis
 
 T = TypeVar("T")

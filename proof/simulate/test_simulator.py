@@ -19,13 +19,11 @@ from proof.simulate.places import SqlitePlace
 from proof.simulate.plan import CLIENTS, COMMITTED, INSTANCES, Fault, FaultKind, draw
 from proof.simulate.report import command, reported
 from proof.simulate.world import World
-from pubqueue.app.batch import FAILED, Batch
-from pubqueue.app.batches import Batches
-from pubqueue.app.broker import Broker
-from pubqueue.app.dispatch import dispatcher
-from pubqueue.app.facts.schedules import cron_times
-from pubqueue.app.notify.undelivered import Undelivered
-from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.engine import cron_times, dispatch
+from pubqueue.engine.batch import FAILED, Batch
+from pubqueue.engine.broker import Batches, Broker
+from pubqueue.engine.reaper import OtherProcesses
+from pubqueue.engine.redelivery import Undelivered
 from pubqueue.model.changes import Lock
 from pubqueue.model.decision import Done, Published
 from pubqueue.model.entities import Millis
@@ -88,7 +86,7 @@ def locks_under_the_old_token(*asked, **more):
     ]
 
 
-def hands_out_while_paused(node, hands_out=dispatcher.hands_out):
+def hands_out_while_paused(node, hands_out=dispatch.hands_out):
     return hands_out(node and replace(node, config=replace(node.config, paused=False)))
 
 
@@ -119,7 +117,7 @@ async def confirms_what_is_lost(_batches, taken, _whose, _problem, *, look):
     ("of", "name", "defect", "rule"),
     [
         (Broker, "submit", confirms_early, "publish confirmed before its commit"),
-        (dispatcher, "dispatch", locks_under_the_old_token, "locked without a new token"),
+        (dispatch, "dispatch", locks_under_the_old_token, "locked without a new token"),
         (feed, "into", feeds_nothing, "publish confirmed before its commit"),
         (OtherProcesses, "start", does_nothing, "not drained"),
         (Undelivered, "go_on", does_nothing, UNDELIVERED),
@@ -211,7 +209,7 @@ def test_a_time_that_is_published_twice_or_never_is_found(monkeypatch, name, def
 @pytest.mark.parametrize(
     ("of", "name", "defect", "rule"),
     [
-        (dispatcher, "hands_out", hands_out_while_paused, "handed out while paused"),
+        (dispatch, "hands_out", hands_out_while_paused, "handed out while paused"),
         (Broker, "submit", confirms_no_purge, "purge confirmed, and items are there"),
     ],
 )
@@ -248,7 +246,7 @@ LOST_ANSWERS = [
     ("of", "name", "defect", "rule"),
     [
         (settle_each, "_remembered", forgets, FORGOTTEN),
-        (dispatcher, "dispatch", locks_as_long_as_the_queue_allows, ASKED_LESS),
+        (dispatch, "dispatch", locks_as_long_as_the_queue_allows, ASKED_LESS),
     ],
 )
 def test_a_defect_in_how_locks_end_is_found(monkeypatch, of, name, defect, rule):

@@ -18,7 +18,7 @@ from pubqueue.rules.schedules import AddSchedule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pubqueue.app.broker import Broker
+    from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import ItemId
 
 EPOCH: Final = Millis(1_806_760_200_000)

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from proof.simulate.plan import COMMITTED, WITHIN
-from pubqueue.app.store.ports import StaleError, StoreError
+from pubqueue.engine.ports import StaleError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
     from proof.simulate.places import PlacedStore
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
     from pubqueue.model.entities import Millis
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from proof.simulate.publisher import Publisher
 from proof.simulate.taker import Taker
 from proof.simulate.ticks import true_time
 from proof.simulate.worker import Work, Worker
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.model.entities import Jid, NodeName
 from pubqueue.rules.dead_letters import Redrive
 

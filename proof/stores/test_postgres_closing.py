@@ -12,7 +12,7 @@ from harness.databases.postgres_cuts import CutWire
 from harness.patience import TIMEOUT, turns
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.model import changes as c
 from pubqueue.stores.postgres import connection
 from pubqueue.stores.postgres.own_thread import OwnThread

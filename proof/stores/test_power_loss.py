@@ -19,10 +19,10 @@ from harness.databases.recording_vfs import Confirmed, Recorder, Sync, Write
 from msgspec.structs import replace
 from stores.steps import ENOUGH, add, do, release
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store.ports import ForeignStoreError
-from pubqueue.app.store.version_listings import Winners
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.listings import Winners
+from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.model import after as afterwards
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s

@@ -10,33 +10,31 @@ from harness.patience import TIMEOUT, until
 from rich.pretty import pretty_repr
 from structlog.testing import capture_logs
 
-from pubqueue.app.accounts import (
+from pubqueue.accounts import credentials
+from pubqueue.accounts.accounts import (
+    AT_ONCE,
+    BUSY,
+    FREE,
+    MAX_WAIT,
+    MAX_WAITING,
+    NICENESS,
+    REMEMBERED_FOR,
     Accounts,
-    Bearer,
-    Certificate,
     Denied,
-    Plain,
     Proven,
-    Role,
-    User,
-    passwords,
-    subjects,
 )
-from pubqueue.app.accounts.accounts import BUSY, REMEMBERED_FOR
-from pubqueue.app.accounts.attempts import FREE, MAX_WAIT
-from pubqueue.app.accounts.comparing import AT_ONCE, MAX_WAITING, NICENESS
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Bearer, Certificate, Plain, Principals, Role, User
 from pubqueue.model.entities import Jid
 
 HERE = "192.0.2.1"
 RIGHT, WRONG = "correct horse", "battery staple"
 TOKEN = "a-token-of-twenty-two-c"
-PASSWORD = passwords.make(RIGHT)
+PASSWORD = credentials.make(RIGHT)
 ETL = User(
     "etl",
     password=PASSWORD,
     tokens=frozenset({sha256(TOKEN.encode()).hexdigest()}),
-    certificate=subjects.read("CN=etl,O=example"),
+    certificate=credentials.read_subject("CN=etl,O=example"),
 )
 SUBJECT = ((("organizationName", "example"),), (("commonName", "etl"),))
 
@@ -57,13 +55,13 @@ def clock():
 def compared(monkeypatch):
     """The compared passwords, each with the stored string."""
     found = []
-    matches = passwords.Scrypt.matches
+    matches = credentials.Scrypt.matches
 
     def noted(self, password):
         found.append(self)
         return matches(self, password)
 
-    monkeypatch.setattr(passwords.Scrypt, "matches", noted)
+    monkeypatch.setattr(credentials.Scrypt, "matches", noted)
     return found
 
 
@@ -153,7 +151,7 @@ async def test_a_name_that_does_not_exist_costs_what_a_wrong_password_costs(make
 async def test_where_passwords_differ_in_cost_an_unknown_name_costs_what_one_of_them_does(
     make, compared
 ):
-    dear = passwords.decoy((15, 8, 1))
+    dear = credentials.decoy((15, 8, 1))
     users = [User("dear", password=dear), ETL]
     for accounts in (make(*users), make(*reversed(users))):  # and always the same
         for number in range(12):
@@ -174,7 +172,7 @@ async def test_a_pair_that_was_right_is_not_compared_again_for_ten_minutes(make,
 
 
 async def test_a_remembered_login_proves_no_other(make):
-    accounts = make(ETL, User("anna", password=passwords.make(WRONG)))
+    accounts = make(ETL, User("anna", password=credentials.make(WRONG)))
     await prove(accounts, Plain("etl", RIGHT))
     assert await prove(accounts, Plain("anna", RIGHT)) == Denied()
     assert await prove(accounts, Plain("etl", WRONG)) == Denied()
@@ -203,14 +201,14 @@ async def test_comparing_gives_way_to_the_event_loop(make, monkeypatch):
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         return False
 
-    monkeypatch.setattr(passwords.Scrypt, "matches", noted)
+    monkeypatch.setattr(credentials.Scrypt, "matches", noted)
     await prove(make(ETL), Plain("etl", WRONG))
     ours = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     assert found == [min(ours + NICENESS, 19)]
 
 
 async def test_waiting_logins_are_limited_and_others_have_to_wait(make, monkeypatch):
-    monkeypatch.setattr(passwords.Scrypt, "matches", lambda _self, _password: False)
+    monkeypatch.setattr(credentials.Scrypt, "matches", lambda _self, _password: False)
     accounts = make(ETL)
     flood = [
         prove(accounts, Plain("etl", WRONG), peer=f"peer {number}")
@@ -277,7 +275,7 @@ async def test_a_user_that_is_gone_or_has_another_password_is_out(make):
         lambda: held.append([accounts.holds(one) for one in (by_password, by_token)])
     )
     accounts.adopt([ETL, User("anna")])
-    accounts.adopt([User("etl", password=passwords.make(WRONG), tokens=ETL.tokens)])
+    accounts.adopt([User("etl", password=credentials.make(WRONG), tokens=ETL.tokens)])
     assert await prove(accounts, Plain("etl", RIGHT)) == Denied()
     accounts.adopt([User("etl", password=PASSWORD)])
     assert isinstance(await prove(accounts, Plain("etl", RIGHT)), Proven)
@@ -310,7 +308,7 @@ async def test_roles_are_those_of_now(make):
 
 
 async def test_at_the_end_waiting_requests_are_answered(make, monkeypatch):
-    monkeypatch.setattr(passwords.Scrypt, "matches", lambda _self, _password: False)
+    monkeypatch.setattr(credentials.Scrypt, "matches", lambda _self, _password: False)
     accounts = make(ETL)
     asked = [
         asyncio.create_task(prove(accounts, Plain("etl", WRONG), peer=f"peer {number}"))

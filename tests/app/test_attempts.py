@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.app.accounts.attempts import (
+from pubqueue.accounts.accounts import (
     FORGOTTEN,
     FREE,
     FREE_NAMES,

@@ -15,7 +15,7 @@ from harness.batches.shell import Shell
 from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 
-from pubqueue.app.dispatch.dispatcher import MAX_BYTES, MAX_DELIVERIES
+from pubqueue.engine.dispatch import MAX_BYTES, MAX_DELIVERIES
 from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused, Withdrawn
 from pubqueue.model.entities import ItemId, Jid, NodeName, State, mark_of
 from pubqueue.model.notices import Deliver

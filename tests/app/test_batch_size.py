@@ -6,7 +6,7 @@ import pytest
 from harness.batches.facts import ANN, BOB, ETL, JOBS, who
 from harness.batches.queue_requests import publishes, retracts, settles_each, touches, unlocks
 
-from pubqueue.app.batch_size import (
+from pubqueue.engine.batch_size import (
     MAX_BATCH_ITEMS,
     MAX_BATCH_REQUESTS,
     MAX_UNPASSED_ITEMS,
@@ -16,7 +16,7 @@ from pubqueue.app.batch_size import (
     WaitingRequests,
     weight,
 )
-from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
+from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.model.changes import SetAvailable
 from pubqueue.model.decision import Decision, Done
 from pubqueue.model.entities import Jid, account_of

@@ -16,12 +16,11 @@ from harness.stores.store_contents import recount
 from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
-from pubqueue.app import batch as batch_module
-from pubqueue.app import batches
-from pubqueue.app import broker as broker_module
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.watch import operator_log
+from pubqueue.engine import batch as batch_module
+from pubqueue.engine import broker, operator_log
+from pubqueue.engine import broker as broker_module
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
 from pubqueue.model.decision import Published, Refusal, Refused
 from pubqueue.model.entities import ItemId, Millis
 from pubqueue.model.notices import Deliver
@@ -305,8 +304,8 @@ async def test_an_unexpected_error_does_not_end_the_service(stage, monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched, capture_logs() as said:
-        patched.setattr(batches, "RETRY", 0)
-        patched.setattr(batches.WaitingRequests, "take_batch", broken)
+        patched.setattr(broker, "RETRY", 0)
+        patched.setattr(broker.WaitingRequests, "take_batch", broken)
         assert await stage.do(publishes("a"), publishes("b")) == [FAULT, FAULT]
     assert [entry["event"] for entry in said] == ["broker.failed"]
     assert await stage.do(publishes("c")) == [Published(JOBS, ("c",))]
@@ -337,7 +336,7 @@ async def test_one_refusal_that_fails_keeps_no_other_from_being_given(stage, mon
     reported = []
     if failing == "refused":
         failing_write(monkeypatch, sqlite3.OperationalError("disk I/O error"), 0, times=9)
-        monkeypatch.setattr(batches, "may_be_of_one", lambda _problem: False)
+        monkeypatch.setattr(broker, "may_be_of_one", lambda _problem: False)
     stage.broker.submit(publishes("a"), broken)
     stage.broker.submit(publishes("b"), reported.append)
     await (stage.broker.settled() if failing == "refused" else stage.broker.drain(-1))
@@ -395,7 +394,7 @@ async def test_work_after_a_commit_fails_separately(stage, monkeypatch, place, e
         patched.setattr(owner, name, broken)
         if name == "go_on":
             patched.setattr("pubqueue.rules.expire.FORGOTTEN", -1)
-            patched.setattr("pubqueue.app.facts.queue.expiring.FORGOTTEN", -1)
+            patched.setattr("pubqueue.engine.facts.queue.FORGOTTEN", -1)
             await asyncio.wait_for(stage.do(Expire()), TIMEOUT)
         replies = await stage.do(publishes("a"), publishes("b"))
     assert [reply.ids for reply in replies] == [("a",), ("b",)]

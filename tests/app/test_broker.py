@@ -13,20 +13,20 @@ from harness.patience import TIMEOUT, turns
 from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
-from pubqueue.app import broker as broker_module
-from pubqueue.app import rules
-from pubqueue.app.batch_size import (
+from pubqueue.engine import broker as broker_module
+from pubqueue.engine import table
+from pubqueue.engine.batch_size import (
     MAX_BATCH_ITEMS,
     MAX_BATCH_REQUESTS,
     MAX_UNPASSED_ITEMS,
     PUBLISHED,
     WaitingRequests,
 )
-from pubqueue.app.broker import Broker
-from pubqueue.app.dispatch.dispatcher import MAX_DELIVERIES
-from pubqueue.app.facts.terms import Payloads, Terms
-from pubqueue.app.reader import ENDING
-from pubqueue.app.working_set.change_applier import ChangeApplier
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.changes import ChangeApplier
+from pubqueue.engine.dispatch import MAX_DELIVERIES
+from pubqueue.engine.facts.context import Payloads, Terms
+from pubqueue.engine.reader import ENDING
 from pubqueue.model.changes import PurgeNode
 from pubqueue.model.decision import Done, Published, Refusal, Refused
 from pubqueue.model.entities import ItemId, State
@@ -417,7 +417,7 @@ async def test_a_failing_read_does_not_affect_the_next_one(stage, monkeypatch):
         raise ZeroDivisionError
 
     with capture_logs() as said, monkeypatch.context() as patched:
-        patched.setitem(rules.RULES, ReadNodes, broken)
+        patched.setitem(table.RULES, ReadNodes, broken)
         assert await stage.broker.handle(ReadNodes(who(BOSS))) == FAULT
     with capture_logs() as unsent:
         stage.broker.submit(ReadNodes(who(BOSS)), broken)

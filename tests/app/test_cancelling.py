@@ -5,9 +5,8 @@ from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, after, who
 from harness.batches.queue_requests import a_queue, joins, publishes, touches, unlocks
 from harness.batches.shell import Shell
 
-from pubqueue.app.facts.queue import settling
-from pubqueue.app.facts.reading import inspecting, reading, retrieving
-from pubqueue.core.limits.request_sizes import MAX_NAMED
+from pubqueue.engine.facts import inspecting, queue, reading
+from pubqueue.engine.table import MAX_NAMED
 from pubqueue.model.decision import Cancelled, Redriven, Refusal
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.model.notices import Retracted
@@ -111,8 +110,8 @@ def small(monkeypatch):
     for module, name in (
         (dead_letters, "CANCEL_SLICE"),
         (dead_letters, "DEATHS_SLICE"),
-        (settling, "CANCEL_SLICE"),
-        (retrieving, "CANCEL_SLICE"),
+        (queue, "CANCEL_SLICE"),
+        (reading, "CANCEL_SLICE"),
         (inspecting, "DEATHS_SLICE"),
     ):
         monkeypatch.setattr(module, name, 2)

@@ -5,10 +5,10 @@ from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.tasks import connections
-from pubqueue.app.tasks.connections import free_connections
+from pubqueue.engine import reaper
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.reaper import free_connections
 from pubqueue.model.entities import ItemId, Jid, Principal
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.subscribe import Unsubscribe
@@ -20,7 +20,7 @@ LOOKS_SO, OTHERS = Jid(f"bee@{SERVICE}/line.x.7.1"), Jid(f"bee@{SERVICE}/line.8.
 
 
 async def test_only_connections_of_the_instance_are_freed(monkeypatch):
-    monkeypatch.setattr(connections, "PAGE", 2)
+    monkeypatch.setattr(reaper, "PAGE", 2)
     store = MemoryStore()
     await store.open()
     broker = Broker(

@@ -11,13 +11,13 @@ from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import TIMEOUT, until
 from msgspec.structs import replace
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.nodes import large_audience as pages
-from pubqueue.app.facts.queue import publishing
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.notify import backlog, fan_out
-from pubqueue.app.notify.fan_out import FanOut
-from pubqueue.app.store.listings import FormerSubscribers, Subscribers, UnnotifiedNodes
+from pubqueue.engine import fan_out, outbox
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts import managing as pages
+from pubqueue.engine.facts import publishing
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.fan_out import FanOut
+from pubqueue.engine.listings import FormerSubscribers, Subscribers, UnnotifiedNodes
 from pubqueue.model.decision import Done, Refusal
 from pubqueue.model.entities import Jid, NodeName
 from pubqueue.model.notices import NOBODY, Announce, Deleted, Purged, Retracted, ToAll, singly
@@ -309,7 +309,7 @@ async def test_a_page_that_cannot_be_read_is_read_later(stage, monkeypatch):
 
 
 async def test_a_node_with_many_unsent_notices_is_behind(stage, monkeypatch):
-    monkeypatch.setattr(backlog, "MAX_BYTES", 3 * fan_out.EACH)
+    monkeypatch.setattr(outbox, "MAX_BYTES", 3 * fan_out.EACH)
     for name in "abc":
         await stage.answered(publishes(name))
     assert stage.broker.outbox.is_behind(JOBS)

@@ -6,10 +6,10 @@ from harness.batches.queue_requests import joins, publishes
 from harness.batches.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app.facts.nodes import large_audience as pages
-from pubqueue.app.facts.queue import publishing
-from pubqueue.app.store.listings import Reviews, Subscribers
-from pubqueue.app.store.rows import AFFILIATIONS
+from pubqueue.engine.facts import managing as pages
+from pubqueue.engine.facts import publishing
+from pubqueue.engine.listings import Reviews, Subscribers
+from pubqueue.engine.rows import AFFILIATIONS
 from pubqueue.model.decision import Done
 from pubqueue.model.entities import Jid
 from pubqueue.model.replies import Declared, Unsubscribed

@@ -8,9 +8,8 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts, 
 from harness.batches.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app.dispatch import dispatcher
-from pubqueue.app.store.listings import FreeSubscriptions
-from pubqueue.app.working_set import batch_changes, crowd_windows
+from pubqueue.engine import changes, dispatch, windows
+from pubqueue.engine.listings import FreeSubscriptions
 from pubqueue.model.entities import Jid
 from pubqueue.model.notices import ToEach
 from pubqueue.rules.declare import Declare
@@ -96,9 +95,9 @@ def a_crowd(shell):
 @pytest.fixture
 def small(monkeypatch):
     """Let more than ten be a crowd, of which three are loaded at once, and let a batch deliver three items."""
-    monkeypatch.setattr(batch_changes, "CROWD", 10)
-    monkeypatch.setattr(crowd_windows, "PAGE", 3)
-    monkeypatch.setattr(dispatcher, "MAX_DELIVERIES", 3)
+    monkeypatch.setattr(changes, "CROWD", 10)
+    monkeypatch.setattr(windows, "PAGE", 3)
+    monkeypatch.setattr(dispatch, "MAX_DELIVERIES", 3)
 
 
 @pytest.fixture
@@ -133,7 +132,7 @@ def test_only_idle_workers_whose_turn_may_come_are_loaded(shell, loaded, paged, 
 
 
 def test_a_page_is_as_large_as_what_a_batch_hands_out():
-    assert crowd_windows.PAGE >= dispatcher.MAX_DELIVERIES
+    assert windows.PAGE >= dispatch.MAX_DELIVERIES
 
 
 class Twin:
@@ -185,9 +184,9 @@ def test_a_crowd_is_served_in_the_order_in_which_it_would_be_if_all_were_loaded(
 ):
     lives = []
     for crowd in (10, 1 << 30):
-        monkeypatch.setattr(batch_changes, "CROWD", crowd)
-        monkeypatch.setattr(crowd_windows, "PAGE", 3)
-        monkeypatch.setattr(dispatcher, "MAX_DELIVERIES", 3)
+        monkeypatch.setattr(changes, "CROWD", crowd)
+        monkeypatch.setattr(windows, "PAGE", 3)
+        monkeypatch.setattr(dispatch, "MAX_DELIVERIES", 3)
         shell = Shell(tmp_path / f"{crowd}.db")
         twin, chance = Twin(shell), random.Random(seed)
         twin.batch(a_queue(lock_timeout=30), *map(joins, CROWD[:20]))

@@ -189,7 +189,7 @@ def test_one_commit_makes_so_many_copies_and_the_others_have_one_more_attempt(sh
 
 
 def test_copies_are_work_and_a_batch_ends_after_much_of_it(shell, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.batch.MAX_WORK", 5)
+    monkeypatch.setattr("pubqueue.engine.batch.MAX_WORK", 5)
     names = ("i1", "i2", "i3", "i4")
     shell.batch(publishes(*names))
     done = shell.batch(*[unlocks(ANN, name, outcome=Outcome.FAILED) for name in names])

@@ -8,11 +8,11 @@ from harness.batches.queue_requests import a_queue, publishes
 from harness.patience import TIMEOUT, turns
 from structlog.testing import capture_logs
 
-from pubqueue.app import broker as broker_module
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.reader import ENDING
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine import broker as broker_module
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.ports import StoreError
+from pubqueue.engine.reader import ENDING
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.read import ReadNodes
 from pubqueue.stores.sqlite.in_memory import MemoryStore

@@ -9,7 +9,7 @@ from harness.batches.two_shells import PostgresShell
 from harness.stores.store_contents import misweighed, recount
 from msgspec.structs import replace
 
-from pubqueue.app.facts.transactions import moving
+from pubqueue.engine.facts import transactions
 from pubqueue.model.changes import AddItem
 from pubqueue.model.decision import Done, Published, Refusal, Refused
 from pubqueue.model.entities import AccessModel, Affiliation, Feed, ItemId, Jid, NodeName, Principal
@@ -324,7 +324,7 @@ def test_a_transaction_that_is_visible_at_once_feeds_queues_at_once_and_once(she
 
 
 def test_a_commit_that_feeds_many_queues_goes_in_slices(shell, monkeypatch):
-    monkeypatch.setattr(moving, "SLICE", 4)
+    monkeypatch.setattr(transactions, "SLICE", 4)
     fed_pair(shell)
     shell.do(stages(*(f"i{at}" for at in range(6)), node=NEWS))
     decision = shell.batch(commits((0, 0, 6))).decisions[0]

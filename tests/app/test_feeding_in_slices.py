@@ -7,9 +7,8 @@ from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
 from harness.stores.store_contents import misweighed, recount
 
-from pubqueue.app.store.item_listings import ItemIds, Items
-from pubqueue.app.store.listings import Trims, Unfed
-from pubqueue.app.store.rows import FED_MESSAGES, FEEDINGS, Needs
+from pubqueue.engine.listings import ItemIds, Items, Trims, Unfed
+from pubqueue.engine.rows import FED_MESSAGES, FEEDINGS, Needs
 from pubqueue.model.decision import Done, Published, Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.model.records import PublishKey, name_of_message
@@ -31,8 +30,8 @@ SLICE = 4
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     monkeypatch.setattr("pubqueue.rules.feed.MAX_COPIES", 3)
-    monkeypatch.setattr("pubqueue.app.facts.queue.feeding.SLICE", SLICE)
-    monkeypatch.setattr("pubqueue.app.facts.queue.feeding.JUDGED", 10)
+    monkeypatch.setattr("pubqueue.engine.facts.publishing.SLICE", SLICE)
+    monkeypatch.setattr("pubqueue.engine.facts.publishing.JUDGED", 10)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

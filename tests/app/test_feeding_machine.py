@@ -245,8 +245,8 @@ class InSlices(Feeding):
 
 def test_a_publish_in_slices_does_what_one_in_a_single_commit_does(monkeypatch):
     monkeypatch.setattr("pubqueue.rules.feed.MAX_COPIES", 3)
-    monkeypatch.setattr("pubqueue.app.facts.queue.feeding.SLICE", 2)
-    monkeypatch.setattr("pubqueue.app.facts.queue.feeding.JUDGED", 2)
+    monkeypatch.setattr("pubqueue.engine.facts.publishing.SLICE", 2)
+    monkeypatch.setattr("pubqueue.engine.facts.publishing.JUDGED", 2)
     run_state_machine_as_test(
         InSlices, settings=settings(max_examples=examples(4), stateful_step_count=30)
     )

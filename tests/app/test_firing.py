@@ -12,15 +12,13 @@ from harness.patience import TIMEOUT, until
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.app import rules
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.schedules import cron_times
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store.item_listings import Items
-from pubqueue.app.tasks import reaper, schedule_runner
-from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.config.schedules import bring_schedules
 from pubqueue.config.settings import ConfigError, ScheduleSettings
+from pubqueue.engine import cron_times, reaper, table
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.listings import Items
+from pubqueue.engine.reaper import Reaper
 from pubqueue.model.decision import Done, Expired, Refused
 from pubqueue.model.entities import Jid, Millis, Principal
 from pubqueue.model.schedules import Fired
@@ -77,7 +75,7 @@ class Process:
         return None if isinstance(page, Refused) else page.schedules[0]
 
     async def turn(self, name="tick"):
-        reply = await schedule_runner.turn(name, self.broker.handle)
+        reply = await reaper.turn(name, self.broker.handle)
         assert isinstance(reply, Fired)
         return reply
 
@@ -118,14 +116,14 @@ async def test_expiries_and_due_schedules_are_one_request(process, clock):
 async def test_a_row_that_cannot_be_ended_keeps_no_schedule_from_its_turn(
     process, clock, monkeypatch
 ):
-    row = rules.RULES[Expire]
+    row = table.RULES[Expire]
 
     def facts_fail_for_rows(context, request):
         if request.only is None:
             raise ZeroDivisionError
         return row.facts(context, request)
 
-    monkeypatch.setitem(rules.RULES, Expire, row._replace(facts=facts_fail_for_rows))
+    monkeypatch.setitem(table.RULES, Expire, row._replace(facts=facts_fail_for_rows))
     monkeypatch.setattr(reaper, "RETRY", 0.001)
     await bring(process, EACH_MINUTE)
     clock[0] = Millis(BEGIN + 10_000)
@@ -316,15 +314,15 @@ async def test_a_calendar_that_fails_puts_off_its_schedule_alone(process, clock,
 
 
 async def test_a_calendar_that_hangs_holds_up_no_batch(process, clock, monkeypatch):
-    monkeypatch.setattr(schedule_runner, "TIMEOUT", 0.01)
-    gate, plain = threading.Event(), schedule_runner.worked_out
+    monkeypatch.setattr(reaper, "TIMEOUT", 0.01)
+    gate, plain = threading.Event(), reaper.worked_out
 
     def hangs(wanted):
         gate.wait(TIMEOUT)
         return plain(wanted)
 
     await bring(process, EACH_MINUTE)
-    monkeypatch.setattr(schedule_runner, "worked_out", hangs)
+    monkeypatch.setattr(reaper, "worked_out", hangs)
     clock[0] = Millis(BEGIN + 10_000)
     process.reaper.start(process.broker)
     try:
@@ -338,7 +336,7 @@ async def test_times_worked_out_for_another_revision_are_not_used(process, clock
     await bring(process, EACH_MINUTE)
     clock[0] = Millis(BEGIN + 10_000)
     wanted = await process.broker.handle(FireSchedule("tick"))
-    times = schedule_runner.worked_out(wanted)
+    times = reaper.worked_out(wanted)
     assert (await process.turn()).id == "tick@2026-11-22T03:00:00Z"
     clock[0] = Millis(clock[0] + MINUTE)
     again = await process.broker.handle(FireSchedule("tick", times))

@@ -4,10 +4,10 @@ import pytest
 from harness.patience import until
 from msgspec.structs import replace
 
-from pubqueue.app.notify import forwarded_notices as form
-from pubqueue.app.notify import forwarding
-from pubqueue.app.notify.forwarding import Forwarding
-from pubqueue.app.notify.outbox import Outbox
+from pubqueue.engine import forwarding
+from pubqueue.engine import forwarding as form
+from pubqueue.engine.forwarding import Forwarding
+from pubqueue.engine.outbox import Outbox
 from pubqueue.model.changes import DropRow, PutRow
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.entities import Draft, ItemId, Jid, NodeConfig, NodeName, SubscriptionState

@@ -5,7 +5,7 @@ from harness.batches.facts import ANN, BOB, BOSS, ETL, JOBS, who
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
 from harness.batches.shell import Shell
 
-from pubqueue.app.facts.transactions import committing
+from pubqueue.engine.facts import transactions
 from pubqueue.model.decision import Published, Refusal, Refused
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.model.notices import Deliver
@@ -240,7 +240,7 @@ def test_a_lower_limit_takes_no_turn_away_and_waits_for_those_to_end(shell):
 @pytest.mark.parametrize("most", [2000, 1])
 def test_committed_items_keep_the_order_of_staging_in_their_group(shell, monkeypatch, most):
     """With work that fits into one batch, and with more."""
-    monkeypatch.setattr(committing, "MAX_WINNERS", most)
+    monkeypatch.setattr(transactions, "MAX_WINNERS", most)
     shell.batch(joins(ANN, 9))
     group(shell, "g", "a")
     for request in (

@@ -9,11 +9,11 @@ from harness.stores.replay import reported, there
 from harness.stores.store_contents import done, misweighed, recount
 from msgspec.structs import replace
 
-from pubqueue.app.management.items import ITEMS
-from pubqueue.app.store.listings import Seeks
+from pubqueue.engine.listings import Seeks
 from pubqueue.model.decision import Done, LookedThrough, Refusal, Refused
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.model.records import PublishKey
+from pubqueue.operations.items import ITEMS
 from pubqueue.rules import seek
 from pubqueue.rules.inspect import Peek
 from pubqueue.rules.nodeconfig import Settings

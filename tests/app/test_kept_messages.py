@@ -11,9 +11,9 @@ from harness.stores.rows import needs_of
 from harness.stores.store_contents import out_of_step, recount
 from msgspec.structs import replace
 
-from pubqueue.app.facts import qos as qos_facts
-from pubqueue.app.store.rows import KEPT_MESSAGES, MESSAGE_TOTALS
-from pubqueue.app.working_set.working_set import WorkingSet
+from pubqueue.engine.facts import messages as qos_facts
+from pubqueue.engine.rows import KEPT_MESSAGES, MESSAGE_TOTALS
+from pubqueue.engine.working_set import WorkingSet
 from pubqueue.faces.xmpp.refusals import WORDS
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Affiliation, Jid, Millis, NodeName, digest

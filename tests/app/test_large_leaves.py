@@ -7,17 +7,16 @@ from harness.batches.shell import Shell
 from harness.batches.witness import WatchedFace, WatchedStore
 from structlog.testing import capture_logs
 
-from pubqueue.app.batch_size import MAX_BATCH_ITEMS, WaitingRequests
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.queue.expiring import AT_ONCE
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.notify import presence_retry
-from pubqueue.app.notify.presence_retry import Acquaintances, PresenceRetry
-from pubqueue.app.sliced_work import at_the_end
-from pubqueue.app.store.item_listings import HeldBy
-from pubqueue.app.store.listings import Total
-from pubqueue.app.store.rows import HELD
-from pubqueue.app.watch.operator_log import log_decisions
+from pubqueue.engine import presence_retry
+from pubqueue.engine.batch_size import MAX_BATCH_ITEMS, WaitingRequests
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.facts.queue import AT_ONCE
+from pubqueue.engine.listings import HeldBy, Total
+from pubqueue.engine.operator_log import log_decisions
+from pubqueue.engine.presence_retry import Acquaintances, PresenceRetry
+from pubqueue.engine.reader import at_the_end
+from pubqueue.engine.rows import HELD
 from pubqueue.model.changes import EndSubscription, GiveUp, Release
 from pubqueue.model.entities import Jid, account_of
 from pubqueue.model.notices import Deliver, Unlocked

@@ -3,7 +3,7 @@
 import pytest
 from harness.batches.facts import JOBS
 
-from pubqueue.app.sliced_work import LongWork
+from pubqueue.engine.reader import LongWork
 from pubqueue.model.decision import Decision, Done
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.audience import ReviewSubscribers

@@ -7,8 +7,8 @@ from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
 from harness.stores.store_contents import recount
 
-from pubqueue.app.facts.transactions import committing
-from pubqueue.app.store.listings import Trims
+from pubqueue.engine.facts import transactions
+from pubqueue.engine.listings import Trims
 from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.model.transactions import OnTaken
@@ -195,7 +195,7 @@ class TestTransactions:
     @pytest.fixture(autouse=True)
     def _way(self, many, monkeypatch):
         if many:
-            monkeypatch.setattr(committing, "MAX_WINNERS", 1)
+            monkeypatch.setattr(transactions, "MAX_WINNERS", 1)
 
     @pytest.mark.parametrize("queueing", [True, False])
     def test_the_winners_of_each_node_are_added_up(self, shell, queueing):

@@ -10,13 +10,12 @@ from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
 from harness.patience import TIMEOUT
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.reading import following
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.notify import new_items
-from pubqueue.app.store.ports import StoreError
-from pubqueue.app.tasks import other_processes
-from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.engine import fan_out, reaper
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts import reading
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.ports import StoreError
+from pubqueue.engine.reaper import OtherProcesses
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
 from pubqueue.rules.access import CreationPolicy
@@ -92,7 +91,7 @@ class TestPages:
         assert ids(shell.do(newer(begin.through))) == ["b"]
 
     def test_an_answer_is_bounded_in_items_and_in_bytes(self, shell, monkeypatch):
-        monkeypatch.setattr(following, "MAX_ITEMS", 3)
+        monkeypatch.setattr(reading, "MAX_ITEMS", 3)
         shell.do(puts(*"abcdef", payload=b"1234567890"))
         assert ids(shell.do(newer(most=100))) == list("abc")
         page = shell.do(newer(room=25))
@@ -229,7 +228,7 @@ async def test_a_node_that_is_deleted_is_something_new(broker):
 
 
 async def test_many_nodes_are_looked_at_in_parts(broker, monkeypatch):
-    monkeypatch.setattr(new_items, "MAX_NODES", 2)
+    monkeypatch.setattr(fan_out, "MAX_NODES", 2)
     names = [NodeName(f"n{number}") for number in range(7)]
     for name in names:
         await broker.handle(declares(name))
@@ -240,7 +239,7 @@ async def test_many_nodes_are_looked_at_in_parts(broker, monkeypatch):
 
 
 async def test_a_store_that_does_not_answer_is_asked_again(broker, store, monkeypatch):
-    monkeypatch.setattr(new_items, "RETRY", 0.01)
+    monkeypatch.setattr(fan_out, "RETRY", 0.01)
     follower = Follower(broker)
     await broker.handle(puts("a"))
     assert await follower.next() == "a"
@@ -260,7 +259,7 @@ async def test_a_store_that_does_not_answer_is_asked_again(broker, store, monkey
 
 
 async def test_items_of_another_process_are_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(other_processes, "PERIOD", 0.01)
+    monkeypatch.setattr(reaper, "PROCESSES_PERIOD", 0.01)
     path = tmp_path / "queue.db"
     async with process(SqliteStore(path)) as one, process(SqliteStore(path)) as other:
         await one.handle(declares())

@@ -7,21 +7,27 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.app.management import audit
-from pubqueue.app.management.cells import Cell, texts, value_of
-from pubqueue.app.management.deaths import DEAD, DISCARD, REASONS, REDRIVE
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.items import CANCEL, ITEMS, PURGE, RELEASE
-from pubqueue.app.management.model import ParameterKind, Readers, UnfitError, fit
-from pubqueue.app.management.nodes import AFFILIATE, CONFIGURE, CREATE, QUEUES
-from pubqueue.app.management.schedules import ADD, CHANGE, DEFINING, FIRE, SHOW
-from pubqueue.app.management.service import END_SUBSCRIPTION
-from pubqueue.app.management.table import OPERATIONS
-from pubqueue.app.management.words import cell_text
-from pubqueue.app.rules import RULES
+from pubqueue.engine.table import RULES
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import State, seconds
 from pubqueue.model.schedules import Definition, SchedulePage
+from pubqueue.operations import table
+from pubqueue.operations.items import CANCEL, DEAD, DISCARD, ITEMS, PURGE, REASONS, REDRIVE, RELEASE
+from pubqueue.operations.model import (
+    Cell,
+    Given,
+    ParameterKind,
+    Readers,
+    UnfitError,
+    cell_text,
+    fit,
+    texts,
+    value_of,
+)
+from pubqueue.operations.nodes import AFFILIATE, CONFIGURE, CREATE, QUEUES
+from pubqueue.operations.schedules import ADD, CHANGE, DEFINING, FIRE, SHOW
+from pubqueue.operations.service import END_SUBSCRIPTION
+from pubqueue.operations.table import OPERATIONS
 from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Create, Purge
@@ -269,8 +275,8 @@ def test_people_read_words():
 def test_changes_are_logged_with_their_account_and_reads_are_not():
     given = Given(node=("jobs",), item=("a", "b"), to=("other",), settings=("title=secret",))
     with capture_logs() as logs:
-        audit.performed(REDRIVE, BOSS, given)
-        audit.performed(ITEMS, BOSS, given)
+        table.performed(REDRIVE, BOSS, given)
+        table.performed(ITEMS, BOSS, given)
     (line,) = logs
     assert line.pop("log_level") == "info"
     assert line == {
@@ -294,6 +300,6 @@ def test_changes_are_logged_with_their_account_and_reads_are_not():
 )
 def test_the_log_line_names_the_target(operation, given, said):
     with capture_logs() as logs:
-        audit.performed(operation, BOSS, Given(given))
+        table.performed(operation, BOSS, Given(given))
     known = {"event", "log_level", "operation", "by"}
     assert {key: value for key, value in logs[0].items() if key not in known} == said

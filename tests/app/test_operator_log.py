@@ -6,7 +6,7 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts, 
 from harness.batches.shell import Shell
 from structlog.testing import capture_logs
 
-from pubqueue.app.watch.operator_log import ONE_BY_ONE, log_decisions
+from pubqueue.engine.operator_log import ONE_BY_ONE, log_decisions
 from pubqueue.model.entities import Jid, mark_of
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings

@@ -11,12 +11,11 @@ from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT, until
 from structlog.testing import capture_logs
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store.ports import StoreError
-from pubqueue.app.tasks import other_processes
-from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.engine import reaper
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.ports import StoreError
+from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.model.entities import ItemId, Jid
 from pubqueue.model.notices import Deliver, Unlocked
 from pubqueue.rules.access import CreationPolicy
@@ -41,7 +40,7 @@ class Notified(asyncio.Queue):
 @pytest.fixture
 def process(tmp_path, monkeypatch):
     """Return a function that starts a process: its broker, and its notices."""
-    monkeypatch.setattr(other_processes, "PERIOD", 0.01)
+    monkeypatch.setattr(reaper, "PROCESSES_PERIOD", 0.01)
 
     @asynccontextmanager
     async def start(*, connected=True):
@@ -158,7 +157,7 @@ async def test_errors_do_not_end_the_task(process, monkeypatch, place):
 
         return fails_at_first
 
-    monkeypatch.setattr(other_processes, "PERIOD", 0.01)
+    monkeypatch.setattr(reaper, "PROCESSES_PERIOD", 0.01)
     with capture_logs() as said:
         async with process(connected=False) as (cut_off, _), process() as (broker, heard):
             owner = broker.committer.store.instances if path else broker.committer.store

@@ -5,9 +5,9 @@ from harness.batches.facts import ANN, BOB, BOSS, ETL, EVE, JOBS, NOW, after, wh
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts, unlocks
 from harness.batches.shell import Shell
 
-from pubqueue.app.facts.reading import inspecting, reading
-from pubqueue.app.watch import throughput
-from pubqueue.app.watch.throughput import MAX_NODES, Rates
+from pubqueue.engine import observe
+from pubqueue.engine.facts import inspecting, reading
+from pubqueue.engine.observe import MAX_NODES, Rates
 from pubqueue.model.changes import RemoveItem
 from pubqueue.model.decision import Decision, Done, Refusal
 from pubqueue.model.entities import ItemId, NodeName
@@ -142,7 +142,7 @@ def test_an_item_that_another_account_retracts_does_not_count_as_done(shell):
 
 
 def test_no_more_nodes_are_remembered_than_a_bound(shell, monkeypatch):
-    monkeypatch.setattr(throughput, "MAX_NODES", 2)
+    monkeypatch.setattr(observe, "MAX_NODES", 2)
     assert MAX_NODES > 2
     counted = Rates()
     shell.do(a_queue())

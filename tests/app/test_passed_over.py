@@ -5,7 +5,7 @@ from harness.batches.facts import ANN, BOB, JOBS
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.shell import Shell
 
-from pubqueue.app.dispatch import dispatcher
+from pubqueue.engine import dispatch
 from pubqueue.model.entities import ItemId
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.presence import Leave
@@ -34,8 +34,8 @@ def other(tmp_path, shell):
 @pytest.fixture
 def few(monkeypatch):
     """Let a batch skip no more than two items."""
-    monkeypatch.setattr(dispatcher, "PASSED_OVER", 2)
-    monkeypatch.setattr(dispatcher, "FEWEST", 2)
+    monkeypatch.setattr(dispatch, "PASSED_OVER", 2)
+    monkeypatch.setattr(dispatch, "FEWEST", 2)
 
 
 def lay(shell, count, *behind):
@@ -82,8 +82,8 @@ def test_items_skipped_in_front_of_a_live_one_are_not_examined_again(shell, few,
     lay(shell, 10, "a", "b", "c")
     handed(shell, joins(ANN, 1))
     handed(shell, retracts(ANN, "a"))
-    monkeypatch.setattr(dispatcher, "PASSED_OVER", 1)
-    monkeypatch.setattr(dispatcher, "FEWEST", 1)
+    monkeypatch.setattr(dispatch, "PASSED_OVER", 1)
+    monkeypatch.setattr(dispatch, "FEWEST", 1)
     assert handed(shell, retracts(ANN, "b")) == [["c"]]
 
 
@@ -150,7 +150,7 @@ def test_when_all_are_too_old_the_looking_ends(shell, few):
 
 
 def test_each_batch_costs_the_same_however_many_are_too_old(tmp_path, monkeypatch):
-    monkeypatch.setattr(dispatcher, "PASSED_OVER", 100)
+    monkeypatch.setattr(dispatch, "PASSED_OVER", 100)
     costs = []
     for size in (SMALL, LARGE):
         shell = Shell(tmp_path / f"{size}.db")

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.pretty import pretty_repr
 
-from pubqueue.app.accounts import passwords, subjects
-from pubqueue.app.accounts.passwords import MAX_LENGTH, Scrypt, decoy, make, read
+from pubqueue.accounts import credentials
+from pubqueue.accounts.credentials import MAX_LENGTH, Scrypt, decoy, make, read_password_hash
 
 SALT = b64encode(bytes(16)).decode().rstrip("=")
 HASH = b64encode(bytes(32)).decode().rstrip("=")
@@ -18,7 +18,7 @@ HASH = b64encode(bytes(32)).decode().rstrip("=")
 def test_a_password_matches_what_was_made_of_it_and_nothing_else():
     made = make("correct horse")
     assert made.text.startswith("$scrypt$ln=14,r=8,p=1$")
-    assert read(made.text) == made
+    assert read_password_hash(made.text) == made
     assert made.matches("correct horse")
     assert not made.matches("correct horsf")
     assert not made.matches("")
@@ -31,7 +31,7 @@ def test_two_of_the_same_password_differ():
 def test_a_string_of_another_program_is_read():
     digest = hashlib.scrypt(b"secret", salt=b"salty salt!", n=1 << 14, r=8, p=1, dklen=32)
     salt, found = (b64encode(part).decode().rstrip("=") for part in (b"salty salt!", digest))
-    assert read(f"$scrypt$ln=14,r=8,p=1${salt}${found}").matches("secret")
+    assert read_password_hash(f"$scrypt$ln=14,r=8,p=1${salt}${found}").matches("secret")
 
 
 def test_letters_that_are_composed_differently_are_the_same():
@@ -73,7 +73,7 @@ def test_no_password_matches_a_decoy():
 )
 def test_an_invalid_scrypt_string_is_refused_without_repeating_it(text, why):
     with pytest.raises(ValueError, match=why) as refused:
-        read(text)
+        read_password_hash(text)
     assert "geheim" not in str(refused.value)
 
 
@@ -86,13 +86,13 @@ def test_stored_secrets_are_not_shown():
 @settings(max_examples=50)
 def test_every_string_is_read_as_it_was_written(salt, digest):
     one = Scrypt(14, 8, 1, salt, digest)
-    assert read(one.text) == one
+    assert read_password_hash(one.text) == one
 
 
 def test_the_most_expensive_one_can_be_compared():
-    one = read(f"$scrypt$ln=16,r=8,p=1${SALT}${HASH}")
+    one = read_password_hash(f"$scrypt$ln=16,r=8,p=1${SALT}${HASH}")
     assert not one.matches("x")
-    assert 128 * one.r << one.ln == passwords.MAX_MEMORY_BYTES
+    assert 128 * one.r << one.ln == credentials.MAX_MEMORY_BYTES
 
 
 @pytest.mark.parametrize(
@@ -107,16 +107,16 @@ def test_the_most_expensive_one_can_be_compared():
     ],
 )
 def test_a_subject_is_read(text, subject):
-    assert subjects.read(text) == subject
+    assert credentials.read_subject(text) == subject
 
 
 @pytest.mark.parametrize("text", ["", "etl", "CN=", "CN=a,", "CN=a,,O=b", "=a", "CN=a,b", "NAME=x"])
 def test_an_invalid_subject_is_refused(text):
     with pytest.raises(ValueError, match=r"must be the subject|has no known type"):
-        subjects.read(text)
+        credentials.read_subject(text)
 
 
 def test_the_order_of_a_certificate_does_not_count_but_each_part_does():
     certificate = ((("organizationName", "example"),), (("commonName", "etl"),))
-    assert subjects.subject_of(certificate) == subjects.read("CN=etl,O=example")
-    assert subjects.subject_of(certificate) != subjects.read("CN=etl")
+    assert credentials.subject_of(certificate) == credentials.read_subject("CN=etl,O=example")
+    assert credentials.subject_of(certificate) != credentials.read_subject("CN=etl")

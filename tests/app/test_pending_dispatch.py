@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.app.dispatch.pending import PendingDispatch
+from pubqueue.engine.dispatch import PendingDispatch
 from pubqueue.model.entities import NodeName
 
 JOBS = NodeName("jobs")

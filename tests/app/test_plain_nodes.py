@@ -6,9 +6,9 @@ from harness.batches.queue_requests import publishes
 from harness.batches.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app.facts.nodes import large_audience as pages
-from pubqueue.app.facts.queue import publishing
-from pubqueue.app.store.item_listings import ItemIds
+from pubqueue.engine.facts import managing as pages
+from pubqueue.engine.facts import publishing
+from pubqueue.engine.listings import ItemIds
 from pubqueue.model.decision import Done, Published, Refusal
 from pubqueue.model.entities import Jid
 from pubqueue.model.notices import ToAll

@@ -7,10 +7,10 @@ from harness.batches.witness import WatchedFace, WatchedStore
 from harness.patience import until
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.notify import presence_retry
-from pubqueue.app.notify.presence_retry import STRANGERS, Acquaintances, PresenceRetry
+from pubqueue.engine import presence_retry
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.presence_retry import STRANGERS, Acquaintances, PresenceRetry
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId, Jid, Millis, State
 from pubqueue.model.notices import Deliver
@@ -103,7 +103,7 @@ def test_a_stranger_that_becomes_known_loses_no_presence():
 
 
 def test_the_number_of_remembered_accounts_is_limited(monkeypatch):
-    monkeypatch.setattr("pubqueue.app.notify.presence_retry.REMEMBERED", 3)
+    monkeypatch.setattr("pubqueue.engine.presence_retry.REMEMBERED", 3)
     acquaintances = Acquaintances()
     for name in "abcad":
         acquaintances.meet(Jid(f"{name}@x/1"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.app.management.pretty import DEEPEST, DUMPED, MAX_BYTES, Shown, readable, shown
+from pubqueue.operations.pretty import DEEPEST, DUMPED, MAX_BYTES, Shown, readable, shown
 from pubqueue_xeps.wire.payloads.wrapper import wrap
 from pubqueue_xeps.wire.xml_escape import ILLEGAL
 

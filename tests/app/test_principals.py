@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Principals
 from pubqueue.model.entities import Jid, Principal
 
 PRINCIPALS = Principals(

@@ -7,7 +7,7 @@ from harness.batches.shell import Shell
 from harness.batches.transactions import commits, in_slices, stages
 from harness.stores.store_contents import misweighed, out_of_step, recount
 
-from pubqueue.app.store.rows import HOLDINGS
+from pubqueue.engine.rows import HOLDINGS
 from pubqueue.model.decision import Done, Published, Redriven, Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.model.records import Quota, Quotas

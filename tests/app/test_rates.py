@@ -12,10 +12,10 @@ from harness.batches.two_shells import PostgresShell
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
 
-from pubqueue.app.batch import run
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.engine.batch import run
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.reaper import Reaper
 from pubqueue.model.entities import Millis, NodeName
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.access import CreationPolicy

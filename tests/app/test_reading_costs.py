@@ -17,10 +17,10 @@ from harness.batches.facts import ANN, BOSS, EVE, NOW, who
 from harness.batches.queue_requests import joins
 from harness.batches.witness import WatchedFace
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.dispatch import dispatcher
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.rules import READS
+from pubqueue.engine import dispatch
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.table import READS
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import Affiliation, ItemId, Jid, NodeName, State
 from pubqueue.model.notices import Deliver
@@ -199,7 +199,7 @@ async def test_a_queue_is_read_to_its_beginning_in_parts(laid):
 
 
 async def test_looking_for_a_rare_state_looks_at_so_many_items_and_goes_on(laid, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.reading.reading.SCANNED", 1000)
+    monkeypatch.setattr("pubqueue.engine.facts.reading.SCANNED", 1000)
     service = await laid(lay_long_queue, LARGE)
     after, pages = 0, []
     while True:
@@ -215,8 +215,8 @@ async def test_looking_for_a_rare_state_looks_at_so_many_items_and_goes_on(laid,
 
 
 async def test_a_long_queue_is_counted_in_parts_and_others_read_in_between(laid, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.reading.reading.COUNTED", 1000)
-    monkeypatch.setattr("pubqueue.app.facts.reading.reading.SCANNED", 500)
+    monkeypatch.setattr("pubqueue.engine.facts.reading.COUNTED", 1000)
+    monkeypatch.setattr("pubqueue.engine.facts.reading.SCANNED", 500)
     service = await laid(lay_long_queue, LARGE)
     read, costs = service.store.read, []
 
@@ -243,7 +243,7 @@ async def test_a_long_queue_is_counted_in_parts_and_others_read_in_between(laid,
 
 
 async def test_a_page_of_nodes_ends_before_there_is_too_much_to_count(laid, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.reading.reading.COUNTED", 3)
+    monkeypatch.setattr("pubqueue.engine.facts.reading.COUNTED", 3)
     service = await laid(lay_many_nodes, 10)
     names, after, pages = [], None, 0
     while True:
@@ -357,7 +357,7 @@ async def test_without_workers_a_look_around_costs_the_same(laid):
 
 
 async def test_a_look_around_is_made_in_parts_and_requests_come_in_between(laid, monkeypatch):
-    monkeypatch.setattr(dispatcher, "LOOKED_AT", 16)
+    monkeypatch.setattr(dispatch, "LOOKED_AT", 16)
     service = await laid(lay_many_nodes, 200)
     service.face.down()
     await service.broker.settled()

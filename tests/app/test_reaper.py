@@ -15,15 +15,14 @@ from harness.stores.rows import needs_of
 from harness.stores.store_reader import StoreReader
 from structlog.testing import capture_logs
 
-from pubqueue.app import rules
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.queue import expiring
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store.rows import FINISHED
-from pubqueue.app.tasks import reaper as reaper_module
-from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.app.working_set.change_applier import ChangeApplier
-from pubqueue.app.working_set.item_changes import ItemChanges
+from pubqueue.engine import reaper as reaper_module
+from pubqueue.engine import table
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.changes import ChangeApplier, ItemChanges
+from pubqueue.engine.facts import queue
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.reaper import Reaper
+from pubqueue.engine.rows import FINISHED
 from pubqueue.model.changes import Release
 from pubqueue.model.entities import ItemId, Millis, NodeName, seconds
 from pubqueue.model.notices import Unlocked
@@ -244,7 +243,7 @@ async def test_a_recovery_that_meets_a_fault_of_ours_holds_up_no_expiry(stage, m
         raise ZeroDivisionError
 
     monkeypatch.setattr(reaper_module, "RETRY", 0.001)
-    monkeypatch.setitem(rules.RULES, Recover, rules.Rule(broken, broken, None))
+    monkeypatch.setitem(table.RULES, Recover, table.Rule(broken, broken, None))
     await stage.do(publishes("a"))
     stage.clock.now = LATE
     stage.reaper.start(stage.broker)
@@ -331,7 +330,7 @@ async def test_a_row_that_cannot_be_read_keeps_no_other_lock_from_ending(
     stage, monkeypatch, damage
 ):
     names = ["a", "b", ODD, "d"]
-    monkeypatch.setattr(expiring, "AT_ONCE", 1)  # it is the first of its slice again and again
+    monkeypatch.setattr(queue, "AT_ONCE", 1)  # it is the first of its slice again and again
     await stage.do(*map(publishes, names))
     connection = stage.store.inner.connection.raw
     connection.execute("PRAGMA ignore_check_constraints = ON")
@@ -363,7 +362,7 @@ async def test_a_full_disk_sets_nothing_aside(stage, monkeypatch):
 
 
 async def test_old_ids_are_forgotten_in_steps_that_follow_by_themselves(stage, monkeypatch):
-    for module in (expire, expiring):
+    for module in (expire, queue):
         monkeypatch.setattr(module, "FORGOTTEN", 2)
     names = [f"i{number}" for number in range(7)]
     await stage.do(a_queue(OTHER, dedup_window=60), joins(ANN, 9, node=OTHER))

@@ -5,9 +5,9 @@ from harness.batches.facts import ANN, BOB, NOW
 from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.witness import WatchedFace
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.notify.redelivery import LAG
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.redelivery import LAG
 from pubqueue.model.entities import Millis
 from pubqueue.model.notices import Deliver
 from pubqueue.rules.access import CreationPolicy
@@ -149,8 +149,8 @@ async def test_an_end_in_order_keeps_what_could_not_be_sent_again(lives):
 
 
 async def test_many_go_in_slices_and_each_once(lives, monkeypatch):
-    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.RESEND_LOOKED_AT", 7)
-    monkeypatch.setattr("pubqueue.app.facts.queue.expiring.MAX_BYTES", 20)
+    monkeypatch.setattr("pubqueue.engine.facts.queue.RESEND_LOOKED_AT", 7)
+    monkeypatch.setattr("pubqueue.engine.facts.queue.MAX_BYTES", 20)
     names = [f"i{n}" for n in range(20)]
     await lives.do(publishes(*names), retracts(ANN, "i3"))
     said = await lives.begin()

@@ -14,9 +14,8 @@ from harness.batches.queue_requests import (
 )
 from harness.batches.shell import Shell
 
-from pubqueue.app import rules
-from pubqueue.app.working_set.working_set import WorkingSet
-from pubqueue.core.limits.request_sizes import (
+from pubqueue.engine import table
+from pubqueue.engine.table import (
     MAX_ENTRIES,
     MAX_NAMED,
     MAX_PUBLISHED,
@@ -25,6 +24,7 @@ from pubqueue.core.limits.request_sizes import (
     size_of,
     too_many,
 )
+from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Affiliation, ItemId, Jid
 from pubqueue.model.transactions import Mark
@@ -132,7 +132,7 @@ def test_requests_up_to_a_size_are_accepted_and_larger_ones_load_nothing(
 
 
 def test_every_request_that_names_many_has_its_bound():
-    kinds = {kind.__name__: kind for kind in get_args(rules.Request)}
+    kinds = {kind.__name__: kind for kind in get_args(table.Request)}
     several = {
         name
         for name, kind in kinds.items()

@@ -6,8 +6,8 @@ import pytest
 from harness.patience import until
 from structlog.testing import capture_logs
 
-from pubqueue.app.face import PlaceTakenError
-from pubqueue.app.tasks.running_faces import RunningFaces
+from pubqueue.engine.face import PlaceTakenError
+from pubqueue.engine.running_faces import RunningFaces
 
 
 class Place:

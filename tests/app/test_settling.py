@@ -16,8 +16,8 @@ from harness.batches.shell import Shell
 from harness.stores.rows import needs_of
 from msgspec.structs import replace
 
-from pubqueue.app.store.listings import Events
-from pubqueue.core.limits.request_sizes import MAX_NAMED
+from pubqueue.engine.listings import Events
+from pubqueue.engine.table import MAX_NAMED
 from pubqueue.model.decision import Done, Published, Refusal, Refused, SettledEach, Touched
 from pubqueue.model.entities import ItemId, Millis, NodeName, State
 from pubqueue.model.records import EventKind

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.app.facts.nodes import large_audience as pages
-from pubqueue.app.facts.queue import publishing
+from pubqueue.engine.facts import managing as pages
+from pubqueue.engine.facts import publishing
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.model.notices import ToAll, singly

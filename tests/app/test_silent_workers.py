@@ -10,9 +10,9 @@ from harness.batches.witness import WatchedFace
 from harness.patience import until
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.tasks.silent_workers import SilentWorkers
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.silent_workers import SilentWorkers
 from pubqueue.model.entities import ItemId, Jid, Principal
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.sqlite.in_memory import MemoryStore
@@ -136,7 +136,7 @@ async def test_a_ping_that_cannot_be_sent_proves_nothing_about_the_holder():
 
 
 async def test_without_a_time_no_worker_is_pinged(monkeypatch):
-    monkeypatch.setattr("pubqueue.app.tasks.silent_workers.MAX_PAUSE", 0.01)
+    monkeypatch.setattr("pubqueue.engine.silent_workers.MAX_PAUSE", 0.01)
     async with served(ANN) as (broker, store):
         workers = SilentWorkers(0.03)
         async with watching(broker, store, workers, lambda _jid: False) as pinger:

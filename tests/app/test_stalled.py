@@ -6,9 +6,9 @@ import pytest
 from harness.batches.facts import BOSS, NOW, who
 from harness.batches.queue_requests import a_queue, publishes
 
-from pubqueue.app import stall_guard
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
+from pubqueue.engine import task
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.presence import Leave
@@ -39,8 +39,8 @@ class Held:
 
 @pytest.fixture
 async def held(monkeypatch):
-    monkeypatch.setattr(stall_guard, "STALLED_AFTER", 0.01)
-    monkeypatch.setattr(stall_guard, "PERIOD", 0.01)
+    monkeypatch.setattr(task, "STALLED_AFTER", 0.01)
+    monkeypatch.setattr(task, "PERIOD", 0.01)
     store = MemoryStore()
     await store.open()
     yield Held(store)

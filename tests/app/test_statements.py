@@ -17,9 +17,9 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.transactions import stages
 from harness.batches.witness import WatchedFace
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store.ports import Store, Transaction
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.ports import Store, Transaction
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid
 from pubqueue.model.notices import Deliver

@@ -9,10 +9,10 @@ from harness.batches.witness import WatchedFace, WatchedStore
 from harness.depth import examples
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.notify.newcomers import BESIDE, MAX_BYTES, MAX_RESOURCES, Newcomers
-from pubqueue.app.store.rows import PEOPLE, Needs
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.presence_retry import BESIDE_ADDRESS, MAX_BYTES, MAX_RESOURCES, Newcomers
+from pubqueue.engine.rows import PEOPLE, Needs
 from pubqueue.model.entities import ItemId, Jid, State, account_of
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.presence import Arrive, Bounce, Leave
@@ -141,7 +141,7 @@ def test_newcomers_are_remembered_in_so_many_bytes():
         assert newcomers.byte_count <= MAX_BYTES
     assert newcomers.of(Jid("bot0@evil.example")) == ()
     assert len(newcomers.of(Jid("bot19999@evil.example"))) == 1
-    assert MAX_BYTES > 100 * (2 * 40 + BESIDE)
+    assert MAX_BYTES > 100 * (2 * 40 + BESIDE_ADDRESS)
 
 
 def test_only_the_last_resources_of_an_account_are_remembered():

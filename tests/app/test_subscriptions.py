@@ -7,11 +7,11 @@ from harness.batches.shell import Shell
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from pubqueue.app.facts.nodes import large_audience as pages
-from pubqueue.app.facts.queue import publishing
-from pubqueue.app.facts.queue.expiring import AT_ONCE
-from pubqueue.app.store.listings import Reviews, SubscriptionsOf
-from pubqueue.app.watch.operator_log import log_decisions
+from pubqueue.engine.facts import managing as pages
+from pubqueue.engine.facts import publishing
+from pubqueue.engine.facts.queue import AT_ONCE
+from pubqueue.engine.listings import Reviews, SubscriptionsOf
+from pubqueue.engine.operator_log import log_decisions
 from pubqueue.model.changes import Approve, EndSubscription
 from pubqueue.model.decision import Done, Refusal, Retrieved
 from pubqueue.model.entities import Jid, SubscriptionState

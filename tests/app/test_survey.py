@@ -8,14 +8,13 @@ from harness.batches.queue_requests import a_queue, joins, publishes, unlocks
 from harness.batches.shell import Shell
 from msgspec.structs import replace
 
-from pubqueue.app.facts.reading import reading
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.model import UnfitError
-from pubqueue.app.management.overview import OVERVIEW, in_words, place_from, place_in_words
-from pubqueue.app.watch.throughput import Rates
+from pubqueue.engine.facts import reading
+from pubqueue.engine.observe import Rates
 from pubqueue.model.decision import Refusal
 from pubqueue.model.entities import Millis, NodeName
 from pubqueue.model.replies import NodeEntry, Totals
+from pubqueue.operations.model import Given, UnfitError
+from pubqueue.operations.service import OVERVIEW, in_words, place_from, place_in_words
 from pubqueue.rules import survey
 from pubqueue.rules.settle import Outcome
 from pubqueue.rules.survey import OLD, PROBLEMS, Problem, ReadSurvey, Sort, place_of, problems_of

@@ -13,8 +13,8 @@ from harness.batches.toy_face import LineFace
 from harness.patience import TIMEOUT
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.dispatch.takers import WaitingTakers
-from pubqueue.app.working_set.open_windows import OpenWindows
+from pubqueue.engine.dispatch import WaitingTakers
+from pubqueue.engine.windows import OpenWindows
 from pubqueue.model.changes import OpenWindow
 from pubqueue.model.decision import Done, Refusal, Refused, Taken
 from pubqueue.model.entities import AccessModel, Affiliation, ItemId, Jid, Millis, State

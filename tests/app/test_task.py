@@ -6,7 +6,7 @@ import pytest
 from harness.patience import turns
 from structlog.testing import capture_logs
 
-from pubqueue.app.task import Again, Task, stop_all
+from pubqueue.engine.task import Again, Task, stop_all
 
 SOON = 10
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pubqueue.app.facts.schedules import cron_times
+from pubqueue.engine import cron_times
 from pubqueue.model.schedules import stamp
 
 BERLIN = "Europe/Berlin"

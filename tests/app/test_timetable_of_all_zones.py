@@ -10,7 +10,7 @@ from cronsim import CronSim
 from harness.alarm import alarm
 from harness.depth import DEEP, depth
 
-from pubqueue.app.facts.schedules import cron_times
+from pubqueue.engine import cron_times
 
 BEGIN, END = datetime(2020, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
 AROUND = timedelta(hours=5)

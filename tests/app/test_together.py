@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pubqueue.app.store.listings import Events
+from pubqueue.engine.listings import Events
 from pubqueue.model.decision import Done, DoneTogether, Published, Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, Millis, NodeName, State
 from pubqueue.model.records import Quota, Quotas

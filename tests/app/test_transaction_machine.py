@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
-from pubqueue.app.facts.transactions.staging import usage
+from pubqueue.engine.facts.transactions import usage
 from pubqueue.model.decision import Done, Published, Refusal, Refused
 from pubqueue.model.entities import NodeName, State, seconds
 from pubqueue.model.transactions import Committed, Limits, OnTaken, Skipped, TakenId

@@ -5,8 +5,7 @@ from harness.batches.facts import ANN, BOSS, JOBS, NOW, after, who
 from harness.batches.queue_requests import publishes
 from harness.batches.shell import Shell
 
-from pubqueue.app.store.item_listings import ItemIds
-from pubqueue.app.store.listings import Trims
+from pubqueue.engine.listings import ItemIds, Trims
 from pubqueue.model.decision import Done
 from pubqueue.model.entities import Jid
 from pubqueue.model.notices import Retracted

@@ -7,7 +7,7 @@ from harness.batches.shell import Shell
 from harness.batches.two_shells import PostgresShell
 from harness.stores.store_contents import misweighed, recount
 
-from pubqueue.app.store.listings import Trims
+from pubqueue.engine.listings import Trims
 from pubqueue.model.decision import Done, Published, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName
 from pubqueue.model.replies import Emptied
@@ -84,7 +84,7 @@ def test_locked_items_are_not_dropped(shell):  # grpc G24
 
 def test_truncating_continues_in_slices_after_locked_items(shell, monkeypatch):  # grpc G24
     monkeypatch.setattr(trimming, "SLICE", 2)
-    monkeypatch.setattr("pubqueue.app.facts.nodes.trimming.trimming.SLICE", 2)
+    monkeypatch.setattr("pubqueue.engine.facts.managing.trimming.SLICE", 2)
     shell.batch(a_queue(max_bytes=200, expired="truncate"), joins(ANN, 3))
     fills(shell, 8)
     whole(shell, puts("large", 125))

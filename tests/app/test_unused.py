@@ -114,7 +114,7 @@ def test_a_node_that_feeds_it_feeds_it_no_more(shell):  # grpc G25
 
 def test_many_nodes_are_looked_at_in_slices(shell, monkeypatch):
     monkeypatch.setattr(declare, "SLICE", 2)
-    monkeypatch.setattr("pubqueue.app.facts.nodes.unused.SLICE", 2)
+    monkeypatch.setattr("pubqueue.engine.facts.managing.SLICE", 2)
     for name in "abcde":
         shell.do(a_queue(NodeName(name), unused_expire=10))
     place, seen = NodeName(""), []

@@ -11,24 +11,23 @@ from harness.patience import turns, until
 from msgspec.structs import replace
 from prometheus_client import generate_latest
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.management.service import SERVICE
-from pubqueue.app.tasks import other_processes, reaper
-from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.app.tasks.reaper import Reaper
-from pubqueue.app.upkeep import Upkeep
-from pubqueue.app.watch.watching import Phase
 from pubqueue.cli.management import remote_checks
+from pubqueue.engine import reaper
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.observe import Phase
+from pubqueue.engine.reaper import OtherProcesses, Reaper
+from pubqueue.engine.task import Upkeep
 from pubqueue.monitor import gauges
 from pubqueue.monitor.health import Health
 from pubqueue.monitor.server import given
+from pubqueue.operations.service import SERVICE
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.inspect import AskService
 from pubqueue.stores import store_at
 
 KEPT = ("nodes_limit", "items_limit", "bytes_limit", "near")
-TASKS = sorted([reaper.TASK, other_processes.LEASE, other_processes.LOOK])
+TASKS = sorted([reaper.TASK, reaper.LEASE, reaper.LOOK])
 
 
 class Seconds:
@@ -80,15 +79,14 @@ class Held(WatchedStore):
 
 @pytest.fixture
 async def service(monkeypatch):
-    for module, names in ((reaper, ("MAX_SLEEP",)), (other_processes, ("PERIOD", "GAP"))):
-        for name in names:
-            monkeypatch.setattr(module, name, 0.001)
+    for name in ("MAX_SLEEP", "PROCESSES_PERIOD", "GAP"):
+        monkeypatch.setattr(reaper, name, 0.001)
     inner = store_at("memory:")
     await inner.open()
     store = Held(inner)
     watcher = Reaper(clock=lambda: NOW)
     clock = Seconds()
-    monkeypatch.setattr("pubqueue.app.broker.Upkeep", partial(Upkeep, clock))
+    monkeypatch.setattr("pubqueue.engine.broker.Upkeep", partial(Upkeep, clock))
     broker = Broker(
         store,
         Terms(CreationPolicy.ANYONE),
@@ -122,7 +120,7 @@ async def test_a_task_that_has_not_come_round_for_long_is_late_until_it_does(ser
     assert sorted(one.task for one in broker.upkeep.rounds()) == TASKS
     await store.falls_silent()
     clock.now = 61.0
-    assert late(broker) == [other_processes.LEASE, other_processes.LOOK]
+    assert late(broker) == [reaper.LEASE, reaper.LOOK]
     clock.now = 91.0
     assert late(broker) == TASKS
     found = health.readiness(None)

@@ -9,7 +9,7 @@ from harness.stores.rows import needs_of
 from harness.stores.store_contents import misweighed, out_of_step, recount
 from msgspec.structs import replace
 
-from pubqueue.app.store.rows import KEY_TOTALS, USED_KEYS
+from pubqueue.engine.rows import KEY_TOTALS, USED_KEYS
 from pubqueue.model.decision import DoneTogether, Published, Refusal
 from pubqueue.model.entities import ItemId, Jid, Millis, NodeName
 from pubqueue.model.records import ROW, KeyTotal, PublishKey, mark_of_key

@@ -5,9 +5,9 @@ from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from structlog.testing import capture_logs
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Payloads, Terms
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Payloads, Terms
+from pubqueue.engine.observe import Phase
 from pubqueue.model.decision import Published
 from pubqueue.model.notices import Deliver
 from pubqueue.model.replies import NodePage

@@ -4,8 +4,7 @@ import pytest
 from harness.batches.facts import ANN, BOB, window
 from msgspec.structs import replace
 
-from pubqueue.app.working_set.crowd_windows import CrowdWindows
-from pubqueue.app.working_set.free_windows import FreeWindows
+from pubqueue.engine.windows import CrowdWindows, FreeWindows
 
 
 class Here(set):

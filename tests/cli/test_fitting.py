@@ -5,13 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from pubqueue.app.management.cells import Cell
-from pubqueue.app.management.deaths import DEAD
-from pubqueue.app.management.items import EVENTS, ITEMS
-from pubqueue.app.management.nodes import MEMBERS, QUEUES
-from pubqueue.app.management.schedules import SCHEDULES
-from pubqueue.app.management.service import WORKERS
 from pubqueue.cli.management import tables
+from pubqueue.operations.items import DEAD, EVENTS, ITEMS
+from pubqueue.operations.model import Cell
+from pubqueue.operations.nodes import MEMBERS, QUEUES
+from pubqueue.operations.schedules import SCHEDULES
+from pubqueue.operations.service import WORKERS
 
 NAME = "a3f6c1b0-77aa-4b1e-9d2f-0c5e8d1f4a21"
 ACCOUNT = "rebooking-worker@workers.example.org/7"

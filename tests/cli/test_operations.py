@@ -8,13 +8,12 @@ import pytest
 from click.testing import CliRunner
 from harness.documents.documented import ROOT
 
-from pubqueue.app.management.cells import Cell
-from pubqueue.app.management.model import Column
-from pubqueue.app.management.table import OPERATIONS
 from pubqueue.cli import COMMANDS, main
 from pubqueue.cli.management import output
 from pubqueue.cli.plain_text import plain
 from pubqueue.cli.service.unread import unread
+from pubqueue.operations.model import Cell, Column
+from pubqueue.operations.table import OPERATIONS
 
 LISTS = (
     *(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pubqueue.app.accounts import passwords
+from pubqueue.accounts import credentials
 from pubqueue.cli import main
 from pubqueue.cli.management import local_checks
 from pubqueue.cli.management.report import good, look
@@ -40,7 +40,7 @@ def configured(folder, more):
 def test_a_password_is_printed_as_the_configuration_takes_it():
     code, out, err = run("password", said=f"{RIGHT}\n")
     assert (code, err) == (0, "")
-    assert passwords.read(out.strip()).matches(RIGHT)
+    assert credentials.read_password_hash(out.strip()).matches(RIGHT)
 
 
 @pytest.mark.parametrize("said", ["", "short\n", "x" * 2000])
@@ -74,7 +74,7 @@ def test_at_a_terminal_it_is_asked_for_twice_and_not_shown(again, code):
     os.close(ours)
     assert RIGHT.encode() not in shown
     assert bool(out) is not bool(code)
-    assert code or passwords.read(out.strip()).matches(RIGHT)
+    assert code or credentials.read_password_hash(out.strip()).matches(RIGHT)
 
 
 def test_a_token_is_printed_with_its_digest_and_is_right(tmp_path):
@@ -94,7 +94,7 @@ def test_a_token_is_printed_with_its_digest_and_is_right(tmp_path):
 
 
 def test_a_password_is_right_or_wrong(tmp_path):
-    config = configured(tmp_path, f"password = '{passwords.make(RIGHT).text}'")
+    config = configured(tmp_path, f"password = '{credentials.make(RIGHT).text}'")
     words = "check", "etl", "--config", config
     assert run(*words, said=f"{RIGHT}\n") == (
         0,
@@ -117,7 +117,7 @@ def test_an_unknown_user_is_reported_with_similar_names(tmp_path):
 
 
 def test_check_and_doctor_report_how_many_there_are_and_show_no_secret(tmp_path):
-    string, digest = passwords.make(RIGHT).text, sha256(b"x" * 20).hexdigest()
+    string, digest = credentials.make(RIGHT).text, sha256(b"x" * 20).hexdigest()
     more = f"password = '{string}'\ntoken_sha256 = ['{digest}']\n[[user]]\nname = 'bare'\n"
     config = configured(tmp_path, more)
     code, out, err = checked(config)

@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from rich.pretty import pretty_repr
 
 from pubqueue import cli
-from pubqueue.app.accounts import Role
+from pubqueue.accounts.credentials import Role
 from pubqueue.config.loading import ENVIRONMENT, load, store_address
 from pubqueue.config.qos.settings import QosSettings
 from pubqueue.config.rest.settings import RestSettings

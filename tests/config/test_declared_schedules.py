@@ -15,10 +15,10 @@ from harness.servers.stub_server import StubServer
 from harness.starts import warm_start
 
 from pubqueue import cli
-from pubqueue.app.store.listings import Schedules
 from pubqueue.config.loading import load
 from pubqueue.config.schedules import Preview, read, read_all
 from pubqueue.config.settings import ConfigError, ScheduleSettings
+from pubqueue.engine.listings import Schedules
 from pubqueue.model.entities import Millis, seconds
 from pubqueue.model.schedules import Definition, Missed
 from pubqueue.stores.sqlite.in_memory import MemoryStore

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from rich.pretty import pretty_repr
 from structlog.testing import capture_logs
 
-from pubqueue.app.accounts import Bearer, Denied, Plain, Proven, Role, passwords
+from pubqueue.accounts import credentials
+from pubqueue.accounts.accounts import Denied, Proven
+from pubqueue.accounts.credentials import Bearer, Plain, Role
 from pubqueue.config.loading import load
 from pubqueue.config.reloading import Reloader
 from pubqueue.config.settings import ConfigError, Settings
@@ -32,7 +34,7 @@ from pubqueue.wiring.serving import serve
 
 START = "jid = 'queue.example.org'\nsecret = 'a'\n"
 RIGHT, TOKEN = "correct horse", "a-token-of-twenty-two-c"
-PASSWORD = passwords.make(RIGHT).text
+PASSWORD = credentials.make(RIGHT).text
 DIGEST = sha256(TOKEN.encode()).hexdigest()
 USER = f"[[user]]\nname = 'etl'\npassword = '{PASSWORD}'\n"
 

@@ -5,7 +5,7 @@ from harness.batches.facts import ANN, BOB, ETL, JOBS, NOW, draft, held, who
 from harness.batches.queue_requests import publishes, retracts
 from msgspec.structs import replace
 
-from pubqueue.core.limits.request_sizes import MAX_BYTES_TOGETHER, too_many
+from pubqueue.engine.table import MAX_BYTES_TOGETHER, too_many
 from pubqueue.model.changes import AddItem, RemoveItem
 from pubqueue.model.decision import (
     Decision,

@@ -20,13 +20,11 @@ from harness.servers.live import component, listener
 from harness.servers.tls import secure
 from harness.starts import warm_start
 
-from pubqueue.app.management.deaths import DEAD, REASONS
-from pubqueue.app.management.items import EVENTS, ITEMS, PEEK
-from pubqueue.app.management.nodes import MEMBERS, QUEUES
-from pubqueue.app.management.overview import OVERVIEW
-from pubqueue.app.management.schedules import SCHEDULES, SHOW
-from pubqueue.app.management.service import SERVICE, WORKERS
 from pubqueue.model.limits import Whose
+from pubqueue.operations.items import DEAD, EVENTS, ITEMS, PEEK, REASONS
+from pubqueue.operations.nodes import MEMBERS, QUEUES
+from pubqueue.operations.schedules import SCHEDULES, SHOW
+from pubqueue.operations.service import OVERVIEW, SERVICE, WORKERS
 from pubqueue_demo.prosody import Prosody
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]

@@ -20,7 +20,7 @@ from harness.depth import examples
 from harness.patience import TIMEOUT, until
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.store.item_listings import Items
+from pubqueue.engine.listings import Items
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import ItemId, NodeName, State
 from pubqueue.stores.postgres.store import PostgresStore

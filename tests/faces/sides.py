@@ -7,13 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pubqueue.app.accounts import User, passwords
-from pubqueue.app.accounts.passwords import Scrypt
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.tasks.connections import free_connections
-from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.app.tasks.reaper import Reaper
+from pubqueue.accounts import credentials
+from pubqueue.accounts.credentials import Scrypt, User
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.reaper import OtherProcesses, Reaper, free_connections
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.entities import Jid, Principal
 from pubqueue.rules.access import CreationPolicy
@@ -22,14 +20,14 @@ from pubqueue.wiring.queue import now
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
     from pubqueue.testing.calendar import Calendar
 
 SERVICE = Jid("queue.localhost")
 
 RIGHT = "correct horse battery staple"
 """The password of each user."""
-PASSWORD = passwords.make(RIGHT)
+PASSWORD = credentials.make(RIGHT)
 SALT = bytes(16)
 CHEAP = Scrypt(1, 1, 1, SALT, scrypt(RIGHT.encode(), salt=SALT, n=2, r=1, p=1, dklen=32))
 """It for users that are in no configuration, which would refuse a comparison that costs so little."""

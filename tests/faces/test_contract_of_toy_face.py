@@ -14,8 +14,8 @@ from harness.batches.toy_face import WORD, LineFace
 from harness.batches.toy_words import refusal
 from harness.depth import examples
 
-from pubqueue.app.accounts import Accounts
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.accounts import Accounts
+from pubqueue.accounts.credentials import Principals
 from pubqueue.rules.presence import Departure
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 

@@ -13,9 +13,9 @@ from harness.batches.toy_face import SERVICE, LineFace
 from harness.patience import TIMEOUT
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
 from pubqueue.config.settings import NodeSettings, Settings
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State, connection

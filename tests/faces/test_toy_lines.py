@@ -14,8 +14,8 @@ from harness.batches.toy_lines import MAX_LINE, UNDER_WAY, ServedLines
 from harness.patience import LOOK, TIMEOUT, turns, until
 from harness.servers.tls import certify
 
-from pubqueue.app.accounts import Accounts
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.accounts import Accounts
+from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.listener import Bounds, Place, Tls, TlsFiles
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore
 

@@ -16,9 +16,9 @@ from harness.patience import TIMEOUT
 from harness.stores.replay import Replay, there
 from harness.stores.store_contents import ALL, contents, recount, subscribers
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store.listings import Events
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.listings import Events
 from pubqueue.model.decision import Refusal, Refused
 from pubqueue.model.entities import State
 from pubqueue.model.notices import Deliver

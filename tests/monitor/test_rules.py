@@ -10,8 +10,8 @@ import yaml
 from harness.machines.packaged import needs
 from prometheus_client import generate_latest
 
-from pubqueue.app.upkeep import Upkeep
-from pubqueue.app.watch.watching import Phase, Traffic, Waiting
+from pubqueue.engine.observe import Phase, Traffic, Waiting
+from pubqueue.engine.task import Upkeep
 from pubqueue.monitor import gauges
 from pubqueue.monitor.counters import Tally
 from pubqueue.monitor.loop_lag import Lag

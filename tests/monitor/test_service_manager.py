@@ -16,9 +16,9 @@ from harness.processes.program import Program, write_config
 from harness.servers.live import listener
 from harness.servers.stub_server import StubServer
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.observe import Phase
 from pubqueue.model.decision import Refused
 from pubqueue.monitor.systemd import STATUS, ServiceManager, service_manager, watchdog
 from pubqueue.rules.access import CreationPolicy

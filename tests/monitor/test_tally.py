@@ -3,7 +3,7 @@
 import pytest
 from harness.batches.facts import ANN, ETL, JOBS, NOW, draft, held, who
 
-from pubqueue.app.watch.watching import Took
+from pubqueue.engine.observe import Took
 from pubqueue.model.changes import AddItem
 from pubqueue.model.decision import Decision, Done, Refusal, refuse
 from pubqueue.model.entities import Jid, NodeName, State

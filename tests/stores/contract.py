@@ -1,6 +1,6 @@
 """What every store promises, as one suite. A store's test class inherits it and says how to make one.
 
-Everything is asked through the seam (`pubqueue.app.store.ports`), so that a store can be anything.
+Everything is asked through the seam (`pubqueue.engine.ports`), so that a store can be anything.
 """
 
 from __future__ import annotations

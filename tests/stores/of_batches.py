@@ -25,10 +25,9 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.store.item_listings import ItemIds
-from pubqueue.app.store.listings import Nodes
-from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
-from pubqueue.app.store.rows import AffiliationRow, Finished, Write, Writes
+from pubqueue.engine.listings import ItemIds, Nodes
+from pubqueue.engine.ports import StaleError, StoreError, UnfitError
+from pubqueue.engine.rows import AffiliationRow, Finished, Write, Writes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import Affiliation, Jid, State

@@ -34,11 +34,9 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.store.listings import Events
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import VERSIONS, Rows, Writes
-from pubqueue.app.store.version_listings import (
+from pubqueue.engine.listings import (
     Conflicts,
+    Events,
     NodeBytes,
     NodeWinners,
     RecordOf,
@@ -46,6 +44,8 @@ from pubqueue.app.store.version_listings import (
     WinningBytes,
     WinningDrafts,
 )
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import VERSIONS, Rows, Writes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import ItemId, Millis, State, digest

@@ -10,16 +10,16 @@ from harness.stores.store_contents import contents
 from stores.staging_steps import row, stage
 from stores.steps import DEAD, EMPTY, ENOUGH, add, items, listed, load, lock, make, sweep
 
-from pubqueue.app.store import item_listings as it
-from pubqueue.app.store import listings as li
-from pubqueue.app.store import version_listings as ve
-from pubqueue.app.store.rows import Rows
+from pubqueue.engine import listings as it
+from pubqueue.engine import listings as li
+from pubqueue.engine import listings as ve
+from pubqueue.engine.rows import Rows
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import ItemId, Jid, State
 
 if TYPE_CHECKING:
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
     from pubqueue.model.entities import NodeName
 
 WAYS: Final = {

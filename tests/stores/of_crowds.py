@@ -18,15 +18,15 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import (
+from pubqueue.engine.listings import (
     FormerSubscribers,
     Reviews,
     SubscriberRoles,
     Subscribers,
     UnnotifiedNodes,
 )
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import Rows, Write
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import Rows, Write
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import Affiliation, Jid, SubscriptionState

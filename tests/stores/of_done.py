@@ -24,10 +24,9 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.item_listings import DoneItems
-from pubqueue.app.store.listings import Keeping, Seeks
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import HOLDINGS, Rows, Write
+from pubqueue.engine.listings import DoneItems, Keeping, Seeks
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import HOLDINGS, Rows, Write
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import State

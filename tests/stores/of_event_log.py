@@ -19,9 +19,16 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.item_listings import Counted, ItemEntries, NewestItem
-from pubqueue.app.store.listings import AgedEvents, Events, LogEnds, NodeEntries
-from pubqueue.app.store.rows import Write, Writes
+from pubqueue.engine.listings import (
+    AgedEvents,
+    Counted,
+    Events,
+    ItemEntries,
+    LogEnds,
+    NewestItem,
+    NodeEntries,
+)
+from pubqueue.engine.rows import Write, Writes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import DeadLetter, ItemId, Jid, Millis, NodeName, State

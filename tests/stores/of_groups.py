@@ -20,10 +20,9 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.item_listings import Counted, GroupLines, GroupTurns, WaitingGroups
-from pubqueue.app.store.listings import NodeEntries
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import Write
+from pubqueue.engine.listings import Counted, GroupLines, GroupTurns, NodeEntries, WaitingGroups
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import Write
 from pubqueue.model import changes as c
 from pubqueue.model.entities import State
 

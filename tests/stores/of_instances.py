@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from harness.patience import TIMEOUT
 
-from pubqueue.app.store.ports import FencedError, Instance
+from pubqueue.engine.ports import FencedError, Instance
 from pubqueue.stores.postgres.instances import instances as of_postgres
 from pubqueue.stores.sql import leases
 from pubqueue.stores.sqlite import instances as of_sqlite

@@ -27,9 +27,8 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.item_listings import DeadItems, ItemIds, Items
-from pubqueue.app.store.listings import Forgettable
-from pubqueue.app.store.rows import (
+from pubqueue.engine.listings import DeadItems, Forgettable, ItemIds, Items
+from pubqueue.engine.rows import (
     ANSWERED,
     FINISHED,
     KEY_TOTALS,

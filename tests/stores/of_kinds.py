@@ -7,11 +7,10 @@ from harness.batches.facts import NOW
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.app.store.kinds import RowKind
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import KINDS
-from pubqueue.app.working_set.change_applier import ChangeApplier
-from pubqueue.app.working_set.working_set import WorkingSet
+from pubqueue.engine.changes import ChangeApplier
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import KINDS, RowKind
+from pubqueue.engine.working_set import WorkingSet
 from pubqueue.stores.postgres import queries as postgres
 from pubqueue.stores.sql.kinds import PLAIN, sql_of
 from pubqueue.stores.sql.writing import writes

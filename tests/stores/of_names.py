@@ -24,9 +24,8 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import FormerSubscribers, SubscriberRoles, Subscribers
-from pubqueue.app.store.rows import FINISHED, Finished, Write, Writes
-from pubqueue.app.store.version_listings import Conflicts
+from pubqueue.engine.listings import Conflicts, FormerSubscribers, SubscriberRoles, Subscribers
+from pubqueue.engine.rows import FINISHED, Finished, Write, Writes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import (

@@ -26,7 +26,7 @@ from stores.steps import (
     write,
 )
 
-from pubqueue.app.store.listings import (
+from pubqueue.engine.listings import (
     AffiliationsOf,
     FreeSubscriptions,
     Nodes,
@@ -38,7 +38,7 @@ from pubqueue.app.store.listings import (
     SubscriptionsOfAccount,
     Total,
 )
-from pubqueue.app.store.rows import (
+from pubqueue.engine.rows import (
     AFFILIATIONS,
     HOLDINGS,
     PEOPLE,

@@ -10,19 +10,23 @@ from harness.stores.store_contents import everything
 from msgspec.structs import replace
 from stores.steps import ANN_ACCOUNT, DEAD, EMPTY, add, listed, make, sweep, write
 
-from pubqueue.app.store import rows
-from pubqueue.app.store.item_listings import ItemIds, Items, NewestItems, PlaceOf, Places
-from pubqueue.app.store.listings import (
+from pubqueue.engine import rows
+from pubqueue.engine.listings import (
     AffiliationsOf,
     Backward,
+    ItemIds,
+    Items,
     MovedTo,
+    NewestItems,
     Nodes,
     NodesOfAccount,
+    PlaceOf,
+    Places,
     SubscriptionsOfAccount,
     Total,
     Trims,
 )
-from pubqueue.app.store.rows import Needs, Write, Writes
+from pubqueue.engine.rows import Needs, Write, Writes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import (

@@ -8,9 +8,9 @@ from harness.stores.rows import needs_of, writes_of
 from msgspec.structs import replace
 from stores.steps import listed
 
-from pubqueue.app.store.listings import RegistrationsOf
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import REGISTRATIONS, Write
+from pubqueue.engine.listings import RegistrationsOf
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import REGISTRATIONS, Write
 from pubqueue.model.entities import Jid, NodeName
 from pubqueue.model.records import Registration
 

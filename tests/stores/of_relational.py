@@ -8,9 +8,9 @@ from harness.stores.store_contents import everything, recount
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, add, do, items, load, lock, make
 
-from pubqueue.app.store.listings import Nodes
-from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
-from pubqueue.app.store.rows import Needs, Write, Writes
+from pubqueue.engine.listings import Nodes
+from pubqueue.engine.ports import StaleError, StoreError, UnfitError
+from pubqueue.engine.rows import Needs, Write, Writes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import Millis, NodeName

@@ -7,8 +7,8 @@ from harness.batches.facts import JOBS, NOW
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, make, write
 
-from pubqueue.app.store.listings import Samples
-from pubqueue.app.store.rows import Write, Writes
+from pubqueue.engine.listings import Samples
+from pubqueue.engine.rows import Write, Writes
 from pubqueue.model import changes as c
 from pubqueue.model.entities import Millis, NodeName
 from pubqueue.model.records import SLOT, Sample

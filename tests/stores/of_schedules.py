@@ -8,9 +8,9 @@ from harness.stores.rows import needs_of, writes_of
 from msgspec.structs import replace
 from stores.steps import RowMaker, add, ids
 
-from pubqueue.app.store.listings import DueSchedules, Schedules
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import SCHEDULES, Write
+from pubqueue.engine.listings import DueSchedules, Schedules
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import SCHEDULES, Write
 from pubqueue.model.entities import Jid, seconds
 from pubqueue.model.schedules import Definition, Missed, Schedule, Source
 

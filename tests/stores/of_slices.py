@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from stores.staging_steps import ETL, MORE, TOTALS, row, stage, waits
 from stores.steps import listed, load, make, sweep
 
-from pubqueue.app.store.version_listings import RecordOf, Unmoved, WinnerRows
+from pubqueue.engine.listings import RecordOf, Unmoved, WinnerRows
 from pubqueue.model.entities import State
 from pubqueue.model.transactions import App, Commit, Moved, OnTaken, Totals
 

@@ -29,8 +29,9 @@ from stores.steps import (
     payloads,
 )
 
-from pubqueue.app.store.ports import StaleError
-from pubqueue.app.store.rows import (
+from pubqueue.engine.listings import AttemptsOf, NodeWinners, RecordOf, Records, Sweepable
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import (
     APPS,
     ATTEMPTS,
     NOTED,
@@ -42,13 +43,6 @@ from pubqueue.app.store.rows import (
     Rows,
     StagedKey,
     StagedSize,
-)
-from pubqueue.app.store.version_listings import (
-    AttemptsOf,
-    NodeWinners,
-    RecordOf,
-    Records,
-    Sweepable,
 )
 from pubqueue.model.entities import ItemId, Jid
 from pubqueue.model.transactions import Abort, App, Attempt, Commit, Record, StagedTotals, Sweep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.batches.facts import ANN, BOB, EVE, JOBS, after, window
 from stores.steps import listed, load, make, sweep, window_row
 
-from pubqueue.app.store.listings import (
+from pubqueue.engine.listings import (
     ConnectionsOf,
     FormerSubscribers,
     SeveralOf,

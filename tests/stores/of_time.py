@@ -20,7 +20,7 @@ from stores.steps import (
     release,
 )
 
-from pubqueue.app.store.item_listings import (
+from pubqueue.engine.listings import (
     FullHolders,
     HeldBy,
     HeldOf,
@@ -30,9 +30,9 @@ from pubqueue.app.store.item_listings import (
     LocksFromLast,
     Stride,
     TooLarge,
+    Total,
 )
-from pubqueue.app.store.listings import Total
-from pubqueue.app.store.rows import BEGINNING, HELD, Due, Passed, Reach, Ready
+from pubqueue.engine.rows import BEGINNING, HELD, Due, Passed, Reach, Ready
 from pubqueue.model import changes as c
 from pubqueue.model.entities import Jid, State
 

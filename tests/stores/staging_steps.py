@@ -7,8 +7,8 @@ from stores.steps import (
     load,
 )
 
-from pubqueue.app.store.rows import WAITING, Judged, Writes
-from pubqueue.app.store.version_listings import WinnerClasses, Winners
+from pubqueue.engine.listings import WinnerClasses, Winners
+from pubqueue.engine.rows import WAITING, Judged, Writes
 from pubqueue.model.entities import Jid, NodeName, State
 from pubqueue.model.transactions import (
     Commit,

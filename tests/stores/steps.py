@@ -13,8 +13,8 @@ from harness.stores.rows import needs_of, of_kind, writes_of
 from harness.stores.store_contents import contents
 from msgspec.structs import replace
 
-from pubqueue.app.store.item_listings import ItemIds
-from pubqueue.app.store.rows import (
+from pubqueue.engine.listings import ItemIds
+from pubqueue.engine.rows import (
     KIND_OF,
     AffiliationRow,
     Finished,
@@ -55,7 +55,7 @@ from pubqueue.model.transactions import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, Transaction
     from pubqueue.model.changes import Change
     from pubqueue.model.entities import Node
 

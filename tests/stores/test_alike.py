@@ -15,8 +15,7 @@ from harness.stores.store_contents import ALL, contents, everything, next_token,
 from msgspec.structs import replace
 from stores.steps import DEAD, EMPTY, BrokenError, add, do, make, release
 
-from pubqueue.app.store.item_listings import DeadItems, ItemEntries, Items
-from pubqueue.app.store.listings import NodeEntries, ReadyNodes
+from pubqueue.engine.listings import DeadItems, ItemEntries, Items, NodeEntries, ReadyNodes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import NO_TIME, State

@@ -16,7 +16,7 @@ from harness.stores import furnished
 from harness.stores.store_contents import everything, recount
 from stores.steps import EMPTY, add, lock, make
 
-from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError
+from pubqueue.engine.ports import ForeignStoreError, Instance, StoreError
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.stores import store_at

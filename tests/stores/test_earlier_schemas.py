@@ -10,7 +10,7 @@ from harness.stores import furnished_then as then
 from harness.stores.store_contents import everything, misweighed
 from msgspec import json
 
-from pubqueue.app.store.rows import Needs
+from pubqueue.engine.rows import Needs
 from pubqueue.model.entities import NodeConfig, NodeFull
 from pubqueue.model.transactions import key_of
 from pubqueue.rules.access import identity

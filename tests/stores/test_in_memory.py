@@ -12,7 +12,7 @@ from stores.contract import SharedStoreContract
 from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
 
-from pubqueue.app.store.listings import Nodes
+from pubqueue.engine.listings import Nodes
 from pubqueue.stores import store_at
 from pubqueue.stores.sqlite import in_memory
 from pubqueue.stores.sqlite.in_memory import Memory, MemoryStore

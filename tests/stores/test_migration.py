@@ -12,10 +12,10 @@ from msgspec import json
 from msgspec.structs import replace
 from stores.steps import make, sweep
 
-from pubqueue.app.store import item_listings as it
-from pubqueue.app.store import listings as li
-from pubqueue.app.store import version_listings as ve
-from pubqueue.app.store.rows import (
+from pubqueue.engine import listings as it
+from pubqueue.engine import listings as li
+from pubqueue.engine import listings as ve
+from pubqueue.engine.rows import (
     APPS,
     ATTEMPTS,
     FINISHED,

@@ -10,8 +10,8 @@ from stores.contract import SharedStoreContract
 from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
 
-from pubqueue.app.store.listings import Nodes
-from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.engine.listings import Nodes
+from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.stores.looking import look
 from pubqueue.stores.postgres.store import PostgresStore
 

@@ -9,14 +9,14 @@ from harness.batches.queue_requests import a_queue, joins, publishes
 from harness.batches.witness import WatchedFace
 from harness.patience import TIMEOUT
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.service import SERVICE
 from pubqueue.cli.management.remote_checks import store_clock
 from pubqueue.cli.management.report import Level
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
 from pubqueue.model.entities import Millis
 from pubqueue.model.notices import Deliver
+from pubqueue.operations.model import Given
+from pubqueue.operations.service import SERVICE
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.inspect import AskService

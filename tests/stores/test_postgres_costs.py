@@ -8,8 +8,8 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts
 from harness.batches.witness import WatchedFace
 from harness.databases.postgres_wire import PostgresWire
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid
 from pubqueue.model.notices import Deliver

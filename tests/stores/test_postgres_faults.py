@@ -11,9 +11,8 @@ from harness.databases.postgres_wire import PostgresWire
 from harness.stores.store_contents import everything, recount
 from stores.steps import EMPTY, add, do, ids, make
 
-from pubqueue.app.store.item_listings import ItemIds
-from pubqueue.app.store.listings import Nodes
-from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.engine.listings import ItemIds, Nodes
+from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.model import changes as c
 from pubqueue.stores.postgres import locks, schema
 from pubqueue.stores.postgres.store import PostgresStore

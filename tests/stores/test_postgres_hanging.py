@@ -12,7 +12,7 @@ from harness.processes import pausing
 from harness.stores.store_contents import recount
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.model import changes as c
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.instances import stuck_writers

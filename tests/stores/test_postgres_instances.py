@@ -11,11 +11,11 @@ from harness.patience import TIMEOUT
 from stores.of_instances import died
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.store.ports import FencedError, Instance, StoreError
-from pubqueue.app.tasks import other_processes
-from pubqueue.app.tasks.other_processes import OtherProcesses
+from pubqueue.engine import reaper
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
+from pubqueue.engine.ports import FencedError, Instance, StoreError
+from pubqueue.engine.reaper import OtherProcesses
 from pubqueue.model import changes as c
 from pubqueue.rules.access import CreationPolicy
 from pubqueue.stores.postgres import locks, schema
@@ -157,7 +157,7 @@ class Said:
 async def test_what_one_cannot_hand_out_another_does_as_soon_as_it_is_committed(
     postgres, monkeypatch
 ):
-    monkeypatch.setattr(other_processes, "PERIOD", EVER)
+    monkeypatch.setattr(reaper, "PROCESSES_PERIOD", EVER)
     async with (
         process(postgres, connected=False) as (cut_off, _),
         process(postgres, connected=True) as (_, heard),

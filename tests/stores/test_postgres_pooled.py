@@ -7,7 +7,7 @@ from harness.databases.pgbouncer import pooled
 from harness.starts import warm_start
 from stores.steps import EMPTY, add, ids, make
 
-from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.model import changes as c
 from pubqueue.stores.postgres.store import PostgresStore
 

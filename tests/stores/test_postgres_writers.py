@@ -8,7 +8,7 @@ from harness.stores.store_reader import StoreReader
 from msgspec.structs import replace
 from stores.steps import EMPTY, make
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.model import changes as c
 from pubqueue.model.entities import NodeName
 from pubqueue.stores.postgres import locks

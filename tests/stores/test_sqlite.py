@@ -21,9 +21,9 @@ from stores.of_kinds import OfKinds
 from stores.of_relational import OfRelational
 from stores.steps import EMPTY, add, do, ids, items, make
 
-from pubqueue.app.store.listings import Nodes
-from pubqueue.app.store.ports import ForeignStoreError, StoreError
-from pubqueue.app.store.rows import Needs, Write, Writes
+from pubqueue.engine.listings import Nodes
+from pubqueue.engine.ports import ForeignStoreError, StoreError
+from pubqueue.engine.rows import Needs, Write, Writes
 from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.model.entities import ItemId, Jid

@@ -13,7 +13,7 @@ from harness.stores.store_contents import everything
 from stores.steps import EMPTY, add, make
 from stores.test_copying import empty_database
 
-from pubqueue.app.store.ports import ForeignStoreError, Instance, StoreError, UnreachableStoreError
+from pubqueue.engine.ports import ForeignStoreError, Instance, StoreError, UnreachableStoreError
 from pubqueue.model import changes as c
 from pubqueue.stores import postgres as on_postgres
 from pubqueue.stores import sqlite as on_sqlite

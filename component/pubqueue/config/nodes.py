@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.store.listings import AffiliationsOf, Nodes
 from pubqueue.config.settings import ConfigError
+from pubqueue.engine.listings import AffiliationsOf, Nodes
 from pubqueue.faces.xmpp.parse.iq import jid_of
 from pubqueue.faces.xmpp.settings import field_name, sentence, wanted
 from pubqueue.model.after import node_after
@@ -22,9 +22,9 @@ from pubqueue.rules.nodes import NodeFacts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.store.ports import Store, Transaction
     from pubqueue.config.settings import NodeSettings
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.ports import Store, Transaction
     from pubqueue.model.decision import Decision, Reply
     from pubqueue.model.entities import Node, Principal
     from pubqueue.model.replies import Difference

@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pubqueue import logs
-from pubqueue.app.facts.terms import Terms
 from pubqueue.config import nodes, schedules
 from pubqueue.config.rest.settings import AT_START as REST_AT_START
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import administrators, locals_of, service_of, users_of
+from pubqueue.engine.facts.context import Terms
 from pubqueue.model.entities import seconds
 from pubqueue.rules.read import Trim
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.store.ports import Store
-    from pubqueue.app.tasks.reaper import Reaper
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.rest.settings import RestSettings
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.ports import Store
+    from pubqueue.engine.reaper import Reaper
 
 log = structlog.get_logger(__name__)
 

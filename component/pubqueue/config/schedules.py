@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.facts.schedules import cron_times
-from pubqueue.app.store.listings import Nodes
 from pubqueue.config.settings import ConfigError
+from pubqueue.engine import cron_times
+from pubqueue.engine.listings import Nodes
 from pubqueue.faces.xmpp.settings import sentence
 from pubqueue.faces.xmpp.xml.payload_text import UnfitPayloadError, from_json, from_xml
 from pubqueue.model.decision import Refused
@@ -20,9 +20,9 @@ from pubqueue.rules.schedules import DeclareSchedules, fault_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.store.ports import Transaction
     from pubqueue.config.settings import ScheduleSettings
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.ports import Transaction
     from pubqueue.model.entities import Millis, Principal
 
 log = structlog.get_logger(__name__)

@@ -27,7 +27,7 @@ from pubqueue.stores import shown_address, store_at
 from pubqueue.stores.unreadable import why
 
 if TYPE_CHECKING:
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
 
 
 class ConfigError(Exception):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from pubqueue.app.accounts import Role  # noqa: TC001  # msgspec reads it
+from pubqueue.accounts.credentials import Role  # noqa: TC001  # msgspec reads it
 
 
 class UserSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,16 +6,16 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.accounts import Accounts, Role, User, passwords, subjects
-from pubqueue.app.principals import Principals
+from pubqueue.accounts import credentials
+from pubqueue.accounts.accounts import Accounts
+from pubqueue.accounts.credentials import Principals, Role, User
 from pubqueue.config.settings import ConfigError, first_line
 from pubqueue.model.entities import Jid, Principal, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pubqueue.app.accounts.passwords import Scrypt
-    from pubqueue.app.accounts.subjects import Subject
+    from pubqueue.accounts.credentials import Scrypt, Subject
     from pubqueue.config.settings import Settings
     from pubqueue.config.user_settings import UserSettings
 
@@ -150,7 +150,7 @@ def _password(one: UserSettings) -> Scrypt | None:
     if text is None:
         return None
     try:
-        return passwords.read(text)
+        return credentials.read_password_hash(text)
     except ValueError as problem:
         raise _wrong(one, f"{key}: {problem}") from None
 
@@ -168,7 +168,7 @@ def _subject(one: UserSettings) -> Subject | None:
     if one.certificate is None:
         return None
     try:
-        return subjects.read(one.certificate)
+        return credentials.read_subject(one.certificate)
     except ValueError as problem:
         raise _wrong(one, f"certificate {problem}") from None
 

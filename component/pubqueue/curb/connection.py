@@ -6,8 +6,8 @@ import asyncio
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
-from pubqueue.app.watch.connections import Reason
 from pubqueue.curb.journal import MAX_LINE, FullError, TooLargeError
+from pubqueue.engine.connections import Reason
 from pubqueue.faces.stomp.codec import (
     BEAT,
     V12,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.audit import performed
 from pubqueue.model.decision import Refusal, Refused
+from pubqueue.operations.table import performed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.management.model import Operation
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Principal
+    from pubqueue.operations.model import Given, Operation
 
 TIMEOUT: Final = 10.0
 """Seconds that the store has to respond."""

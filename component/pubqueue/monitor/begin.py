@@ -15,9 +15,9 @@ from pubqueue.config.users import deprecated_keys
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.observe import Traffic
     from pubqueue.faces.http import HttpHost
     from pubqueue.model.entities import Principal
     from pubqueue.monitor.process import ProcessObserver

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from pubqueue.app.watch.observers import Observer
+from pubqueue.engine.observe import Observer
 from pubqueue.model.decision import Refused
 from pubqueue.model.notices import Deliver
 from pubqueue.monitor.event_counters import ItemEvent, Why, operator_events
@@ -14,8 +14,8 @@ from pubqueue.monitor.event_counters import ItemEvent, Why, operator_events
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.rules import Request
-    from pubqueue.app.watch.watching import Took
+    from pubqueue.engine.observe import Took
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Decision, Reply
     from pubqueue.model.entities import NodeName
     from pubqueue.model.notices import Notice

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pubqueue.app.watch.connections import REFUSED
-from pubqueue.app.watch.grpc_calls import SECONDS
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.connections import REFUSED, SECONDS
+from pubqueue.engine.observe import Phase
 from pubqueue.model.replies import NodePage, ServiceState
 from pubqueue.rules.inspect import AskService
 from pubqueue.rules.read import ReadNodes
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pubqueue.app.upkeep import Upkeep
-    from pubqueue.app.watch.watching import Traffic, Waiting
+    from pubqueue.engine.observe import Traffic, Waiting
+    from pubqueue.engine.task import Upkeep
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Millis, Principal
     from pubqueue.model.replies import NodeEntry

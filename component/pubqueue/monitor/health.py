@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.observe import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable

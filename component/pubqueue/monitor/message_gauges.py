@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.engine.observe import Traffic
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Principal
 

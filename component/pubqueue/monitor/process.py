@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.watch.observers import Observer, Observers
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.observe import Observer, Observers, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.observe import Traffic
 
 
 class ProcessObserver(Observer):

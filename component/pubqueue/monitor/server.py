@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from pubqueue.app.task import Task, stop_all
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.observe import Phase
+from pubqueue.engine.task import Task, stop_all
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import Jid, Millis
 from pubqueue.monitor import gauges
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
-    from pubqueue.app.watch.watching import Took, Traffic
     from pubqueue.config.plain_text import Networks
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.observe import Took, Traffic
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Decision, Reply
     from pubqueue.model.entities import Principal
     from pubqueue.model.notices import Notice

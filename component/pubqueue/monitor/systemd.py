@@ -15,15 +15,15 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.task import Task
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.observe import Phase
+from pubqueue.engine.task import Task
 from pubqueue.monitor.process import ProcessObserver
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.observe import Traffic
 
 STATUS: Final = {
     Phase.STARTING: "starting: waits for its store and its server",

@@ -44,7 +44,7 @@ DAY: Final = 86_400
 YEAR: Final = 366 * DAY
 
 MAX_PAYLOAD_BYTES: Final = 10 << 20
-"""The maximum that an owner can allow. A payload that a protocol cannot carry is not delivered over it (`app/face.py`)."""
+"""The maximum that an owner can allow. A payload that a protocol cannot carry is not delivered over it (`engine/face.py`)."""
 
 
 LOWEST_RATE: Final = 0.001

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from urllib.parse import SplitResult
 
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
     from pubqueue.model.entities import Millis
 
 STORES: Final[dict[str, tuple[str, Callable[[SplitResult], Store]]]] = {

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pubqueue.app.store.ports import FAR, StoreError, UnfitError
+from pubqueue.engine.ports import FAR, StoreError, UnfitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.app.store.listings import Listing
-    from pubqueue.app.store.ports import Transaction
-    from pubqueue.app.store.rows import Due, Needs, Reach, Ready, Rows, Writes
+    from pubqueue.engine.listings import Listing
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.rows import Due, Needs, Reach, Ready, Rows, Writes
     from pubqueue.model.entities import Millis, NodeName
 
 R = TypeVar("R")
@@ -28,7 +28,7 @@ def unfit(problem: Exception) -> StoreError:
 
 
 class Guarded:
-    """Implements `pubqueue.app.store.ports.Transaction` around another; `words` makes a StoreError of an exception of that."""
+    """Implements `pubqueue.engine.ports.Transaction` around another; `words` makes a StoreError of an exception of that."""
 
     def __init__(self, tx: Transaction, words: Callable[[Exception], StoreError] = unfit) -> None:
         self._tx = tx

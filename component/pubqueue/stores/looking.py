@@ -14,7 +14,7 @@ from pubqueue.stores import store_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, Transaction
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from pubqueue_xeps.wire.xml_escape import quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pubqueue.app.broker import Broker
+    from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Item
     from pubqueue.model.records import EventKind
     from pubqueue.model.replies import EventEntry, ItemEntry, NodeEntry

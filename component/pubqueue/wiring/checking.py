@@ -17,8 +17,8 @@ from pubqueue.wiring.store import stored
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Transaction
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.ports import Transaction
 
 
 async def prepare(settings: Settings) -> None:

@@ -14,11 +14,11 @@ from pubqueue.faces.xmpp import XmppFace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.face import Face
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.reloading import SettingsTaker
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.face import Face
 
 
 def _xmpp(

@@ -22,11 +22,11 @@ from pubqueue.wiring.faces import without_grpc
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.face import Face
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.face import Face
+    from pubqueue.engine.observe import Traffic
     from pubqueue.faces.http import HttpHost
     from pubqueue.faces.listener.places import Place
     from pubqueue.monitor.process import ProcessObserver

@@ -7,13 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from pubqueue import __version__
-from pubqueue.app.broker import Broker
-from pubqueue.app.tasks.other_processes import OtherProcesses
-from pubqueue.app.tasks.reaper import Reaper
 from pubqueue.config.nodes import bring_nodes
 from pubqueue.config.reloading import terms_of, trim_of
 from pubqueue.config.schedules import bring_schedules
 from pubqueue.config.users import service_of
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.reaper import OtherProcesses, Reaper
 from pubqueue.faces.xmpp.xml.payload import PAYLOADS
 from pubqueue.model.entities import Millis
 from pubqueue.model.replies import About
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from pubqueue.app.store.ports import Store
-    from pubqueue.app.watch.observers import Observer
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.observe import Observer
+    from pubqueue.engine.ports import Store
 
 
 def now() -> Millis:

@@ -11,16 +11,16 @@ import structlog
 from msgspec import Struct
 
 from pubqueue import __version__
-from pubqueue.app.face import PlaceTakenError
-from pubqueue.app.store.ports import FencedError
-from pubqueue.app.tasks.connections import free_connections
-from pubqueue.app.tasks.running_faces import RunningFaces
-from pubqueue.app.watch.watching import Phase
 from pubqueue.config.nodes import Comparison
 from pubqueue.config.reloading import Parts, Reloader
 from pubqueue.config.schedules import read_all
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import accounts_of, service_of
+from pubqueue.engine.face import PlaceTakenError
+from pubqueue.engine.observe import Phase
+from pubqueue.engine.ports import FencedError
+from pubqueue.engine.reaper import free_connections
+from pubqueue.engine.running_faces import RunningFaces
 from pubqueue.faces.listener import CannotListenError
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.monitor.process import ProcessObservers
@@ -35,9 +35,9 @@ from pubqueue.wiring.tasks import tasks, until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.store.ports import Store
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.ports import Store
     from pubqueue.wiring.over_http import OverHttp
 
 log = structlog.get_logger(__name__)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.store.ports import StoreError, UnreachableStoreError
+from pubqueue.engine.ports import StoreError, UnreachableStoreError
 from pubqueue.wiring.tasks import tasks, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
-    from pubqueue.app.store.ports import Store
     from pubqueue.config.settings import Settings
+    from pubqueue.engine.ports import Store
 
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ from harness.batches.queue_requests import a_queue
 from harness.batches.shell import Shell
 from harness.batches.transactions import commits, stages
 
-from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
+from pubqueue.engine.table import MAX_PUBLISHED
 from pubqueue.model.transactions import Committed
 
 SMALL, LARGE = 20, 2_000

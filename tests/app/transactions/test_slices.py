@@ -19,8 +19,8 @@ from harness.batches.transactions import (
     sweep,
 )
 
-from pubqueue.app.facts.transactions import moving
-from pubqueue.app.store.version_listings import RecordOf
+from pubqueue.engine.facts import transactions
+from pubqueue.engine.listings import RecordOf
 from pubqueue.model.decision import Done, Refusal
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.model.notices import Announce, Retracted, singly
@@ -166,8 +166,8 @@ def test_a_plain_node_has_its_items_overwritten_and_announced(shell):
 
 
 def test_a_slice_is_short_by_its_payloads_too(shell, monkeypatch):
-    monkeypatch.setattr(moving, "SLICE", 100)
-    monkeypatch.setattr(moving, "ROOM", 10)
+    monkeypatch.setattr(transactions, "SLICE", 100)
+    monkeypatch.setattr(transactions, "ROOM", 10)
     stage_all(shell)
     request = until(shell, commits(*WINNERS), MoveWinners)
     shell.batch(request)

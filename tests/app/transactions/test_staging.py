@@ -19,7 +19,7 @@ from harness.batches.transactions import (
     sweep,
 )
 
-from pubqueue.app.facts.transactions.staging import usage
+from pubqueue.engine.facts.transactions import usage
 from pubqueue.model.decision import Done, Refusal, Refused
 from pubqueue.model.entities import ItemId, Jid, NodeName, State
 from pubqueue.model.transactions import LastVersion, Limits, Record, Skipped, Totals, Transactions

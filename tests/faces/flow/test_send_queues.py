@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.app.notify import backlog
+from pubqueue.engine import outbox
 from pubqueue.faces.flow.send_queues import SendQueues
 
 BEHIND = []
@@ -64,7 +64,7 @@ def test_a_caller_is_called_when_the_waiting_notices_are_dropped(queues):
 
 
 def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(queues, monkeypatch):
-    monkeypatch.setattr(backlog, "MAX_BYTES", 100)
+    monkeypatch.setattr(outbox, "MAX_BYTES", 100)
     queues.add("a", ("x",), b"1" * 90, 0)
     assert BEHIND == []
     queues.add("b", ("x", "y"), b"1" * 90, 0)
@@ -78,7 +78,7 @@ def test_a_node_is_behind_when_much_waits_and_it_is_part_of_it(queues, monkeypat
 
 
 def test_there_is_room_again_when_enough_notices_are_sent(queues, monkeypatch):
-    monkeypatch.setattr(backlog, "MAX_BYTES", 100)
+    monkeypatch.setattr(outbox, "MAX_BYTES", 100)
     for name in "ab":
         queues.add(name, ("x",), b"1" * 90, 0)
     assert BEHIND[0] is BEHIND[-1]

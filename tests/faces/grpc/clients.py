@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from faces.sides import CHEAP, SERVICE
 
-from pubqueue.app.accounts import Accounts, User
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.accounts import Accounts
+from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.grpc.face import GrpcFace
 from pubqueue.faces.grpc.terms import Terms
 from pubqueue.faces.grpc.wire import messages

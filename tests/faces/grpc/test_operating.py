@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 from harness.patience import TIMEOUT, until
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.faces.grpc import face as module
 
 TOPIC, BILL = "projects/shop/topics/orders", "projects/shop/subscriptions/bill"

@@ -60,7 +60,7 @@ async def pulled(v1):
 
 
 async def items_left(side):
-    from pubqueue.app.store.item_listings import Items  # noqa: PLC0415
+    from pubqueue.engine.listings import Items  # noqa: PLC0415
 
     return await side.store.read(lambda tx: tx.page(Items(BILL), None, 9))
 

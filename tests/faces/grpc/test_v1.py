@@ -317,7 +317,7 @@ async def test_deadlines_may_be_longer_than_that_of_the_subscription(side, v1, q
 
 
 def held_in_bill(tx):
-    from pubqueue.app.store.item_listings import Items  # noqa: PLC0415
+    from pubqueue.engine.listings import Items  # noqa: PLC0415
 
     return tx.page(Items(BILL), None, 9)
 

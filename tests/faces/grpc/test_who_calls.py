@@ -15,7 +15,8 @@ from faces.sides import RIGHT, SERVICE
 from grpc import StatusCode
 from harness.servers.tls import certify, openssl
 
-from pubqueue.app.accounts import User, subjects
+from pubqueue.accounts import credentials
+from pubqueue.accounts.credentials import User
 from pubqueue.faces.grpc.entry.tls import GrpcTls
 from pubqueue.faces.grpc.entry.who import peer_of
 from pubqueue.faces.grpc.terms import Terms
@@ -34,7 +35,7 @@ OK, NOT_FOUND, BARRED, UNKNOWN = (
 DIGEST = frozenset({sha256(TOKEN.encode()).hexdigest()})
 MORE = (
     User("tok", tokens=DIGEST, local=True),
-    User("cert", certificate=subjects.read("CN=cert,O=example"), local=True),
+    User("cert", certificate=credentials.read_subject("CN=cert,O=example"), local=True),
     User("few", password=clients.CHEAP, projects=frozenset({"shop"}), local=True),
 )
 
@@ -95,7 +96,7 @@ async def test_a_password_and_a_token_give_their_account(side, api, metadata, na
 
 
 def nodes():
-    from pubqueue.app.store.listings import Nodes  # noqa: PLC0415
+    from pubqueue.engine.listings import Nodes  # noqa: PLC0415
 
     return Nodes()
 

@@ -4,8 +4,8 @@ import pytest
 from faces.listener.echoing import Clock
 from harness.batches.facts import who
 
-from pubqueue.app.watch.clients import Clients
-from pubqueue.app.watch.connections import Connections
+from pubqueue.engine.connections import Connections
+from pubqueue.engine.observe import Clients
 from pubqueue.faces.listener import Bounds, Listener
 from pubqueue.faces.listener.admission import Admission
 from pubqueue.faces.listener.connection import ClientConnection

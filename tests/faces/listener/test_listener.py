@@ -8,7 +8,7 @@ from faces.listener.echoing import FREE, HOST, echoing
 from harness.patience import TIMEOUT, turns, until
 from structlog.testing import capture_logs
 
-from pubqueue.app.watch.connections import Reason
+from pubqueue.engine.connections import Reason
 from pubqueue.faces.listener import Bounds, CannotListenError, Listener, Place
 
 LARGE = b"x" * 100_000

@@ -11,8 +11,8 @@ from faces.sides import CHEAP, RIGHT, SERVICE, Side
 from harness.patience import TIMEOUT, until
 from weblinking import parse
 
-from pubqueue.app.accounts import Accounts, User
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.accounts import Accounts
+from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.rest.door import RestDoor

@@ -7,8 +7,8 @@ from contextlib import suppress
 from faces.sides import CHEAP, RIGHT, SERVICE
 from harness.patience import until
 
-from pubqueue.app.accounts import Accounts, User
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.accounts import Accounts
+from pubqueue.accounts.credentials import Principals, User
 from pubqueue.faces.listener import Bounds, Place
 from pubqueue.faces.stomp.codec import VERSIONS, Fault, Frame, FrameReader, Side, write
 from pubqueue.faces.stomp.face import UNSENT, StompFace

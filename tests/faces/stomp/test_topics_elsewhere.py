@@ -7,7 +7,7 @@ from faces.stomp.clients import Connection
 from harness.batches.facts import BOSS, who
 from harness.patience import until
 
-from pubqueue.app.store.listings import ForwardedTo
+from pubqueue.engine.listings import ForwardedTo
 from pubqueue.model.decision import Refused
 from pubqueue.model.entities import NodeName
 from pubqueue.rules.declare import Declare

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pubqueue.app.rules import RULES
+from pubqueue.engine.table import RULES
 from pubqueue.faces.xmpp.parse import committing, publishing
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.refusals import StanzaError, words

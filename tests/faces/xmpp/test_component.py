@@ -10,7 +10,7 @@ from harness.patience import TIMEOUT, turns
 from harness.servers.stub_server import StubServer
 from structlog.testing import capture_logs
 
-from pubqueue.app.face import PlaceTakenError
+from pubqueue.engine.face import PlaceTakenError
 from pubqueue.faces.xmpp.stream import component
 from pubqueue.faces.xmpp.stream.component import (
     ENTERING,

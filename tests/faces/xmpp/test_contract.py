@@ -10,7 +10,7 @@ from faces.sides import SERVICE
 from harness.clients.crowd import JOB, OPTIONS, PUBSUB
 from harness.servers.stub_server import StubServer
 
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Principals
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.refusals import words
 from pubqueue.faces.xmpp.terms import ServerPlace

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Principals
 from pubqueue.config.loading import load
 from pubqueue.config.xmpp_terms import place_of
 from pubqueue.faces.xmpp import XmppFace

@@ -6,10 +6,9 @@ import pytest
 from harness.patience import TIMEOUT, turns, until
 from harness.servers.stage import PAYLOAD, staged
 
-from pubqueue.app import stall_guard
-from pubqueue.app.facts.nodes import large_audience as crowd_facts
-from pubqueue.app.facts.queue import publishing
-from pubqueue.app.notify import backlog
+from pubqueue.engine import outbox, task
+from pubqueue.engine.facts import managing as crowd_facts
+from pubqueue.engine.facts import publishing
 from pubqueue.faces.flow.reads import AT_ONCE
 from pubqueue.faces.xmpp.stream import pace, slices
 from pubqueue.faces.xmpp.stream.outgoing import HIGH_WATER_BYTES
@@ -23,7 +22,7 @@ PEOPLE = 400
 @pytest.fixture
 async def stage(monkeypatch):
     # tests hold up the store until they have read a flood, however long that takes
-    monkeypatch.setattr(stall_guard, "STALLED_AFTER", TIMEOUT)
+    monkeypatch.setattr(task, "STALLED_AFTER", TIMEOUT)
     async with staged() as stage:
         yield stage
 
@@ -82,7 +81,7 @@ async def test_a_crowd_is_notified_page_by_page_as_the_server_reads(stage, monke
 
 
 async def test_a_publisher_faster_than_the_notices_is_asked_to_wait(stage, monkeypatch):
-    monkeypatch.setattr(backlog, "MAX_BYTES", 3 * PAYLOAD)
+    monkeypatch.setattr(outbox, "MAX_BYTES", 3 * PAYLOAD)
     monkeypatch.setattr(
         slices, "SLICE", 1 << 20
     )  # turns of the loop are counted below, no time passes

@@ -5,8 +5,8 @@ from harness.servers.stage import BOSS, SERVICE, staged
 from harness.stores.rows import needs_of
 from msgspec.structs import replace
 
-from pubqueue.app.store.rows import AFFILIATIONS, WAITING, Needs
-from pubqueue.core.limits.request_sizes import MAX_ENTRIES, MAX_NAMED, MAX_PUBLISHED
+from pubqueue.engine.rows import AFFILIATIONS, WAITING, Needs
+from pubqueue.engine.table import MAX_ENTRIES, MAX_NAMED, MAX_PUBLISHED
 from pubqueue.model import limits
 from pubqueue.model.entities import Affiliation, NodeName
 

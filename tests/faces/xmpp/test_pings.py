@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pubqueue.app.tasks.silent_workers import SilentWorkers
+from pubqueue.engine.silent_workers import SilentWorkers
 from pubqueue.faces.xmpp.pings import Meaning, Pings, meaning
 from pubqueue.faces.xmpp.xml.stanza import Element
 from pubqueue.model.entities import Jid

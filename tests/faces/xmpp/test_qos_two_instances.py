@@ -18,7 +18,7 @@ from harness.stanzas.leveled_words import (
     subscribes,
 )
 
-from pubqueue.app.store.ports import Instance
+from pubqueue.engine.ports import Instance
 
 
 @pytest.fixture

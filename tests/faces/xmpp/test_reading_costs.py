@@ -2,7 +2,7 @@
 
 import pytest
 
-from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
+from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.faces.xmpp.parse.iq import Iq
 from pubqueue.faces.xmpp.stream import reader
 from pubqueue.faces.xmpp.stream.passed_over import MAX_BENEATH, MAX_NAMESPACE_LENGTH, long_namespace

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from harness.stores.store_reader import StoreReader
 
-    from pubqueue.app.batch import BatchResult
-    from pubqueue.app.rules import Request
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.batch import BatchResult
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.table import Request
     from pubqueue.model.entities import NodeName
 
 T = TypeVar("T")

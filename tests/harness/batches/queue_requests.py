@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.batches.facts import BOSS, ETL, JOBS, draft, who
 
-from pubqueue.core.limits.request_sizes import MAX_PUBLISHED
+from pubqueue.engine.table import MAX_PUBLISHED
 from pubqueue.model.entities import ItemId, Jid, Millis
 from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 from harness.batches.facts import NOW
 from harness.stores.store_reader import StoreReader
 
-from pubqueue.app.batch import run
-from pubqueue.app.facts.context import Context
-from pubqueue.app.facts.terms import Payloads, Terms
-from pubqueue.app.working_set.change_applier import ChangeApplier
-from pubqueue.app.working_set.working_set import WorkingSet
+from pubqueue.engine.batch import run
+from pubqueue.engine.changes import ChangeApplier
+from pubqueue.engine.facts.context import Context, Payloads, Terms
+from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.entities import Millis
 from pubqueue.model.records import MESSAGE_LIMITS as MESSAGES
 from pubqueue.model.records import QUOTAS
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.batch import BatchResult
-    from pubqueue.app.rules import Request
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.batch import BatchResult
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, NodeName
 

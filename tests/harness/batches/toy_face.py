@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from harness.batches.toy_words import READERS, done, fits, refusal, shown, words_of
 from harness.patience import TIMEOUT
 
-from pubqueue.app.accounts import Plain, Proven
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.accounts.accounts import Proven
+from pubqueue.accounts.credentials import Plain
+from pubqueue.engine.observe import Traffic
 from pubqueue.model import entities
 from pubqueue.model.decision import Refused, Taken
 from pubqueue.model.entities import Jid, Principal
@@ -25,8 +26,8 @@ from pubqueue.rules.presence import Departure, Leave
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.broker import Broker
+    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.engine.broker import Broker
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import NodeName
     from pubqueue.model.notices import Notice, ToEach

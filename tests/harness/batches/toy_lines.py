@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from harness.batches.toy_face import SERVICE, WORD, Connection, LineFace
 
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.listener import Bounds, Listener
 from pubqueue.rules.presence import Departure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.broker import Broker
+    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.engine.broker import Broker
     from pubqueue.faces.listener import ClientConnection, Place
     from pubqueue.model.entities import Jid
 

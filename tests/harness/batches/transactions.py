@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from harness.batches.facts import ETL, JOBS, who
 from harness.batches.queue_requests import publishes
 
-from pubqueue.app.facts.transactions import committing, moving
+from pubqueue.engine.facts import transactions
 from pubqueue.model.decision import Done, Published, Refused
 from pubqueue.model.entities import ItemId, NodeName, seconds
 from pubqueue.model.transactions import NO_TOTALS, Committed, Mark, Totals
@@ -92,8 +92,8 @@ def committed(published, known=0, *, version=1, already=False):
 
 def in_slices(monkeypatch, size=1):
     """Let commits be too large for one batch, and go in slices of this many winners."""
-    monkeypatch.setattr(committing, "MAX_WINNERS", 0)
-    monkeypatch.setattr(moving, "SLICE", size)
+    monkeypatch.setattr(transactions, "MAX_WINNERS", 0)
+    monkeypatch.setattr(transactions, "SLICE", size)
 
 
 def sweep(shell):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.model.notices import singly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.ports import Store, Transaction
     from pubqueue.model.notices import Notice, ToEach
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from harness.clients.crowd import Crowd, Delivery
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
 
 NODE: Final = """
 [[node]]

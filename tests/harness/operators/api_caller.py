@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.operators.browser import CHANGE, LOOK
 from harness.operators.page_service import user
 
-from pubqueue.app.accounts import Role, User, passwords
+from pubqueue.accounts import credentials
+from pubqueue.accounts.credentials import Role, User
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -22,7 +23,7 @@ USERS: Final = (
     user("changer", CHANGE, Role.OPERATOR),
     user("ruler", RULE, Role.ADMIN),
     user("owner", OWN),
-    User("anna", password=passwords.make(PASSWORD), roles=frozenset({Role.OPERATOR})),
+    User("anna", password=credentials.make(PASSWORD), roles=frozenset({Role.OPERATOR})),
 )
 
 

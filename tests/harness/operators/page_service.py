@@ -7,10 +7,10 @@ from hashlib import sha256
 
 from harness.operators.browser import CHANGE, LOOK
 
-from pubqueue.app.accounts import Accounts, Role, User
-from pubqueue.app.principals import Principals
-from pubqueue.app.watch.watching import Phase
+from pubqueue.accounts.accounts import Accounts
+from pubqueue.accounts.credentials import Principals, Role, User
 from pubqueue.config.settings import Settings
+from pubqueue.engine.observe import Phase
 from pubqueue.faces.http import HttpHost
 from pubqueue.faces.listener import Place
 from pubqueue.model.entities import Jid, Principal

@@ -16,15 +16,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from pubqueue.app import batch
-from pubqueue.app.broker import Broker
-from pubqueue.app.committer import Committer
-from pubqueue.app.facts.nodes import large_audience as crowd_facts
-from pubqueue.app.facts.queue import publishing
-from pubqueue.app.facts.transactions import committing, moving
-from pubqueue.app.notify.sending import Sender
-from pubqueue.app.working_set.change_applier import ChangeApplier
 from pubqueue.cli import main
+from pubqueue.engine import batch
+from pubqueue.engine.batch import Committer
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.changes import ChangeApplier
+from pubqueue.engine.facts import managing as crowd_facts
+from pubqueue.engine.facts import publishing, transactions
+from pubqueue.engine.sending import Sender
 from pubqueue.faces.stomp.wire import Wire
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.model.notices import Deliver
@@ -235,7 +234,7 @@ if __name__ == "__main__":
     doom = Doom(point, int(passage), request)
     assert point in POINTS
     if request in SLICES:
-        committing.MAX_WINNERS, moving.SLICE = 0, 1
+        transactions.MAX_WINNERS, transactions.SLICE = 0, 1
     if request in CROWDS:
         publishing.CROWD = 1
         for place in (crowd_facts, audience, audience):

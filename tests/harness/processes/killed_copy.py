@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import psycopg
 
-from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores.copying import copy, sqlite_tables
 from pubqueue.stores.postgres import connection, schema
 from pubqueue.stores.sqlite.schema import prepare

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from stores.steps import add, do
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.stores.postgres.store import PostgresStore
 
 EXECUTE = psycopg.Connection.execute

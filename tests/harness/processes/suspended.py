@@ -10,14 +10,14 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pubqueue.app.store.ports import FencedError, StoreError
+from pubqueue.engine.ports import FencedError, StoreError
 from pubqueue.stores import store_at
 from pubqueue.stores.postgres.instances import instances as of_postgres
 from pubqueue.stores.sql import leases
 from pubqueue.stores.sqlite import instances as of_sqlite
 
 if TYPE_CHECKING:
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
 
 PERIOD = 0.02
 

@@ -12,9 +12,9 @@ from harness.stores.rows import needs_of, writes_of
 from harness.stores.store_contents import ALL
 from msgspec.structs import replace
 
-from pubqueue.app.facts.schedules import cron_times
-from pubqueue.app.store.listings import Events
-from pubqueue.app.store.rows import SCHEDULES, Write
+from pubqueue.engine import cron_times
+from pubqueue.engine.listings import Events
+from pubqueue.engine.rows import SCHEDULES, Write
 from pubqueue.model.entities import Jid, Millis, NodeName
 from pubqueue.model.records import EventKind
 from pubqueue.model.schedules import Definition, Missed, Schedule, Source, draft_of
@@ -23,7 +23,7 @@ from pubqueue.stores import store_at
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, Transaction
 
 NODE: Final = """
 [[node]]

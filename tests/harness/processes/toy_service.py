@@ -16,7 +16,7 @@ from harness.batches.toy_face import WORD
 from harness.batches.toy_lines import ServedLines
 
 from pubqueue import logs
-from pubqueue.app.accounts import passwords
+from pubqueue.accounts import credentials
 from pubqueue.config.settings import Settings
 from pubqueue.faces.listener import Bounds, Place, Tls, TlsFiles
 from pubqueue.model.entities import Jid
@@ -31,7 +31,7 @@ RIGHT: Final = "correct horse battery staple"
 def settings(store: str) -> Settings:
     """Return settings with a user and a queue of that user's."""
     service = "queue.localhost"
-    user = {"name": NAME, "password": passwords.make(RIGHT).text}
+    user = {"name": NAME, "password": credentials.make(RIGHT).text}
     queue = {"name": "jobs", "queueing": True, "owners": [f"{NAME}@{service}"]}
     found = {"jid": service, "server": "", "store": store, "user": [user], "node": [queue]}
     return msgspec.convert(found, Settings)

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from harness.batches.witness import WatchedStore
 from harness.servers.stub_server import StubServer
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Principals
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp.terms import ServerPlace
 from pubqueue.model.entities import Jid, Millis

@@ -15,9 +15,9 @@ from harness.servers.stub_server import ROOT
 from harness.stanzas.wire import SERVICE, Wire
 from lxml import etree
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Payloads, Terms
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.credentials import Principals
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Payloads, Terms
 from pubqueue.faces.xmpp import XmppFace
 from pubqueue.faces.xmpp import terms as xmpp_terms
 from pubqueue.faces.xmpp.xml.payload import same

@@ -11,7 +11,7 @@ from harness.stores.recount import copied, recount
 from harness.stores.replay import replayed, states
 from harness.stores.store_contents import ALL
 
-from pubqueue.app.store.listings import Events
+from pubqueue.engine.listings import Events
 from pubqueue.stores.postgres.store import PostgresStore
 from pubqueue_xeps.wire.payloads.wrapper import unwrap
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from harness.stores.recount import copied
 from harness.stores.store_contents import ALL, contents, nodes
 
-from pubqueue.app.store.listings import Events
+from pubqueue.engine.listings import Events
 from pubqueue.model.entities import State
 from pubqueue.model.records import EventKind
 from pubqueue.stores.sql.node_ids import NodeIds
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
     from pubqueue.model.records import Event
     from pubqueue.model.replies import EventEntry
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pubqueue.app.store.kinds import KeysByKind, RowsByKind
-from pubqueue.app.store.rows import KINDS, Needs, Rows, Writes, WritesByKind
+from pubqueue.engine.rows import KINDS, KeysByKind, Needs, Rows, RowsByKind, Writes, WritesByKind
 
 if TYPE_CHECKING:
     from pubqueue.model.entities import Millis

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from harness.stores.rows import needs_of
 
-from pubqueue.app.store.item_listings import DoneItems, Items
-from pubqueue.app.store.listings import AffiliationsOf, Nodes
-from pubqueue.app.store.rows import HOLDINGS, Needs
+from pubqueue.engine.listings import AffiliationsOf, DoneItems, Items, Nodes
+from pubqueue.engine.rows import HOLDINGS, Needs
 from pubqueue.model.entities import State
 from pubqueue.model.records import Holding, weight
 
 if TYPE_CHECKING:
-    from pubqueue.app.store.ports import Transaction
-    from pubqueue.app.working_set.row_cache import RowCache
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.working_set import RowCache
     from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
 
 ALL: Final = 1_000_000

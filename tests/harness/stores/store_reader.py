@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from harness.stores.store_contents import ALL
 
-from pubqueue.app.store.item_listings import ItemIds, Items
-from pubqueue.app.store.listings import LogEnds, Nodes
-from pubqueue.app.store.version_listings import Sweepable
-from pubqueue.app.working_set.working_set import WorkingSet
+from pubqueue.engine.listings import ItemIds, Items, LogEnds, Nodes, Sweepable
+from pubqueue.engine.working_set import WorkingSet
 from pubqueue.model.after import has_room
 from pubqueue.model.entities import Millis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
     from pubqueue.model.entities import Item, ItemId, Jid, Node, NodeName
 
 

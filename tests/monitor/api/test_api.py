@@ -12,8 +12,8 @@ from harness.patience import until
 from structlog.testing import capture_logs
 from yarl import URL
 
-from pubqueue.app.management.table import OPERATIONS
-from pubqueue.app.watch.watching import Phase
+from pubqueue.engine.observe import Phase
+from pubqueue.operations.table import OPERATIONS
 
 
 async def names(service, *ids):

@@ -9,8 +9,8 @@ from harness.documents.documented import ROOT, blocks_of
 from harness.operators.api_caller import RULE
 from harness.patience import TIMEOUT
 
-from pubqueue.app.management.lending import CHANGES
 from pubqueue.model.entities import Jid, NodeName, Principal
+from pubqueue.operations.table import CHANGES
 from pubqueue.rules.read import ReadItems, ReadNodes
 
 PAGE = ROOT / "docs" / "operations" / "http-api.md"

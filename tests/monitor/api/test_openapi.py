@@ -7,7 +7,7 @@ from harness.batches.queue_requests import a_queue, publishes
 from harness.http.judged import check_document, judge
 from harness.operators.api_caller import RULE
 
-from pubqueue.app.management.table import OPERATIONS
+from pubqueue.operations.table import OPERATIONS
 
 
 async def test_the_document_is_valid_and_names_every_operation(api):

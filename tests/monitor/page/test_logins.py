@@ -3,8 +3,8 @@
 import pytest
 from harness.operators.page_service import user
 
-from pubqueue.app.accounts import Accounts, Proven, Role
-from pubqueue.app.principals import Principals
+from pubqueue.accounts.accounts import Accounts, Proven
+from pubqueue.accounts.credentials import Principals, Role
 from pubqueue.monitor.page.logins import HELD, Login, Logins
 
 TOKEN = "a token of twenty-one"

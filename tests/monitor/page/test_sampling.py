@@ -8,8 +8,8 @@ from harness.batches.queue_requests import a_queue, joins, publishes, retracts, 
 from harness.operators.page_service import SERVICE, Face
 from harness.patience import TIMEOUT
 
-from pubqueue.app.broker import Broker
-from pubqueue.app.facts.terms import Terms
+from pubqueue.engine.broker import Broker
+from pubqueue.engine.facts.context import Terms
 from pubqueue.model.decision import Done, Refusal, Refused, refuse
 from pubqueue.model.entities import Millis, NodeName
 from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of

@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 from yarl import URL
 
-from pubqueue.app.accounts import Role, User, passwords
-from pubqueue.app.accounts.attempts import FREE
-from pubqueue.app.watch.watching import Phase
+from pubqueue.accounts import credentials
+from pubqueue.accounts.accounts import FREE
+from pubqueue.accounts.credentials import Role, User
+from pubqueue.engine.observe import Phase
 from pubqueue.model.entities import ItemId
 from pubqueue.monitor.page.places import address_of, is_guarded
 from pubqueue.monitor.page.site import HEADERS, OFF
@@ -457,7 +458,7 @@ async def test_a_session_holds_on_another_instance_with_the_same_tokens(service,
         assert (await there.get("/ui/", headers=cookie))[0] == 303
 
 
-PASSWORD = passwords.make("correct horse")
+PASSWORD = credentials.make("correct horse")
 
 
 async def test_a_user_logs_in_with_a_password_and_is_named_in_the_log(service, visitor):

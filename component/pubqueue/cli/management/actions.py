@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pubqueue.app.management.clients.connections import END_CONNECTION
-from pubqueue.app.management.deaths import DISCARD, REDRIVE
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.items import CANCEL, PURGE, RELEASE
-from pubqueue.app.management.service import END_SUBSCRIPTION
-from pubqueue.app.management.table import OPERATIONS
 from pubqueue.cli.exit_codes import FAILED
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, confirm, run, sure, words
 from pubqueue.cli.plain_text import plain
-from pubqueue.core.limits.request_sizes import MAX_NAMED
+from pubqueue.engine.table import MAX_NAMED
 from pubqueue.model.decision import Cancelled
 from pubqueue.model.entities import ItemId, NodeName
+from pubqueue.operations.clients import END_CONNECTION
+from pubqueue.operations.items import CANCEL, DISCARD, PURGE, REDRIVE, RELEASE
+from pubqueue.operations.model import Given
+from pubqueue.operations.service import END_SUBSCRIPTION
+from pubqueue.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.app.management.model import Operation
     from pubqueue.cli.management.session import Link
+    from pubqueue.operations.model import Operation
 
 
 def do(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pubqueue.app.management.items import EVENTS
-from pubqueue.app.management.nodes import SETTINGS
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, run, words
 from pubqueue.cli.management.session import RefusedError
 from pubqueue.cli.plain_text import plain
+from pubqueue.operations.items import EVENTS
+from pubqueue.operations.nodes import SETTINGS
 
 if TYPE_CHECKING:
     from pubqueue.cli.management.session import Link, Page

@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pubqueue.app.management.clients.connections import CONNECTIONS
-from pubqueue.app.management.deaths import DEAD, REASONS
-from pubqueue.app.management.items import CHOICES, ITEMS, PEEK
-from pubqueue.app.management.nodes import QUEUES
-from pubqueue.app.management.overview import OVERVIEW, SORTS
-from pubqueue.app.management.service import SERVICE, WORKERS
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering, run, words
 from pubqueue.cli.plain_text import plain
+from pubqueue.operations.clients import CONNECTIONS
+from pubqueue.operations.items import CHOICES, DEAD, ITEMS, PEEK, REASONS
+from pubqueue.operations.nodes import QUEUES
+from pubqueue.operations.service import OVERVIEW, SERVICE, SORTS, WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.management.model import Operation
     from pubqueue.cli.management.session import Link
+    from pubqueue.operations.model import Operation
 
 FOR_PEOPLE: Final = 100
 """Rows that people get without `--max`."""

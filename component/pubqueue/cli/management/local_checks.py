@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from pubqueue.app.management.words import count
 from pubqueue.cli.management.report import bad, good, look
 from pubqueue.config.grpc.places import grpc_places, json_addresses
 from pubqueue.config.loading import load
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locked_out, summary, users_of
+from pubqueue.operations.model import count
 from pubqueue.stores import shown_address
 from pubqueue.stores.unreadable import in_the_way
 

@@ -6,28 +6,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pubqueue.app.management.nodes import (
-    AFFILIATE,
-    CONFIGURE,
-    CREATE,
-    DELETE,
-    MEMBERS,
-    ROLES,
-    SETTINGS,
-)
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, stop
 from pubqueue.cli.management import output
 from pubqueue.cli.management.actions import do
 from pubqueue.cli.management.lists import paging, write_list
 from pubqueue.cli.management.options import NODE, answering, confirm, run, sure, words
 from pubqueue.cli.suggesting import Suggesting
+from pubqueue.operations.nodes import AFFILIATE, CONFIGURE, CREATE, DELETE, MEMBERS, ROLES, SETTINGS
 from pubqueue.rules.nodeconfig import SETTINGS as OF_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.app.management.cells import Value
     from pubqueue.cli.management.session import Link
+    from pubqueue.operations.model import Value
 
 
 @click.group(cls=Suggesting)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pubqueue.app.management.model import UnfitError
-from pubqueue.app.management.nodes import QUEUES
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.management.session import RefusedError, linked
+from pubqueue.operations.model import UnfitError
+from pubqueue.operations.nodes import QUEUES
 from pubqueue_xeps.errors import ConfigurationError, PubqueueError
 
 if TYPE_CHECKING:

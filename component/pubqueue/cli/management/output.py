@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pubqueue.app.management.cells import json_of
 from pubqueue.cli.plain_text import plain
+from pubqueue.operations.model import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pubqueue.app.management.cells import Value
-    from pubqueue.app.management.model import Column, Operation
     from pubqueue.cli.management.session import Page
+    from pubqueue.operations.model import Column, Operation, Value
 
 
 def as_json(row: Mapping[str, Value], columns: Sequence[Column]) -> dict[str, Any]:

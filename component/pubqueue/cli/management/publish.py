@@ -15,11 +15,11 @@ from xml.etree import ElementTree as ET
 import click
 import msgspec
 
-from pubqueue.app.management.words import count
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.management import output
 from pubqueue.cli.management.options import NODE, answering
 from pubqueue.cli.plain_text import plain
+from pubqueue.operations.model import count
 from pubqueue_xeps.client.publications import MAX_REQUEST_BYTES
 from pubqueue_xeps.errors import ConfigurationError, NotAllPublished, PubqueueError
 from pubqueue_xeps.publisher.publisher import Publisher

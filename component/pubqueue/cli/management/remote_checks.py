@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from slixmpp.exceptions import IqError
 
-from pubqueue.app.management.cells import moment, stamp
-from pubqueue.app.management.clients.connections import CONNECTIONS
-from pubqueue.app.management.clients.registrations import DISABLED, REGISTRATIONS
-from pubqueue.app.management.items import EVENTS
-from pubqueue.app.management.nodes import NO_QUEUE, PAUSED, QUEUES
-from pubqueue.app.management.service import SERVICE
-from pubqueue.app.management.words import count, span
 from pubqueue.cli.management.report import bad, good, look
 from pubqueue.cli.management.session import RefusedError
+from pubqueue.operations.clients import CONNECTIONS, DISABLED, REGISTRATIONS
+from pubqueue.operations.items import EVENTS
+from pubqueue.operations.model import count, moment, span, stamp
+from pubqueue.operations.nodes import NO_QUEUE, PAUSED, QUEUES
+from pubqueue.operations.service import SERVICE
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.errors import ServiceUnavailable
 from pubqueue_xeps.wire.ns import PING, TIME
@@ -25,9 +23,9 @@ from pubqueue_xeps.wire.requests.iq import IqRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pubqueue.app.management.cells import Value
     from pubqueue.cli.management.report import Finding
     from pubqueue.cli.management.session import Link
+    from pubqueue.operations.model import Value
 
 BURST: Final = 40
 PADDING: Final = 2_048

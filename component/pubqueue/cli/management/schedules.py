@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pubqueue.app.management.cells import texts
-from pubqueue.app.management.schedules import (
+from pubqueue.cli.management import output
+from pubqueue.cli.management.actions import do
+from pubqueue.cli.management.lists import paging, write_list
+from pubqueue.cli.management.options import NODE, answering, run, words
+from pubqueue.cli.suggesting import Suggesting
+from pubqueue.operations.model import texts
+from pubqueue.operations.schedules import (
     ADD,
     CHANGE,
     DEFINING,
@@ -20,17 +25,12 @@ from pubqueue.app.management.schedules import (
     SCHEDULES,
     SHOW,
 )
-from pubqueue.cli.management import output
-from pubqueue.cli.management.actions import do
-from pubqueue.cli.management.lists import paging, write_list
-from pubqueue.cli.management.options import NODE, answering, run, words
-from pubqueue.cli.suggesting import Suggesting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.management.model import Operation
     from pubqueue.cli.management.session import Link
+    from pubqueue.operations.model import Operation
 
     Command = Callable[..., None]
 

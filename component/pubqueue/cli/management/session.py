@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from slixmpp.exceptions import IqError
 
-from pubqueue.app.management.cells import moment, value_of
 from pubqueue.model.replies import Power
+from pubqueue.operations.model import moment, value_of
 from pubqueue_xeps.client.ask import ask
 from pubqueue_xeps.client.connection import PartialConnection, connection
 from pubqueue_xeps.client.xmpp_client import login, logout
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from xml.etree.ElementTree import Element
 
-    from pubqueue.app.management.cells import Value
-    from pubqueue.app.management.model import Operation
+    from pubqueue.operations.model import Operation, Value
     from pubqueue_xeps.client.connection import Connection
     from pubqueue_xeps.client.xmpp_client import Client
     from pubqueue_xeps.wire.refusals import Refusal

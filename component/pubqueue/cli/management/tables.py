@@ -13,15 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pubqueue.app.management.cells import Cell
-from pubqueue.app.management.words import cell_text
 from pubqueue.cli.plain_text import plain
+from pubqueue.operations.model import Cell, cell_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pubqueue.app.management.cells import Value
-    from pubqueue.app.management.model import Column
+    from pubqueue.operations.model import Column, Value
 
 UNBOUNDED: Final = 10_000
 """The width of output that does not go to a terminal: lines are never wrapped there."""

@@ -14,18 +14,18 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from pubqueue.app.management.nodes import NO_QUEUE, QUEUES
-from pubqueue.app.management.words import count
 from pubqueue.cli.management import output, tables
 from pubqueue.cli.management.options import answering, run
+from pubqueue.operations.model import count
+from pubqueue.operations.nodes import NO_QUEUE, QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
 
-    from pubqueue.app.management.cells import Value
     from pubqueue.cli.management.session import Link
+    from pubqueue.operations.model import Value
 
 MAX_NODES: Final = 1_000
 """Nodes that are read for one screen."""

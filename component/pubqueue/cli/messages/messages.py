@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from pubqueue.app.management.clients.kept_messages import DROP, KEPT
 from pubqueue.cli.management.actions import do
 from pubqueue.cli.management.lists import paging, write_list
 from pubqueue.cli.management.options import answering, words
 from pubqueue.cli.suggesting import Suggesting
+from pubqueue.operations.clients import DROP, KEPT
 
 
 @click.group(cls=Suggesting)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
-from pubqueue.app.store.ports import StoreError
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service import progress
 from pubqueue.config.loading import store_address
 from pubqueue.config.settings import ConfigError
+from pubqueue.engine.ports import StoreError
 from pubqueue.stores import WANTED
 from pubqueue.stores.copying import RefusedError
 

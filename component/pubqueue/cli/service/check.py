@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pubqueue import logs
-from pubqueue.app.management.words import count
-from pubqueue.app.store.ports import StoreError
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service.settings import refused, run, settings_options, with_settings
 from pubqueue.config.http import http_tls
 from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locked_out, summary, users_of
+from pubqueue.engine.ports import StoreError
 from pubqueue.faces.xmpp.stream.component import RefusedByServerError
+from pubqueue.operations.model import count
 from pubqueue.wiring import checking
 
 if TYPE_CHECKING:

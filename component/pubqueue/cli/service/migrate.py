@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from pubqueue.app.store.ports import StoreError
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service import progress
+from pubqueue.engine.ports import StoreError
 from pubqueue.stores.copying import RefusedError
 
 

@@ -10,12 +10,12 @@ import click
 import structlog
 
 from pubqueue import logs
-from pubqueue.app.store.ports import StoreError
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.service.settings import refused, run, settings_options, with_settings
 from pubqueue.cli.service.unread import unread
 from pubqueue.config.reloading import Reloader
 from pubqueue.config.settings import ConfigError
+from pubqueue.engine.ports import StoreError
 from pubqueue.faces.xmpp.stream.component import RefusedByServerError
 from pubqueue.stores import shown_address
 from pubqueue.wiring import serving

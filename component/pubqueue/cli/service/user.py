@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pubqueue.app.accounts import passwords
+from pubqueue.accounts import credentials
 from pubqueue.cli.exit_codes import ASKED_WRONGLY, FAILED, stop
 from pubqueue.cli.suggesting import Suggesting
 from pubqueue.config.loading import load
@@ -19,7 +19,7 @@ from pubqueue.config.users import account_of, users_of
 from pubqueue.model.entities import suggestion
 
 if TYPE_CHECKING:
-    from pubqueue.app.accounts import User
+    from pubqueue.accounts.credentials import User
     from pubqueue.config.settings import Settings
 
 
@@ -36,7 +36,7 @@ def password() -> None:
     standard input is not a terminal, the password is its first line.
     """
     try:
-        click.echo(passwords.make(_asked("Password", confirm=True)).text)
+        click.echo(credentials.make(_asked("Password", confirm=True)).text)
     except ValueError as problem:
         stop(ASKED_WRONGLY, problem)
 

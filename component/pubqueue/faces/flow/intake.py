@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.app.rules import READS
-from pubqueue.core.limits.request_sizes import size_of
+from pubqueue.engine.table import READS, size_of
 from pubqueue.model.limits import EVERYBODY, Used, payers
 from pubqueue.rules.publication import Publish
 from pubqueue.rules.settle import Settle
@@ -23,7 +22,7 @@ from pubqueue.rules.staging import StagePublish
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.model.entities import Jid, NodeName, Principal
 
 REMEMBERED: Final = 10_000

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.notify.backlog import Backlog
+from pubqueue.engine.outbox import Backlog
 
 if TYPE_CHECKING:
     from collections.abc import Container

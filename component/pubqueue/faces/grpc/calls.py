@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from grpc import StatusCode
 from msgspec import Struct
 
-from pubqueue.core.limits.request_sizes import MAX_NAMED
+from pubqueue.engine.table import MAX_NAMED
 from pubqueue.faces.grpc.pubsub.open_streams import Origin
 from pubqueue.faces.grpc.wire import names
 from pubqueue.faces.grpc.wire.statuses import (
@@ -28,7 +28,7 @@ from pubqueue.rules.settle_each import LockName, SettleEach
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.grpc.pubsub.open_streams import OpenStream
     from pubqueue.faces.grpc.pubsub.outstanding import Outstanding
     from pubqueue.faces.grpc.terms import Terms

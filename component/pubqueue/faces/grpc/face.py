@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import structlog
 
-from pubqueue.app.watch.grpc_calls import GrpcCalls
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.connections import GrpcCalls
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.grpc import tech, v1
 from pubqueue.faces.grpc.calls import Call
@@ -37,10 +37,10 @@ from pubqueue.rules.discovery import Describe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.accounts.model import Credentials
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
+    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.accounts.credentials import Credentials
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.table import Request
     from pubqueue.faces.grpc.entry.tls import GrpcTls
     from pubqueue.faces.grpc.terms import Terms
     from pubqueue.faces.listener.places import Place

@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.accounts import Bearer, Plain
+from pubqueue.accounts.credentials import Bearer, Plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

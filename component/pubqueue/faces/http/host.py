@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aiohttp import web, web_response, web_urldispatcher
 
-from pubqueue.app.watch.connections import Reason
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.connections import Reason
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.http import bodies
 from pubqueue.faces.http.malformed import logger
 from pubqueue.faces.listener import Bounds, ClientConnection, Listener

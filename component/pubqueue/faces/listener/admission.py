@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from pubqueue.app.watch.connections import REFUSED, Reason
+from pubqueue.engine.connections import REFUSED, Reason
 from pubqueue.faces.faults import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.watch.connections import Connections
+    from pubqueue.engine.connections import Connections
     from pubqueue.faces.listener.bounds import Bounds
 
 log = structlog.get_logger(__name__)

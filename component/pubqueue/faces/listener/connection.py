@@ -6,7 +6,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pubqueue.app.watch.connections import Reason
+from pubqueue.engine.connections import Reason
 from pubqueue.faces.listener.certificate import subject_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from pubqueue.app.watch.connections import Connections, Reason
+from pubqueue.engine.connections import Connections, Reason
 from pubqueue.faces.listener import descriptors
 from pubqueue.faces.listener.admission import Admission
 from pubqueue.faces.listener.bounds import Bounds

@@ -15,7 +15,7 @@ from pubqueue.rules.registrations import NotePush
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.broker import Broker
+    from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Item, Jid, Principal
 
 log = structlog.get_logger(__name__)

@@ -19,8 +19,8 @@ from pubqueue.model.records import Registration, Registrations
 from pubqueue.rules.registrations import Claim, ListRegistrations
 
 if TYPE_CHECKING:
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.principals import Principals
+    from pubqueue.accounts.credentials import Principals
+    from pubqueue.engine.broker import Broker
     from pubqueue.faces.push.work import Pusher
 
 log = structlog.get_logger(__name__)

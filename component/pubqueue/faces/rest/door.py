@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from aiohttp import web
 
-from pubqueue.app.watch.http_requests import HttpRequests
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.connections import HttpRequests
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.faults import fault
 from pubqueue.faces.http import bodies
 from pubqueue.faces.http.host import connection

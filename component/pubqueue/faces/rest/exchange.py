@@ -20,8 +20,8 @@ from pubqueue.rules.discovery import Describe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pubqueue.app.accounts import Proven
-    from pubqueue.app.rules import Request
+    from pubqueue.accounts.accounts import Proven
+    from pubqueue.engine.table import Request
     from pubqueue.faces.rest.face import RestFace
     from pubqueue.faces.rest.http.routes import Profile, Route
     from pubqueue.faces.rest.terms import RestTerms

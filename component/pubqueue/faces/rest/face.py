@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.rules import READS
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.observe import Traffic
+from pubqueue.engine.table import READS
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.push.worker import Workers
 from pubqueue.faces.rest.hornetq.consumers import PullConsumers
@@ -27,9 +27,9 @@ from pubqueue.rules.once import KeepSecret
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
+    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.table import Request
     from pubqueue.faces.rest.terms import RestTerms
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, NodeName, Principal

@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pubqueue.app.watch.http_requests import HttpRequests
+from pubqueue.engine.connections import HttpRequests
 from pubqueue.faces.http.host import allow
 from pubqueue.faces.rest.http.problems import ProblemError, unavailable
 from pubqueue.model.decision import Taken
@@ -18,7 +18,7 @@ from pubqueue.rules.take import Take
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from pubqueue.app.broker import Broker
+    from pubqueue.engine.broker import Broker
     from pubqueue.faces.rest.terms import RestTerms
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import Jid, NodeName, Principal

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.listener import Bounds, Listener
@@ -25,9 +25,9 @@ from pubqueue.rules.presence import Departure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.accounts import Accounts, Proven
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
+    from pubqueue.accounts.accounts import Accounts, Proven
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.table import Request
     from pubqueue.faces.listener import ClientConnection, Place
     from pubqueue.faces.stomp.session.client import Receiver
     from pubqueue.faces.stomp.session.subscription import Subscription

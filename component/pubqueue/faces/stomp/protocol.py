@@ -6,8 +6,9 @@ import asyncio
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pubqueue.app.accounts import Plain, Proven
-from pubqueue.app.watch.connections import Reason
+from pubqueue.accounts.accounts import Proven
+from pubqueue.accounts.credentials import Plain
+from pubqueue.engine.connections import Reason
 from pubqueue.faces.stomp.codec import BEAT, V12, Fault, FrameBounds, FrameReader, write
 from pubqueue.faces.stomp.connecting import Greeting, connected, greeting
 from pubqueue.faces.stomp.problems import Message, Problem, error, of_fault
@@ -20,8 +21,8 @@ from pubqueue.rules.presence import Departure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.app.accounts import Accounts, Denied
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.accounts.accounts import Accounts, Denied
+    from pubqueue.engine.observe import Traffic
     from pubqueue.faces.listener import ClientConnection
     from pubqueue.faces.stomp.codec import Frame
     from pubqueue.faces.stomp.terms import Terms

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import WSMsgType, web
 
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.http.host import allow, connection
 from pubqueue.faces.stomp.face import StompFace
 

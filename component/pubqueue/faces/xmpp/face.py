@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from pubqueue.app.tasks.kept_messages import end_messages
-from pubqueue.app.tasks.silent_workers import SilentWorkers
+from pubqueue.engine.reaper import end_messages
+from pubqueue.engine.silent_workers import SilentWorkers
 from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.intake import Intake
 from pubqueue.faces.xmpp.answers import Answers, is_request, kind_of
@@ -38,10 +38,10 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.principals import Principals
-    from pubqueue.app.store.ports import Store
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.accounts.credentials import Principals
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.observe import Traffic
+    from pubqueue.engine.ports import Store
     from pubqueue.faces.xmpp.stream.single import Single
     from pubqueue.faces.xmpp.terms import ServerPlace, Terms
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza

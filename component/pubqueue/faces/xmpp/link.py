@@ -9,7 +9,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.broker import Broker
+    from pubqueue.engine.broker import Broker
     from pubqueue.faces.flow.intake import Intake
     from pubqueue.faces.xmpp.answers import Answers
     from pubqueue.model.entities import Jid, Principal

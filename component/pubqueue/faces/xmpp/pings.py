@@ -19,7 +19,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.tasks.silent_workers import SilentWorkers
+    from pubqueue.engine.silent_workers import SilentWorkers
     from pubqueue.faces.xmpp.xml.stanza import Element
 
 MAX_OPEN: Final = 50_000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec.structs import replace
 
-from pubqueue.app.rules import READS
+from pubqueue.engine.table import READS
 from pubqueue.faces.faults import fault
 from pubqueue.faces.flow.intake import notified_node
 from pubqueue.faces.flow.reads import Reads
@@ -42,7 +42,7 @@ from pubqueue.rules.subscribe import SetOptions, Subscribe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.flow.intake import Load
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.qos.receiver import Receiver

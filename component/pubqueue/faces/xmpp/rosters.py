@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from pubqueue.app.principals import Principals
+    from pubqueue.accounts.credentials import Principals
     from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.entities import Jid, Principal
 

@@ -36,7 +36,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.parse.iq import Asked, Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.decision import Refused

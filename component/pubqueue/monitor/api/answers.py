@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pubqueue.app.management.cells import json_of, stamp
+from pubqueue.operations.model import json_of, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.app.management.model import Answer, Column, Operation, Parameter
+    from pubqueue.operations.model import Answer, Column, Operation, Parameter
 
 
 def method_of(operation: Operation) -> str:

@@ -8,21 +8,21 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.app.accounts import Denied
-from pubqueue.app.management.lending import hidden, lends
+from pubqueue.accounts.accounts import Denied
 from pubqueue.faces.http.credentials import CHALLENGES, credentials_of
 from pubqueue.faces.http.problems import problem
 from pubqueue.model.entities import Jid
 from pubqueue.monitor.page.logins import FACE
 from pubqueue.monitor.page.places import address_of, is_from_here, is_guarded
+from pubqueue.operations.table import hidden, lends
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pubqueue.app.accounts import Accounts, Proven
-    from pubqueue.app.management.model import Operation
+    from pubqueue.accounts.accounts import Accounts, Proven
     from pubqueue.config.plain_text import Networks
     from pubqueue.model.entities import Principal
+    from pubqueue.operations.model import Operation
 
 log = structlog.get_logger(__name__)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.management.cells import Cell
-from pubqueue.app.management.model import ParameterKind
 from pubqueue.faces.http.problems import MEDIA_TYPE
 from pubqueue.faces.http_status import STATUS
 from pubqueue.monitor.api.parameters import JSON
 from pubqueue.monitor.bodies import FORM
+from pubqueue.operations.model import Cell, ParameterKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pubqueue.app.management.model import Column, Operation, Parameter
+    from pubqueue.operations.model import Column, Operation, Parameter
 
 TEXT: Final = {"type": "string"}
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.model import ParameterKind, UnfitError
+from pubqueue.operations.model import Given, ParameterKind, UnfitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pubqueue.app.management.model import Operation
+    from pubqueue.operations.model import Operation
 
 JSON: Final = "application/json"
 

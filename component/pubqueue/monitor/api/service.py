@@ -10,8 +10,6 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 from aiohttp import web
 
-from pubqueue.app.management.model import Readers, UnfitError, fit
-from pubqueue.app.management.table import OPERATIONS
 from pubqueue.faces.http.problems import problem
 from pubqueue.faces.http_status import STATUS
 from pubqueue.faces.xmpp.xml.jids import jid_of
@@ -24,17 +22,18 @@ from pubqueue.monitor.api.callers import Callers
 from pubqueue.monitor.api.parameters import JSON, MAX_PAIRS, from_json, from_pairs
 from pubqueue.monitor.asking import Asking, RefusedError, SilentError
 from pubqueue.monitor.bodies import FORM, body_of
+from pubqueue.operations.model import Readers, UnfitError, fit
+from pubqueue.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from pubqueue.app.accounts import Accounts, Proven
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.management.model import Answer, Operation
+    from pubqueue.accounts.accounts import Accounts, Proven
     from pubqueue.config.plain_text import Networks
+    from pubqueue.engine.broker import Broker
     from pubqueue.model.decision import Refused
     from pubqueue.model.entities import Principal
+    from pubqueue.operations.model import Answer, Given, Operation
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.table import OPERATIONS
 from pubqueue.model.entities import State
+from pubqueue.operations.model import Given
+from pubqueue.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.model import Operation
     from pubqueue.model.entities import ItemId, NodeName
+    from pubqueue.operations.model import Operation
 
 
 @unique

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pubqueue.app.management import words
+from pubqueue.operations import model
 
 
 def span(millis: float) -> str:
@@ -13,7 +13,7 @@ def span(millis: float) -> str:
         return f"{max(0, int(millis))} ms"
     if millis < 10_000 and millis % 1_000:  # noqa: PLR2004  # so short that the tenths matter
         return f"{millis / 1000:.1f} s"
-    return words.span(int(millis))
+    return model.span(int(millis))
 
 
 def moment(millis: int) -> str:
@@ -33,4 +33,4 @@ def number(value: float) -> str:
 
 def count(value: int, one: str) -> str:
     """Return a number with its noun: 1 item, 2 items."""
-    return f"{value:,} {words.noun(value, one)}"
+    return f"{value:,} {model.noun(value, one)}"

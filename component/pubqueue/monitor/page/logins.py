@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.app.accounts import Proven, Role
+from pubqueue.accounts.credentials import Role
 from pubqueue.monitor.page.views import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.accounts import Accounts
+    from pubqueue.accounts.accounts import Accounts, Proven
 
 FACE: Final = "page"
 """The value in a user's `faces` for the page."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 from msgspec import Struct
 
-from pubqueue.app.task import Again, Task
+from pubqueue.engine.task import Again, Task
 from pubqueue.model.changes import GiveUp, Postpone, RemoveItem, Revive, Ripen
 from pubqueue.model.decision import Done
 from pubqueue.model.records import SLOT, Sample, slot_of
@@ -26,8 +26,8 @@ from pubqueue.rules.survey import MAX_SAMPLED, KeepSamples
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Decision, Reply
     from pubqueue.model.entities import Millis, NodeName, Principal
     from pubqueue.model.replies import NodeEntry

@@ -10,8 +10,8 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
-from pubqueue.app.accounts import Bearer, Denied, Plain
-from pubqueue.app.management.overview import place_from
+from pubqueue.accounts.accounts import Denied
+from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.faces.http_status import STATUS
 from pubqueue.model.entities import ItemId, Jid, State
 from pubqueue.monitor.asking import Asking, RefusedError, SilentError
@@ -37,6 +37,7 @@ from pubqueue.monitor.page.places import (
     place_of,
     referring,
 )
+from pubqueue.operations.service import place_from
 from pubqueue.rules.survey import Sort
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
     from multidict import MultiDict
 
-    from pubqueue.app.broker import Broker
     from pubqueue.config.plain_text import Networks
+    from pubqueue.engine.broker import Broker
     from pubqueue.model.entities import Principal
     from pubqueue.monitor.page.logins import Login, Logins
 

@@ -9,8 +9,6 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pubqueue.app.management.overview import place_in_words
-from pubqueue.app.management.pretty import Shown, shown
 from pubqueue.model.entities import Item, Jid, Millis, NodeName, State
 from pubqueue.model.records import KEPT, SLOT, Sample, SamplePage, slot_of
 from pubqueue.model.replies import (
@@ -30,6 +28,8 @@ from pubqueue.model.replies import (
     WorkerPage,
 )
 from pubqueue.monitor.page import plots
+from pubqueue.operations.pretty import Shown, shown
+from pubqueue.operations.service import place_in_words
 from pubqueue.rules.dead_letters import ReadReasons
 from pubqueue.rules.discovery import Describe
 from pubqueue.rules.inspect import Peek, ReadConnections, ReadWorkers
@@ -39,7 +39,7 @@ from pubqueue.rules.survey import ReadSamples, ReadSurvey, Sort, place_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Reply
     from pubqueue.model.entities import ItemId, Node, NodeConfig, Principal
     from pubqueue.monitor.page.plots import Plot

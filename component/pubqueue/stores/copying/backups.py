@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import DecodeError, Struct, json
 
 from pubqueue import __version__
-from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.stores.copying.copy import Copied, bring, fill, read
 from pubqueue.stores.copying.endpoints import RefusedError
 from pubqueue.stores.copying.opening import running_at, target_at

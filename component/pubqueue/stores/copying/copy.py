@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, msgpack
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.stores.copying.endpoints import RefusedError
 from pubqueue.stores.copying.opening import source_at, target_at
 from pubqueue.stores.copying.tables import agreed

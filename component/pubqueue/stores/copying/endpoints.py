@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ from pubqueue.stores.copying.endpoints import RefusedError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
     from pubqueue.stores.copying.endpoints import Source, Target
 
 

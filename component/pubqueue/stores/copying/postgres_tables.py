@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores import postgres
 from pubqueue.stores.copying.endpoints import RefusedError
 from pubqueue.stores.copying.tables import COPYING, KEYS, OF_PROCESSES, DatabaseTable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
     from pubqueue.stores.copying.endpoints import Row, Source
 
 KINDS: Final = {

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.stores.copying.endpoints import AT_ONCE, BYTES_AT_ONCE, WAITING, RefusedError
 from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, DatabaseTable
 from pubqueue.stores.sqlite import SqliteStore, file_mode
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
     from pubqueue.stores.copying.endpoints import Row, Source
 
 KINDS: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "bytes", "REAL": "real"}

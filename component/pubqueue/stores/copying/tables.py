@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from pubqueue.app.store.ports import Store
+    from pubqueue.engine.ports import Store
 
 __all__ = ["store_at"]
 

@@ -13,7 +13,7 @@ import psycopg
 import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pubqueue.app.store.ports import StoreError, UnreachableStoreError
+from pubqueue.engine.ports import StoreError, UnreachableStoreError
 from pubqueue.stores.postgres.errors import text_of, translated
 from pubqueue.stores.postgres.own_thread import OwnThread
 from pubqueue.stores.postgres.schema import prepare

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 from psycopg import errors
 
-from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
+from pubqueue.engine.ports import StaleError, StoreError, UnfitError
 from pubqueue.stores.guarded import unfit
 
 if TYPE_CHECKING:

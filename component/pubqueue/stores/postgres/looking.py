@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.store.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.stores.looking import Looked, older
 from pubqueue.stores.postgres.connection import connected
 from pubqueue.stores.postgres.durability_warnings import doubts
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, Transaction
 
 T = TypeVar("T")
 

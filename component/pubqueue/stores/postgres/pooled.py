@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import errors
 
-from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores.postgres.connection import connected
 
 if TYPE_CHECKING:

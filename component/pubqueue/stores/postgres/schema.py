@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from psycopg import errors
 
-from pubqueue.app.store.ports import ForeignStoreError, UnreachableStoreError
+from pubqueue.engine.ports import ForeignStoreError, UnreachableStoreError
 from pubqueue.stores.postgres.arrays import register
 from pubqueue.stores.postgres.locks import LOCK, nobody_serves
 from pubqueue.stores.sql.statements import scripts, served_from, unfinished_copy

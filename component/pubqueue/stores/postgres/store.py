@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import psycopg
 
-from pubqueue.app.store.ports import (
-    FencedError,
-    ForeignStoreError,
-    StoreError,
-    UnreachableStoreError,
-)
+from pubqueue.engine.ports import FencedError, ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.model.entities import Millis
 from pubqueue.stores.guarded import Guarded
 from pubqueue.stores.postgres.clock import ServerClock
@@ -38,7 +33,7 @@ from pubqueue.stores.sql.node_ids import NodeIds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
 
 T = TypeVar("T")
 
@@ -77,7 +72,7 @@ class _Batch:
 
 
 class PostgresStore:
-    """Implements `pubqueue.app.store.ports.Store` in a schema of a database."""
+    """Implements `pubqueue.engine.ports.Store` in a schema of a database."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = completed(conninfo)

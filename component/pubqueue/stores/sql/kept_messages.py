@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store import listings as li
+from pubqueue.engine import listings as li
 from pubqueue.model.records import AccountMessages, KeptMessage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, json
 
-from pubqueue.app.store.rows import (
+from pubqueue.engine.rows import (
     AFFILIATIONS,
     ANSWERED,
     ATTEMPTS,
@@ -48,8 +48,7 @@ from pubqueue.stores.sql.writing import staging
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pubqueue.app.store.kinds import RowKind
-    from pubqueue.app.store.rows import Needs, Rows, Write
+    from pubqueue.engine.rows import Needs, RowKind, Rows, Write
     from pubqueue.model.entities import NodeName
     from pubqueue.model.records import Registration
     from pubqueue.model.schedules import Schedule

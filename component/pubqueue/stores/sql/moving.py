@@ -9,7 +9,7 @@ from pubqueue.model.transactions import StagedItem, WinnerRow
 from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:
-    from pubqueue.app.store import version_listings as ve
+    from pubqueue.engine import listings as ve
     from pubqueue.stores.sql.session import SqlSession
 
 _STATES: Final = {state.value: state for state in State}

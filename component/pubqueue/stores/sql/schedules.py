@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pubqueue.app.store import listings as li
+from pubqueue.engine import listings as li
 from pubqueue.model.schedules import Definition, Schedule, Source
 
 if TYPE_CHECKING:

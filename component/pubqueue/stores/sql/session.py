@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from pubqueue.app.store.ports import StaleError
+from pubqueue.engine.ports import StaleError
 from pubqueue.stores.sql.node_ids import packed_keys
 
 if TYPE_CHECKING:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.store.ports import FAR
+from pubqueue.engine.ports import FAR
 from pubqueue.stores.sql.reading import loading, paging, ready
 from pubqueue.stores.sql.writing.writes import write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.app.store.listings import Listing
-    from pubqueue.app.store.rows import Due, Needs, Reach, Ready, Rows, Writes
+    from pubqueue.engine.listings import Listing
+    from pubqueue.engine.rows import Due, Needs, Reach, Ready, Rows, Writes
     from pubqueue.model.entities import Millis, NodeName
     from pubqueue.stores.sql.session import SqlSession
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class RelationalTransaction:
-    """Implements `pubqueue.app.store.ports.Transaction` on an open session."""
+    """Implements `pubqueue.engine.ports.Transaction` on an open session."""
 
     def __init__(self, session: SqlSession, *, foreign: bool) -> None:
         self._session = session

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pubqueue.app.store.listings import UNBOUNDED
-from pubqueue.app.store.rows import Conflict
-from pubqueue.app.store.version_listings import NodeBytes, NodeWinners, WinnerClass
+from pubqueue.engine.listings import UNBOUNDED, NodeBytes, NodeWinners, WinnerClass
+from pubqueue.engine.rows import Conflict
 from pubqueue.model.entities import Draft, NodeName, State
 from pubqueue.model.transactions import TakenId
 from pubqueue.stores.sql.columns import unpacked
 
 if TYPE_CHECKING:
-    from pubqueue.app.store import version_listings as ve
-    from pubqueue.app.store.rows import Judged
+    from pubqueue.engine import listings as ve
+    from pubqueue.engine.rows import Judged
     from pubqueue.model.transactions import SetAside
     from pubqueue.stores.sql.session import SqlSession
 

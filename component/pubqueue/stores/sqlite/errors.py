@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import StaleError, StoreError, UnfitError
+from pubqueue.engine.ports import StaleError, StoreError, UnfitError
 from pubqueue.stores.guarded import unfit
 
 if TYPE_CHECKING:

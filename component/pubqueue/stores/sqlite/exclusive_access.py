@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.stores.sqlite.file_mode import MINE
 from pubqueue.stores.sqlite.schema import ServedError, check_current
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import finalize
 
-from pubqueue.app.store.ports import StoreError
+from pubqueue.engine.ports import StoreError
 from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite.errors import translated
 from pubqueue.stores.sqlite.in_process import Instances, Owners
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from urllib.parse import SplitResult
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Memory:
 
 
 class MemoryStore:
-    """Implements `pubqueue.app.store.ports.Store` in the memory of one process. It does not survive the process.
+    """Implements `pubqueue.engine.ports.Store` in the memory of one process. It does not survive the process.
 
     The data is still there when the same store is closed and opened again.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
-from pubqueue.app.store.ports import FencedError, Instance
+from pubqueue.engine.ports import FencedError, Instance
 from pubqueue.stores.sqlite.instances import LOOK_AGAIN
 
 Owners = dict[int, "Instances | None"]
@@ -13,7 +13,7 @@ Owners = dict[int, "Instances | None"]
 
 
 class Instances:
-    """Implements `pubqueue.app.store.ports.Instances` among stores with the same `owners`."""
+    """Implements `pubqueue.engine.ports.Instances` among stores with the same `owners`."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners

@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pubqueue.app.store.ports import FencedError, Instance, StoreError
+from pubqueue.engine.ports import FencedError, Instance, StoreError
 from pubqueue.stores.sql.leases import LEASE, LeaseWatch, since_start
 from pubqueue.stores.sqlite.exclusive_access import number_file, numbered, see_that_it_is_nobodys
 from pubqueue.stores.sqlite.file_mode import MINE
@@ -58,7 +58,7 @@ class _Held(NamedTuple):
 
 
 class Instances:
-    """Implements `pubqueue.app.store.ports.Instances` by the locks of files next to the store's file `path`.
+    """Implements `pubqueue.engine.ports.Instances` by the locks of files next to the store's file `path`.
 
     `opened` is the file that the store has opened there. `excluding` runs a job while no other process writes to the store.
     """

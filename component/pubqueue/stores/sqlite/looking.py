@@ -8,7 +8,7 @@ import tempfile
 from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
-from pubqueue.app.store.ports import ForeignStoreError
+from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores.looking import Looked, older
 from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite.schema import check_whole, migrations, schema_number
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pubqueue.app.store.ports import Store, Transaction
+    from pubqueue.engine.ports import Store, Transaction
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import structlog
 
-from pubqueue.app.store.ports import FencedError, StoreError
+from pubqueue.engine.ports import FencedError, StoreError
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
 from pubqueue.stores.sql.statements import scripts, served_from, unfinished_copy, unlike
 from pubqueue.stores.sqlite.queries import SQL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pubqueue.app.store.ports import StaleError, StoreError
+from pubqueue.engine.ports import StaleError, StoreError
 from pubqueue.stores.sql import session
 from pubqueue.stores.sqlite.queries import SQL
 

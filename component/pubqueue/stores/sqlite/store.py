@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import aiosqlite
 
-from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.stores.sql.node_ids import NodeIds
 from pubqueue.stores.sqlite import file_mode
 from pubqueue.stores.sqlite.errors import translated
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pubqueue.app.store.ports import Transaction
+    from pubqueue.engine.ports import Transaction
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class _Connection(aiosqlite.Connection):
 
 
 class SqliteStore:
-    """Implements `pubqueue.app.store.ports.Store` in one file."""
+    """Implements `pubqueue.engine.ports.Store` in one file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

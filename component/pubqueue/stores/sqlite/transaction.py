@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
 
-    from pubqueue.app.store.ports import Transaction
-    from pubqueue.app.store.rows import Writes
+    from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.rows import Writes
 
 T = TypeVar("T")
 
 
 class SqliteTransaction(RelationalTransaction):
-    """Implements `pubqueue.app.store.ports.Transaction` on an open SQLite transaction."""
+    """Implements `pubqueue.engine.ports.Transaction` on an open SQLite transaction."""
 
     _session: SqliteSession
 

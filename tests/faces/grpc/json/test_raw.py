@@ -17,7 +17,7 @@ from faces.grpc.json.conftest import BILL, TOPIC
 from faces.sides import SERVICE
 from harness.patience import TIMEOUT, until
 
-from pubqueue.app.accounts import User
+from pubqueue.accounts.credentials import User
 from pubqueue.faces.grpc.entry.turns import LARGE
 from pubqueue.faces.grpc.entry.until_stop import UntilStop
 from pubqueue.faces.grpc.json import door

@@ -5,14 +5,13 @@ import re
 import pytest
 from lxml import etree
 
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.words import count, span
 from pubqueue.faces.xmpp.commands.command_steps import CommandTable, Field, Form, Result
 from pubqueue.faces.xmpp.commands.table import COMMANDS
 from pubqueue.faces.xmpp.commands.words import choose_node, node_of
 from pubqueue.faces.xmpp.commands.write import command
 from pubqueue.model.entities import Jid, Node, NodeConfig, NodeName, Principal
 from pubqueue.model.replies import Power, Powers
+from pubqueue.operations.model import Given, count, span
 from pubqueue_xeps.wire import ns
 
 BOSS = Principal(Jid("boss@x/desk"))

@@ -8,7 +8,7 @@ import pytest
 from harness.patience import TIMEOUT
 from harness.servers.stage import SERVICE, staged
 
-from pubqueue.app.tasks import kept_messages
+from pubqueue.engine import reaper
 from pubqueue.faces.xmpp.parse.carrying import Carried, Step
 from pubqueue.faces.xmpp.qos import deliveries
 from pubqueue.faces.xmpp.qos.terms import QosTerms
@@ -480,7 +480,7 @@ async def test_what_is_held_is_a_gauge():
 
 @pytest.mark.covers("QS-023", "QS-034")
 async def test_what_is_held_too_long_ends_and_is_reported(monkeypatch):
-    monkeypatch.setattr(kept_messages, "PERIOD", 0.01)
+    monkeypatch.setattr(reaper, "MESSAGES_PERIOD", 0.01)
     async with playing() as play:
         await play.step("1", "assured", publishes("secret"))
         play.set_terms(events_to=(Jid("root@localhost"),))

@@ -20,7 +20,7 @@ from pubqueue.faces.grpc.wire.statuses import CallError, invalid
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from pubqueue.app.watch.grpc_calls import GrpcCalls, Method
+    from pubqueue.engine.connections import GrpcCalls, Method
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.services import Streaming, Unary
 

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 
 from grpc import StatusCode
 
-from pubqueue.app.accounts import Bearer, Certificate, Plain, Proven
+from pubqueue.accounts.accounts import Proven
+from pubqueue.accounts.credentials import Bearer, Certificate, Plain
 from pubqueue.faces.grpc.calls import Caller
 from pubqueue.faces.grpc.entry.certificates import subject_of
 from pubqueue.faces.grpc.wire.statuses import UNKNOWN_CALLER, CallError
@@ -18,8 +19,8 @@ from pubqueue.model.entities import Jid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pubqueue.app.accounts import Accounts
-    from pubqueue.app.accounts.model import Credentials
+    from pubqueue.accounts.accounts import Accounts
+    from pubqueue.accounts.credentials import Credentials
 
 WORD: Final = "grpc"
 """The word of the face: in addresses, and where users may log in."""

@@ -14,9 +14,9 @@ import structlog
 from aiohttp import web
 from grpc import StatusCode
 
-from pubqueue.app.accounts import Bearer, Certificate
-from pubqueue.app.watch.http_requests import HttpRequests
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.accounts.credentials import Bearer, Certificate
+from pubqueue.engine.connections import HttpRequests
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.faults import fault
 from pubqueue.faces.grpc.entry.answering import TOO_LARGE
 from pubqueue.faces.grpc.entry.turns import LARGE, Turns
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from pubqueue.app.accounts.model import Credentials
+    from pubqueue.accounts.credentials import Credentials
     from pubqueue.faces.grpc.calls import Call
     from pubqueue.faces.grpc.json.requests import Fields
     from pubqueue.faces.grpc.json.rows import Row

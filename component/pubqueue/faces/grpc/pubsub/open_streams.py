@@ -16,7 +16,7 @@ from pubqueue.model.entities import NodeName
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.app.accounts import Proven
+    from pubqueue.accounts.accounts import Proven
     from pubqueue.faces.grpc.pubsub.outstanding import Credit
     from pubqueue.faces.grpc.terms import Terms
     from pubqueue.model.entities import Jid, Principal

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct
 
-from pubqueue.core.limits.request_sizes import MAX_NAMED
+from pubqueue.engine.table import MAX_NAMED
 from pubqueue.faces.grpc.pubsub import marks, subscriptions
 from pubqueue.faces.grpc.wire.ack_ids import lock_of
 from pubqueue.faces.grpc.wire.statuses import invalid

@@ -19,7 +19,7 @@ from pubqueue.rules.settle import ReadHeld, Settle, Verb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.broker import Broker
+    from pubqueue.engine.broker import Broker
     from pubqueue.faces.rest.terms import RestTerms
     from pubqueue.model.entities import Item, NodeName, Principal
 

@@ -8,7 +8,8 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from pubqueue.app.accounts import Bearer, Plain, Proven
+from pubqueue.accounts.accounts import Proven
+from pubqueue.accounts.credentials import Bearer, Plain
 from pubqueue.faces.http.peers import client_of, is_trusted
 from pubqueue.faces.rest.http.problems import ProblemError
 from pubqueue.faces.rest.terms import WORD
@@ -16,7 +17,7 @@ from pubqueue.faces.rest.terms import WORD
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pubqueue.app.accounts import Accounts
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.faces.rest.terms import RestTerms
 
 CHALLENGES: Final = (

@@ -18,7 +18,7 @@ from pubqueue.faces.rest.terms import WORD
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.accounts import Accounts
+    from pubqueue.accounts.accounts import Accounts
     from pubqueue.faces.push.terms import PushTerms
     from pubqueue.faces.push.work import Work
     from pubqueue.model.entities import Item, Jid

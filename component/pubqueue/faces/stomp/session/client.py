@@ -10,7 +10,7 @@ from pubqueue.faces.stomp.session.answers import Answers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.stomp.codec import Frame, Version
     from pubqueue.faces.stomp.problems import Problem
     from pubqueue.faces.stomp.session.answers import Owed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from pubqueue.core.limits.request_sizes import MAX_NAMED
+from pubqueue.engine.table import MAX_NAMED
 from pubqueue.faces.stomp.codec import V10, V11
 from pubqueue.faces.stomp.problems import Message, Problem
 from pubqueue.faces.stomp.refusals import LOST, problem_of

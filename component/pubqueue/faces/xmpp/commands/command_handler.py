@@ -12,9 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.management import audit
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.model import UnfitError, fit
 from pubqueue.faces.xmpp.commands import operation_forms, program, write
 from pubqueue.faces.xmpp.commands.command_steps import Form, Result
 from pubqueue.faces.xmpp.commands.sessions import CommandSessions
@@ -23,17 +20,19 @@ from pubqueue.faces.xmpp.commands.words import unfit
 from pubqueue.faces.xmpp.parse.iq import Asked
 from pubqueue.faces.xmpp.refusals import NO_SUCH_COMMAND, StanzaError
 from pubqueue.faces.xmpp.xml import forms
+from pubqueue.operations import table
+from pubqueue.operations.model import Given, UnfitError, fit
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.management.model import Operation
     from pubqueue.faces.xmpp.commands.sessions import CommandSession
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.decision import Refused, Reply
     from pubqueue.model.entities import Principal
+    from pubqueue.operations.model import Operation
 
 X: Final = ns.tag(ns.DATA, "x")
 IGNORED: Final = frozenset({ns.tag(ns.COMMANDS, "actions"), ns.tag(ns.COMMANDS, "note")})
@@ -106,7 +105,7 @@ class CommandHandler:
             return unfit(str(problem))
 
         def write_answer(reply: Any, _service: str) -> bytes:  # noqa: ANN401  # as the request has it
-            audit.performed(operation, iq.by, meant)
+            table.performed(operation, iq.by, meant)
             answer = operation.answer(reply, meant)
             return program.completed(session.command.node, session.name, operation, answer)
 
@@ -182,7 +181,7 @@ class CommandHandler:
         session.busy = False
         operation = session.command.operation
         if operation is not None and at + 1 == len(session.command.stages):
-            audit.performed(
+            table.performed(
                 operation, by, operation_forms.parameters_of(operation, _all_values(given))
             )
         shown = session.command.stages[at].show(reply, _all_values(given))

@@ -10,12 +10,11 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.management.model import Operation
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.refusals import StanzaError
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Power
+    from pubqueue.operations.model import Given, Operation
 
 INFO: Final = "info"
 WARN: Final = "warn"

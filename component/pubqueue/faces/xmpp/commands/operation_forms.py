@@ -5,10 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.management.cells import Cell
-from pubqueue.app.management.given import Given
-from pubqueue.app.management.model import AFTER, MAX_ROWS, ParameterKind, Readers, UnfitError, fit
-from pubqueue.app.management.words import cell_text, count
 from pubqueue.faces.xmpp.commands.command_steps import (
     WARN,
     CommandStep,
@@ -21,17 +17,29 @@ from pubqueue.faces.xmpp.commands.command_steps import (
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, fact, node_of, unfit
 from pubqueue.faces.xmpp.xml.jids import jid_of
 from pubqueue.faces.xmpp.xml.payload_text import from_text
+from pubqueue.operations.model import (
+    AFTER,
+    MAX_ROWS,
+    Cell,
+    Given,
+    ParameterKind,
+    Readers,
+    UnfitError,
+    cell_text,
+    count,
+    fit,
+)
 from pubqueue.rules.discovery import Describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.app.management.model import Answer, Column, Operation, Parameter
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
     from pubqueue.faces.xmpp.refusals import StanzaError
     from pubqueue.model.entities import Node, Principal
     from pubqueue.model.replies import Described
+    from pubqueue.operations.model import Answer, Column, Operation, Parameter
 
 OTHER: Final = "other_"
 """The prefix of a field for a value that is not in the list. It has precedence over the list."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.management.cells import Cell, stamp, texts
 from pubqueue.faces.xmpp.xml.size_limits import ROOM
 from pubqueue.faces.xmpp.xml.text import escape, quoted
+from pubqueue.operations.model import Cell, stamp, texts
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.model import Answer, Operation
+    from pubqueue.operations.model import Answer, Operation
 
 FORM_TYPE: Final = f"{ns.PUBQUEUE}#operation"
 

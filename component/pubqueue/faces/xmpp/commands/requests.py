@@ -14,7 +14,7 @@ from pubqueue.rules.inspect import AskPowers
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.parse.iq import Iq
     from pubqueue.faces.xmpp.refusals import StanzaError
     from pubqueue.model.decision import Refused

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.given import Given
 from pubqueue.faces.xmpp.commands.command_steps import Form
 from pubqueue.model.entities import account_of
+from pubqueue.operations.model import Given
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,11 +13,11 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.command_steps import Shown
     from pubqueue.model.entities import Node, Principal
     from pubqueue.model.replies import Power, Powers
+    from pubqueue.operations.model import Given
 
 NODE: Final = "node"
 OTHER: Final = "other_node"

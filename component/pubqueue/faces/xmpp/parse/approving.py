@@ -14,7 +14,7 @@ from pubqueue.rules.subscribers import Answer, GetSubscriptions, SetSubscription
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Stanza
     from pubqueue.model.entities import Principal
 

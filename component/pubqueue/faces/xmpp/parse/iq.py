@@ -14,7 +14,7 @@ from pubqueue_xeps.wire import ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element, Stanza
     from pubqueue.model.decision import Refused
     from pubqueue.model.entities import Principal

@@ -14,7 +14,7 @@ from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, Pur
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
 
 
 MAX_URI_LENGTH: Final = 4096

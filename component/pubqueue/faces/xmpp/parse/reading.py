@@ -12,7 +12,7 @@ from pubqueue.rules.read import ReadEvents, ReadItems, ReadNodes
 from pubqueue.rules.validity import is_name
 
 if TYPE_CHECKING:
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element
 
 _DIGITS = 18

@@ -22,7 +22,7 @@ from pubqueue.rules.retrieve import Order, Retrieve
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.model.replies import Page
 
 

@@ -15,7 +15,7 @@ from pubqueue.rules.unlock import Touch
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
 
 MAX_REASON_LENGTH: Final = 1023
 """Maximum characters of a worker's reason; the rest is cut off."""

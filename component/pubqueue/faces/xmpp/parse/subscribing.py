@@ -11,7 +11,7 @@ from pubqueue.rules.subscribe import GetDefaultOptions, SetOptions, Subscribe, U
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.entities import Jid, NodeName
 

@@ -26,8 +26,8 @@ from pubqueue.model.records import (
 from pubqueue.rules.messages import DeliverMessage, ReadMessage
 
 if TYPE_CHECKING:
-    from pubqueue.app.broker import Broker
-    from pubqueue.app.watch.watching import MessageCounts
+    from pubqueue.engine.broker import Broker
+    from pubqueue.engine.observe import MessageCounts
     from pubqueue.faces.flow.intake import Intake, Load
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.qos.carried import MessageReader

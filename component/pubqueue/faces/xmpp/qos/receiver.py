@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.watch.watching import MessageCounts
+from pubqueue.engine.observe import MessageCounts
 from pubqueue.faces.xmpp.parse import carrying
 from pubqueue.faces.xmpp.parse.carrying import Carried, Step
 from pubqueue.faces.xmpp.qos.carried import MessageReader

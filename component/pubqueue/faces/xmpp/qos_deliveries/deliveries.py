@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.engine.observe import Traffic
     from pubqueue.faces.xmpp.link import Link
     from pubqueue.faces.xmpp.xml.stanza import Element
     from pubqueue.model.decision import Reply

@@ -21,7 +21,7 @@ from pubqueue.rules.unlock import Touch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
 
 LIMIT: Final = MAX_ANSWER_BYTES - 12_000
 """Bytes for the items in an answer; the rest is for addresses, the node, and a dead item."""

@@ -17,8 +17,8 @@ from xml.etree import ElementTree as ET
 
 import structlog
 
-from pubqueue.app.face import PlaceTakenError
-from pubqueue.app.watch.watching import Traffic
+from pubqueue.engine.face import PlaceTakenError
+from pubqueue.engine.observe import Traffic
 from pubqueue.faces.faults import fault
 from pubqueue.faces.xmpp.stream.outgoing import HIGH_WATER_BYTES, Outgoing
 from pubqueue.faces.xmpp.stream.plain_component import PlainComponent

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from pubqueue.app.watch.watching import Traffic
+    from pubqueue.engine.observe import Traffic
 
 log = structlog.get_logger(__name__)
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import ParseError
 from xml.parsers import expat
 
-from pubqueue.core.limits.request_sizes import MAX_NAMED, MAX_PUBLISHED
+from pubqueue.engine.table import MAX_NAMED, MAX_PUBLISHED
 from pubqueue.faces.xmpp.stream.expat_feeder import ExpatFeeder
 from pubqueue.faces.xmpp.stream.passed_over import (
     MAX_BENEATH,

@@ -19,7 +19,7 @@ from pubqueue.model.notices import Retracted, ToEach, for_subids
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.notify.outbox import Outbox
+    from pubqueue.engine.outbox import Outbox
     from pubqueue.faces.xmpp.stream.component import Component
     from pubqueue.faces.xmpp.stream.pace import Pace
     from pubqueue.model.entities import Jid, NodeName

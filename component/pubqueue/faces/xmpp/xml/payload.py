@@ -10,7 +10,7 @@ from typing import Final
 
 from lxml import etree
 
-from pubqueue.app.facts.terms import Payloads
+from pubqueue.engine.facts.context import Payloads
 from pubqueue.model.entities import digest
 
 DEEPEST: Final = 100

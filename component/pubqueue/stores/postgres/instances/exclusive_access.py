@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import ForeignStoreError, StoreError
+from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.stores.postgres.locks import GATE, LOCK, NOBODY, OF_LEASES, OVER
 from pubqueue.stores.postgres.schema import copied_from, newest, version
 from pubqueue.stores.sql.leases import LEASE

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from pubqueue.app.store.ports import FencedError, Instance, StoreError
+from pubqueue.engine.ports import FencedError, Instance, StoreError
 from pubqueue.stores.postgres.connection import DatabaseConnection
 from pubqueue.stores.postgres.instances.exclusive_access import see_that_it_is_nobodys
 from pubqueue.stores.postgres.locks import LOCK
@@ -66,7 +66,7 @@ MAKE: Final = """
 
 
 class Instances:
-    """Implements `pubqueue.app.store.ports.Instances` by rows with leases.
+    """Implements `pubqueue.engine.ports.Instances` by rows with leases.
 
     `name` identifies this process; `number` is its number, `NOBODY` before it has one.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store import item_listings as it
+from pubqueue.engine import listings as it
 from pubqueue.model.entities import Item, ItemId, State
 from pubqueue.model.replies import ItemEntry
 from pubqueue.stores.sql.columns import items_of, with_payloads

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store.rows import HELD, Rows
+from pubqueue.engine.rows import HELD, Rows
 from pubqueue.model.entities import Jid
 from pubqueue.stores.sql.columns import items_of, node_of, subscription_of
 from pubqueue.stores.sql.kinds import load_kind
@@ -14,7 +14,7 @@ from pubqueue.stores.sql.node_ids import packed_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pubqueue.app.store.rows import Needs
+    from pubqueue.engine.rows import Needs
     from pubqueue.stores.sql.session import SqlSession
 
 

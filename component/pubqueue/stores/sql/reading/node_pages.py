@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store import item_listings as it
-from pubqueue.app.store import listings as li
-from pubqueue.app.store.rows import AffiliationRow
+from pubqueue.engine import listings as it
+from pubqueue.engine import listings as li
+from pubqueue.engine.rows import AffiliationRow
 from pubqueue.model.entities import Affiliation, Jid, Node, State, Subscription, SubscriptionState
 from pubqueue.model.records import Holding
 from pubqueue.model.replies import NodeEntry

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pubqueue.app.store import item_listings as it
-from pubqueue.app.store import listings as li
-from pubqueue.app.store import version_listings as ve
+from pubqueue.engine import listings as it
+from pubqueue.engine import listings as li
+from pubqueue.engine import listings as ve
 from pubqueue.model.records import Event, EventKind
 from pubqueue.model.replies import EventEntry
 from pubqueue.model.transactions import Attempt, Record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pubqueue.app.store.ports import FAR
-from pubqueue.app.store.rows import Due, Passed, Ready, up_to
+from pubqueue.engine.ports import FAR
+from pubqueue.engine.rows import Due, Passed, Ready, up_to
 from pubqueue.model.entities import Millis
 from pubqueue.rules.expire import item_key, lease_key
 from pubqueue.stores.sql.columns import item_of, subscription_of, with_payloads
@@ -15,7 +15,7 @@ from pubqueue.stores.sql.node_ids import packed_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pubqueue.app.store.rows import Rank, Reach
+    from pubqueue.engine.rows import Rank, Reach
     from pubqueue.model.entities import Item, NodeName, Subscription
     from pubqueue.rules.expire import Key
     from pubqueue.stores.sql.session import SqlSession, Values

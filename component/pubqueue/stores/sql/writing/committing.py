@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import StaleError
+from pubqueue.engine.ports import StaleError
 from pubqueue.stores.sql.node_ids import packed_keys
 
 PEOPLE: Final = 4

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import StaleError
+from pubqueue.engine.ports import StaleError
 from pubqueue.model.entities import State
 from pubqueue.stores.sql.columns import packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.store.rows import Write, Writes
+    from pubqueue.engine.rows import Write, Writes
     from pubqueue.model.entities import Item, ItemId, NodeName
     from pubqueue.stores.sql.session import SqlSession, Values
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.store.ports import StaleError
+from pubqueue.engine.ports import StaleError
 from pubqueue.model.entities import account_of
 from pubqueue.stores.sql.columns import packed_config, packed_terms, unpacked_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.store.rows import Write
+    from pubqueue.engine.rows import Write
     from pubqueue.model.entities import Jid, Node, NodeName, Subscription
     from pubqueue.stores.sql.session import SqlSession, Values
 

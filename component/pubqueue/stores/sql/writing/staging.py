@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from pubqueue.app.store.ports import StaleError
+from pubqueue.engine.ports import StaleError
 from pubqueue.stores.sql.columns import packed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pubqueue.app.store.rows import StagedKey, StagedRow, Write
+    from pubqueue.engine.rows import StagedKey, StagedRow, Write
     from pubqueue.model.transactions import Attempt, StagedItem, StagedTotals, Version
     from pubqueue.stores.sql.session import SqlSession, Values
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from pubqueue.app.store import rows
-from pubqueue.app.store.rows import KINDS, Judged
+from pubqueue.engine import rows
+from pubqueue.engine.rows import KINDS, Judged
 from pubqueue.model.changes import (
     BeginReview,
     BeginTrim,
@@ -35,7 +35,7 @@ from pubqueue.stores.sql.writing.items import ItemWrites
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pubqueue.app.store.rows import Writes
+    from pubqueue.engine.rows import Writes
     from pubqueue.model.entities import Jid
     from pubqueue.stores.sql.session import SqlSession
 

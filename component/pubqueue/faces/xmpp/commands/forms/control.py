@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.nodes import SWITCHES, SWITCHING
 from pubqueue.faces.xmpp.commands.operation_forms import choosing
+from pubqueue.operations.nodes import SWITCHES, SWITCHING
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.model import Operation
-    from pubqueue.app.management.nodes import Switch
     from pubqueue.faces.xmpp.commands.command_steps import Command
     from pubqueue.model.entities import Node
+    from pubqueue.operations.model import Operation
+    from pubqueue.operations.nodes import Switch
 
 
 def _command(switch: Switch, operation: Operation) -> Command:

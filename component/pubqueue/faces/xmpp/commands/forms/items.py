@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.deaths import DEAD, DISCARD, REASONS, REDRIVE
-from pubqueue.app.management.items import CANCEL, CHOICES, ITEMS, PEEK, PURGE, RELEASE
-from pubqueue.app.management.words import count
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import (
     OTHER,
@@ -28,15 +25,28 @@ from pubqueue.faces.xmpp.commands.words import (
 from pubqueue.faces.xmpp.xml.text import stamp
 from pubqueue.model.entities import State
 from pubqueue.model.replies import Power
+from pubqueue.operations.items import (
+    CANCEL,
+    CHOICES,
+    DEAD,
+    DISCARD,
+    ITEMS,
+    PEEK,
+    PURGE,
+    REASONS,
+    REDRIVE,
+    RELEASE,
+)
+from pubqueue.operations.model import count
 from pubqueue.rules.read import ReadItems
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.command_steps import Shown
     from pubqueue.faces.xmpp.refusals import StanzaError
     from pubqueue.model.entities import Item, Principal
     from pubqueue.model.replies import ItemEntry, ItemPage, Peeked
+    from pubqueue.operations.model import Given
 
 NAMED: Final = 50
 """Maximum number of items to choose from."""

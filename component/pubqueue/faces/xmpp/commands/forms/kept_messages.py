@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.clients.kept_messages import DROP, KEPT
-from pubqueue.app.management.words import count
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import OTHER, doing
+from pubqueue.operations.clients import DROP, KEPT
+from pubqueue.operations.model import count
 from pubqueue.rules.messages import ListMessages
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.command_steps import Shown
     from pubqueue.model.entities import Principal
     from pubqueue.model.records import KeptMessages
+    from pubqueue.operations.model import Given
 
 
 def _ask(by: Principal, _given: Given) -> Request:

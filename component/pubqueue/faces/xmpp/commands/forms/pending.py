@@ -12,10 +12,10 @@ from pubqueue.rules.subscribers import AT_ONCE, SendPending
 from pubqueue_xeps.wire import ns
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.model.decision import Done
     from pubqueue.model.entities import Node, Principal
+    from pubqueue.operations.model import Given
 
 NODE: Final = "pubsub#node"
 

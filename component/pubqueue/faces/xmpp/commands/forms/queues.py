@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.items import EVENTS
-from pubqueue.app.management.nodes import QUEUES
-from pubqueue.app.management.overview import OVERVIEW
-from pubqueue.app.management.service import WORKERS
-from pubqueue.app.management.words import ago
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, CommandTable, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing, rows_in_words, table_of
 from pubqueue.faces.xmpp.commands.words import ask_powers, choose_node, listed
+from pubqueue.operations.items import EVENTS
+from pubqueue.operations.model import ago
+from pubqueue.operations.nodes import QUEUES
+from pubqueue.operations.service import OVERVIEW, WORKERS
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.management.model import Row
     from pubqueue.model.replies import NodePage, Worker, WorkerPage
+    from pubqueue.operations.model import Given, Row
 
 AFTER: Final = "after"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pubqueue.app.management.clients.registrations import DISABLE, ENABLE, END, REGISTRATIONS
 from pubqueue.faces.xmpp.commands.command_steps import of
 from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
+from pubqueue.operations.clients import DISABLE, ENABLE, END, REGISTRATIONS
 
 COMMANDS: Final = (
     of(REGISTRATIONS, doing(REGISTRATIONS)),

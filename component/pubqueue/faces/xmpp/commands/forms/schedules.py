@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.cells import stamp
-from pubqueue.app.management.schedules import (
+from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
+from pubqueue.faces.xmpp.commands.operation_forms import (
+    OTHER,
+    doing,
+    field_of,
+    rows_in_words,
+    table_of,
+)
+from pubqueue.faces.xmpp.commands.words import ask_powers, listed
+from pubqueue.faces.xmpp.xml.payload_text import to_text
+from pubqueue.model.schedules import Source
+from pubqueue.operations.model import stamp
+from pubqueue.operations.schedules import (
     ADD,
     CHANGE,
     DEFINING,
@@ -20,29 +31,17 @@ from pubqueue.app.management.schedules import (
     SHOW,
     state_of,
 )
-from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
-from pubqueue.faces.xmpp.commands.operation_forms import (
-    OTHER,
-    doing,
-    field_of,
-    rows_in_words,
-    table_of,
-)
-from pubqueue.faces.xmpp.commands.words import ask_powers, listed
-from pubqueue.faces.xmpp.xml.payload_text import to_text
-from pubqueue.model.schedules import Source
 from pubqueue.rules.schedules import ListSchedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.management.model import Operation
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.faces.xmpp.commands.command_steps import Command, Shown
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Powers
     from pubqueue.model.schedules import Definition, Schedule, SchedulePage
+    from pubqueue.operations.model import Given, Operation
 
 AFTER: Final = "after"
 

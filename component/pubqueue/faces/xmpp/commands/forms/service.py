@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pubqueue.app.management.nodes import CONFIGURE, CREATE, DELETE
-from pubqueue.app.management.nodes import SETTINGS as SETTINGS_OF
-from pubqueue.app.management.service import SERVICE
 from pubqueue.faces.xmpp import settings
 from pubqueue.faces.xmpp.commands.command_steps import CommandStep, Field, Form, Result, of
 from pubqueue.faces.xmpp.commands.operation_forms import choosing, doing
 from pubqueue.faces.xmpp.commands.words import ask_powers
 from pubqueue.faces.xmpp.xml.field_labels import VALUES
 from pubqueue.model.entities import NodeName
+from pubqueue.operations.nodes import CONFIGURE, CREATE, DELETE
+from pubqueue.operations.nodes import SETTINGS as SETTINGS_OF
+from pubqueue.operations.service import SERVICE
 from pubqueue.rules.nodes import Create
 
 if TYPE_CHECKING:
-    from pubqueue.app.management.given import Given
-    from pubqueue.app.rules import Request
+    from pubqueue.engine.table import Request
     from pubqueue.model.entities import Principal
     from pubqueue.model.replies import Created, Powers
+    from pubqueue.operations.model import Given
 
 NAME: Final = "name"
 MODEL, USUAL = "pubsub#access_model", "usual"

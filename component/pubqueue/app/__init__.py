@@ -1,1 +1,0 @@
-"""The shell around the rules: load, decide, apply, commit, send. In that order, in batches."""

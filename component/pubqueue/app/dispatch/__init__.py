@@ -1,1 +1,0 @@
-"""Deliveries of a batch: from which nodes, which items to which subscribers, and which group is next."""

@@ -1,1 +1,0 @@
-"""For nodes, their settings, affiliations and subscriptions."""

@@ -1,1 +1,0 @@
-"""For publishing, settling, and rows that expire."""

@@ -1,1 +1,0 @@
-"""Facts for reads: pages, items, samples, the state of a queue."""

@@ -1,1 +1,0 @@
-"""For schedules, and the times of their cron lines."""

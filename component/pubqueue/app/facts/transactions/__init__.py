@@ -1,1 +1,0 @@
-"""For commits, and the moves that follow them."""

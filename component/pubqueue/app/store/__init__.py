@@ -1,1 +1,0 @@
-"""The interface of a store for the shell: the seam, its rows, and its listings."""

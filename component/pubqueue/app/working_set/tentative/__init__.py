@@ -1,1 +1,0 @@
-"""The changes that one request would make, tried before all of its parts are decided: tables, changes, numbers."""

@@ -1,1 +1,0 @@
-"""The limits of an account, of a request and of the service."""

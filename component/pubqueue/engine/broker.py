@@ -1,0 +1,532 @@
+"""The broker: collects waiting requests into batches, and answers only after their commit.
+
+While one batch is committed, the requests of the next one are collected. So a lone request commits at once, and in a
+busy service many share the cost of a commit (group commit). After the commit the replies are sent in the order of the
+requests, each before the notices it caused, and the deliveries last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from msgspec.structs import replace
+
+from pubqueue.engine.batch import Committer, may_be_of_one, refusal_of
+from pubqueue.engine.batch_size import MAX_BATCH_ITEMS, WaitingRequests
+from pubqueue.engine.dispatch import PendingDispatch, WaitingTakers
+from pubqueue.engine.facts.context import SERVICE, Context, Payloads, Terms
+from pubqueue.engine.fan_out import FanOut, NewItems, NodeChanges
+from pubqueue.engine.forwarding import Forwarding
+from pubqueue.engine.observe import Clients, Observer, Observers, Rates, RatesObserver, Waiting
+from pubqueue.engine.operator_log import OperatorLog
+from pubqueue.engine.outbox import Outbox
+from pubqueue.engine.ports import FencedError, Instance
+from pubqueue.engine.presence_retry import Acquaintances, Newcomers, PresenceRetry, Word
+from pubqueue.engine.reader import LongWork, Reader, at_the_end, so_far
+from pubqueue.engine.redelivery import Undelivered
+from pubqueue.engine.sending import AfterCommit, Sender
+from pubqueue.engine.table import READS
+from pubqueue.engine.task import Task, Upkeep, answer_with
+from pubqueue.engine.working_set import WorkingSet
+from pubqueue.model.decision import Refusal, Refused
+from pubqueue.model.entities import Millis
+from pubqueue.model.replies import UNKNOWN, ConnectionEnded
+from pubqueue.rules.inspect import EndConnection
+from pubqueue.rules.presence import Arrive, Leave, ReachChanged
+from pubqueue.rules.take import Take
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from pubqueue.engine.fan_out import Ask
+    from pubqueue.engine.ports import Store
+    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Reply
+    from pubqueue.model.entities import Jid, Principal
+    from pubqueue.model.replies import About
+
+    Taken = tuple[Request, Callable[[Reply], None]]
+
+
+log = structlog.get_logger(__name__)
+
+ALONE: Final = Instance(0)
+"""The instance of a process that has no number among those on its store."""
+
+NOTED: Final = frozenset({Arrive, Leave, Take, EndConnection})
+"""Requests that are noted when they are submitted: arrivals, departures, takes, and ends of connections."""
+
+RETRY: Final = 1.0
+"""Seconds until all queues are looked at, if a change of reach was refused."""
+
+ENDING: Final = 2.5
+"""Seconds for the store to finish when the service stops. Unfinished work is abandoned; it was not confirmed."""
+
+LATER: Final = 10.0
+"""Seconds until the next look around, after a fault of ours in dispatch."""
+
+
+class Broker:
+    """Takes requests from faces, has them decided in batches, and answers after each commit."""
+
+    def __init__(
+        self,
+        store: Store,
+        terms: Terms,
+        *,
+        clock: Callable[[], Millis],
+        payloads: Payloads = Payloads(),  # noqa: B008  # frozen
+        service: Principal = SERVICE,
+        instance: Instance = ALONE,
+        about: Callable[[], About] = lambda: UNKNOWN,
+        on_moment: Callable[[Millis | None], None] = lambda _moment: None,
+        observers: Iterable[Observer] = (),
+    ) -> None:
+        self._clock = clock
+        self._rates = Rates()
+        self.upkeep = Upkeep()
+        self.outbox = Outbox(self._reach_others, self._reach_changed)
+        self.instance = instance
+        """The number of this process among those on the store."""
+        self.clients = Clients()
+        """The clients that are connected to this process."""
+        self.newcomers = Newcomers()
+        self._takers = WaitingTakers(lambda bounce: self.submit(bounce, lambda _reply: None))
+        self._judging = self._first_context(terms, payloads, service, about)
+        self.undelivered = Undelivered(store, instance, self.submit, clock)
+        self._dispatch = PendingDispatch()
+        self.committer = Committer(
+            store,
+            self._dispatch,
+            self.outbox.reaches,
+            context_of=self._context_of,
+            note=self.undelivered.note,
+            on_stall=lambda: self._batches.refuse_stalled(),  # noqa: PLW0108  # made below
+            on_undeliverable=self._look_later,
+            takers=self._takers,
+        )
+        self.forwarding = Forwarding(store, self.outbox, service.jid, self.submit)
+        """Notices for connections of other instances, and from them."""
+        self.forwarding.serve_as(instance.number)
+        self.outbox.own, self.outbox.ending = self.forwarding.own, self.forwarding.ending
+        self._fan_out = FanOut(self.outbox, self._ask)
+        self._long_work = LongWork(self._fan_out, self.submit)
+        self.new_items = NewItems(service, self.submit)
+        """Calls the followers of plain nodes."""
+        self.node_changes = NodeChanges()
+        """Calls functions that depend on the settings of nodes."""
+        log_and_rates = OperatorLog(), RatesObserver(self._rates, clock)
+        own = *log_and_rates, self.new_items, self.node_changes
+        watching: Observers[Observer] = Observers((*own, *observers))
+        self.reader = Reader(store, self._context_of, watching)
+        self.acquaintances = Acquaintances()
+        self._after_commit = AfterCommit(
+            Sender(
+                *(self.outbox, self._fan_out, self._long_work),
+                service=service.jid,
+                submit=self.submit,
+                on_unsent=self.undelivered.fail,
+            ),
+            *(self._dispatch, self._takers, watching, self.undelivered),
+            *(self.acquaintances, self.newcomers),
+            took=self.committer.took,
+            next_token=self.committer.next_token,
+            on_moment=on_moment,
+        )
+        self.presence_retry = PresenceRetry(self.acquaintances, self._wake)
+        self._batches = Batches(
+            *(self.committer, self._dispatch, self.presence_retry, self._after_commit, clock)
+        )
+        self._waiting = self._batches.waiting
+        self._end_by: float | None = None
+        self.has_given_up = False
+        """Whether the store did not finish in time when the service stopped."""
+        self._task = Task("broker", self._batches.run)
+
+    def _first_context(
+        self, terms: Terms, payloads: Payloads, service: Principal, about: Callable[[], About]
+    ) -> Context:
+        """Return a context with the state of this process; each batch has one with its rows and its time."""
+        return Context(
+            *(WorkingSet(), Millis(0), terms, payloads),
+            service=service,
+            about=about,
+            is_behind=self.outbox.is_behind,
+            rate=lambda node: self._rates.per_minute(node, self._clock()),
+            failing=lambda node: self._rates.failed_per_minute(node, self._clock()),
+            came=self.newcomers.of,
+            waiting=self._takers.of,
+            clients=self.clients.page,
+            is_connected=self.clients.is_here,
+            rounds=self.upkeep.rounds,
+            least=lambda: self.outbox.least,
+            largest_of=self.outbox.largest_of,
+        )
+
+    def _context_of(self, rows: WorkingSet) -> Context:
+        return replace(self._judging, rows=rows, now=self._clock())
+
+    def adopt(self, terms: Terms) -> None:
+        """Use these settings from the next batch on."""
+        self._judging = replace(self._judging, terms=terms)
+
+    def serve_as(self, instance: Instance) -> None:
+        """Set the number of this process among those on the store; called before `start`."""
+        self.instance = instance
+        self.undelivered.serve_as(instance)
+        self.forwarding.serve_as(instance.number)
+
+    def start(self) -> None:
+        """Start working. Starting twice does no harm."""
+        if not self._task.is_started:
+            self._batches.is_stopping = self._batches.is_cutting = self.has_given_up = False
+            self._end_by = None
+            self._task.start()
+
+    @property
+    def task(self) -> asyncio.Task[None]:
+        """The task that does the work; only `stop` ends it."""
+        return self._task.running
+
+    @property
+    def service(self) -> Jid:
+        """The address of the service, whose accounts have the addresses of connections."""
+        return self._judging.service.jid
+
+    @property
+    def rounds(self) -> int | None:
+        """How many rounds of work are done; None while nothing waits. If the number does not change for long, the work hangs."""
+        return None if self._batches.quiet.is_set() else self._batches.rounds
+
+    async def stop(self) -> None:
+        """Deliver nothing more, answer the waiting requests, then stop. Stopping twice does no harm.
+
+        Work that the store has not done in time is left to the next start, as after a kill: see `ENDING`.
+        """
+        self._batches.is_stopping = True
+        self.new_items.stop()
+        await self.forwarding.stop()
+        self._cut()
+        self._takers.end()
+        self.pause()
+        self.presence_retry.retry_now()
+        await self._in_time(self.reader.settled())
+        await self.reader.stop()
+        if self._task.is_started and not self.task.done():
+            await self._in_time(self._batches.quiet.wait())
+        await self._task.stop()
+
+    async def _in_time(self, end: Awaitable[object]) -> None:
+        """Wait for this up to `ENDING` seconds after the first call."""
+        loop = asyncio.get_running_loop()
+        if self._end_by is None:
+            self._end_by = loop.time() + ENDING
+        try:
+            async with asyncio.timeout_at(self._end_by):
+                await end
+        except TimeoutError:
+            self.has_given_up = True
+            counts = {"requests": len(self._waiting), "reads": self.reader.waiting}
+            log.error("end.given_up", **counts)  # noqa: TRY400  # no trace
+
+    def now(self) -> Millis:
+        """Return the time at which requests are decided now."""
+        return self._clock()
+
+    @property
+    def moment(self) -> Millis | None:
+        """The next time at which a lock, a delay or a lifetime ends, as far as is known."""
+        return self._after_commit.moment
+
+    def submit(self, request: Request, answer: Callable[[Reply], None]) -> None:
+        """Decide the request in a later batch, and call `answer` once, after its commit.
+
+        A request that only reads is answered outside the batches, from what is committed when its turn comes. Arrivals,
+        departures and bounces are not repeated by their senders: if the store fails, they are kept and tried again.
+        """
+        if type(request) in READS:
+            self.reader.submit(request, answer)  # type: ignore[arg-type]  # it is one of these
+            return
+        if type(request) in NOTED:
+            request, answer = self._noted(request, answer)
+        self._waiting.add(request, answer)
+        if not self._batches.is_awake:
+            self._batches.wake()
+
+    def _noted(
+        self, request: Request, answer: Callable[[Reply], None]
+    ) -> tuple[Request, Callable[[Reply], None]]:
+        """Note an arrival, a departure or a take; return the request to decide in its place, and the function to answer."""
+        if isinstance(request, Take):
+            return self._takers.add(request, answer)
+        if isinstance(request, EndConnection):
+            return request, partial(self._end_connection, answer)
+        if isinstance(request, Leave):
+            self._takers.left(request.jid)
+        elif isinstance(request, Arrive):
+            self.newcomers.came(request.jid)
+        return request, answer
+
+    def _end_connection(self, answer: Callable[[Reply], None], reply: Reply) -> None:
+        """End a connection, after the decision."""
+        if isinstance(reply, ConnectionEnded) and reply.is_here:
+            self.clients.end(reply.address)
+        answer(reply)
+
+    def take(self, request: Take, answer: Callable[[Reply], None]) -> Callable[[], None]:
+        """Submit a take, and return the function that ends its wait if the requester goes but its address stays.
+
+        `answer` is called exactly once: with the locked items, or with none.
+        """
+        request = replace(request, number=self._takers.number())
+        self.submit(request, answer)
+        return partial(self._takers.withdraw, request.number)
+
+    def _wake(self) -> None:
+        self._batches.wake()
+
+    async def handle(self, request: Request) -> Reply:
+        """Decide the request in a later batch, and return the reply after its commit.
+
+        Raises:
+            asyncio.CancelledError: the broker stopped before it had an answer.
+
+        """
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def answer(decided: Reply) -> None:
+            if not reply.done():  # the caller may have been cancelled
+                reply.set_result(decided)
+
+        self.submit(request, answer)
+        task = self.task
+        either: set[asyncio.Future[Any]] = {reply, task}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not reply.done():
+            task.result()
+        return await reply
+
+    def _reach_others(self) -> None:
+        """Deliver to the addresses that can be reached, in all nodes; stop delivering if there are none."""
+        self.committer.reaches_others()
+        if self.outbox.is_open and not self._batches.is_stopping:
+            self._dispatch.is_on = True
+            self.undelivered.flows = True
+            self.undelivered.go_on()
+            self._fan_out.resume()
+            self.look_around()
+        else:
+            self.pause()
+
+    def _reach_changed(self, address: Jid) -> None:
+        """Look at the queues in which the address works."""
+        self.submit(ReachChanged(address), self._note_reached)
+
+    def _note_reached(self, reply: Reply) -> None:
+        if isinstance(reply, Refused):  # all windows are counted again with the next rows
+            asyncio.get_running_loop().call_later(RETRY, self.look_around)
+
+    def look_around(self) -> None:
+        """Look at every node: another process may have left items to deliver, or locks to end."""
+        self._dispatch.look_around()
+        self.new_items.look()
+        self._wake()
+
+    def others_wrote(self) -> None:
+        """Look at everything that another process may have written."""
+        self.look_around()
+        self.forwarding.look()
+        self.node_changes.call()
+
+    def pause(self) -> None:
+        """Deliver nothing more until a face comes up; requests are still answered."""
+        self._dispatch.stop()
+        self.undelivered.flows = False
+
+    async def drain(self, patience: float) -> None:
+        """Answer waiting requests for up to `patience` seconds; then refuse those that have not begun, without any effect.
+
+        Waits up to `ENDING` seconds for a batch under way.
+
+        Before the call the faces must stop taking requests.
+        """
+        self._end_by = asyncio.get_running_loop().time() + ENDING
+        self._takers.end()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self.settled()
+                self._cut()
+                return await self.settled()
+        self._cut()
+        self.reader.refuse_waiting()
+        self._batches.refuse_late()
+        return await self._in_time(self.settled())
+
+    def _cut(self) -> None:
+        """Start no more slices of long work."""
+        self._batches.is_cutting = True
+        self._long_work.end()
+
+    async def settled(self) -> None:
+        """Wait until no request waits or is under way. Slices of long work that wait for notices to be sent do not count."""
+        quiet = self._batches.quiet
+        while not (quiet.is_set() and self.reader.is_quiet):  # each may give the other work
+            await quiet.wait()
+            await self.reader.settled()
+
+    def _look_later(self) -> None:
+        asyncio.get_running_loop().call_later(LATER, self.look_again)
+
+    def look_again(self) -> None:
+        """Look for items to deliver in all nodes, unless dispatch has stopped."""
+        if self._dispatch.is_on:
+            self.look_around()
+
+    @property
+    def waiting(self) -> Waiting:
+        """How much waits now."""
+        reads, size = self.reader.waiting, self._fan_out.byte_count
+        return Waiting(len(self._waiting), reads, size, len(self._takers))
+
+    def _ask(self, request: Ask, answer: Callable[[Reply], None]) -> None:
+        """Read a page of an audience. Notices that are not sent when the service stops are dropped, or sent at the next start."""
+        if not (self._batches.is_stopping or self._batches.is_cutting):
+            self.submit(request, answer)
+
+
+# Commits waiting requests in batches, one batch after the other, as long as there is work.
+
+
+class Batches:
+    """Runs rounds of batches while requests wait, items may be delivered, or a report is due again."""
+
+    def __init__(
+        self,
+        committer: Committer,
+        dispatch: PendingDispatch,
+        presence_retry: PresenceRetry,
+        after_commit: AfterCommit,
+        clock: Callable[[], Millis],
+    ) -> None:
+        self._committer, self._dispatch, self._clock = committer, dispatch, clock
+        self._presence_retry, self._after_commit = presence_retry, after_commit
+        self.waiting = WaitingRequests()
+        self.is_stopping = self.is_cutting = False
+        """Whether nothing more is delivered, and whether long work starts no more slices."""
+        self.rounds = 0
+        self.is_awake = False
+        """Whether a round runs or is about to; a request that is added then needs no `wake`."""
+        self._work = asyncio.Event()
+        self.quiet = asyncio.Event()
+        self.quiet.set()
+
+    def wake(self) -> None:
+        """Run a round as soon as possible."""
+        self.is_awake = True
+        self.quiet.clear()
+        self._work.set()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                while self.waiting or self._dispatch or self._presence_retry.is_due:
+                    await self._one_round()
+                    self.rounds += 1
+                self.is_awake = False
+                self.quiet.set()
+        finally:
+            self.is_awake = False
+            self.quiet.set()  # after the end no caller waits for an answer that does not come
+
+    async def _one_round(self) -> None:
+        try:
+            await self._one_batch()
+        except Exception:  # the outermost boundary: an unforeseen fault does not end the service
+            log.exception("broker.failed", refused=len(self.waiting))
+            self._refuse(self.waiting.take_all(), Refusal.INTERNAL_FAULT)
+            await asyncio.sleep(RETRY)
+
+    async def _one_batch(self) -> None:
+        """Commit a batch; one that fails because of one of its requests is cut in halves."""
+        if self._presence_retry.is_due:  # alone: a fault in it affects no other request
+            taken, look = self._presence_retry.some(MAX_BATCH_ITEMS), False
+        else:
+            taken, look = self.waiting.take_batch(), self._dispatch.take_look()
+        slices = [taken]
+        while slices:
+            taken = slices.pop(0)
+            if self._presence_retry:
+                taken = self._presence_retry.before(taken)
+            requests = [request for request, _ in taken]
+            try:
+                done = await self._committer.commit(requests, everywhere=look)
+            except Exception as problem:  # the boundary between this batch and the next one
+                if len(requests) > 1 and may_be_of_one(problem):
+                    half = len(requests) // 2
+                    slices[:0] = [taken[:half], taken[half:]]
+                else:
+                    await self._lose(taken, refusal_of(problem, requests), problem, look=look)
+            else:
+                many, look = len(done.decisions), False
+                self._committer.shrink()
+                self._after_commit.finish(taken[:many], done, last=self.is_cutting)
+                if many < len(taken):
+                    self.waiting.learn(requests, done.decisions)
+                    if slices:  # halves keep their order
+                        slices.insert(0, taken[many:])
+                    else:
+                        self.waiting.put_back(taken[many:])
+
+    async def _lose(
+        self, taken: Sequence[Taken], whose: Refusal, problem: Exception, *, look: bool
+    ) -> None:
+        """Answer the requests of a batch that failed: a store's error may pass, a fault of ours stays."""
+        if self.is_cutting and isinstance(problem, FencedError):
+            log.info("batch.late", requests=len(taken))  # it has left in order, and asks itself
+        elif whose is Refusal.STORE_FAILED:
+            log.error("batch.lost", requests=len(taken), why=str(problem))
+        else:
+            names = sorted({type(request).__name__ for request, _ in taken})
+            log.error("batch.failed", requests=names, exc_info=problem)
+        self._dispatch.lost(look=look)
+        self._refuse(taken, whose)
+        if not taken:
+            await asyncio.sleep(1)  # only the wake-up is left to try again: not in a hot loop
+
+    def refuse_stalled(self) -> None:
+        """Refuse the requests that wait for a batch that does not end."""
+        taken = self.waiting.take_all()
+        if taken:
+            log.error("batch.stalled", refused=len(taken))
+        self._refuse(taken)
+
+    def refuse_late(self) -> None:
+        """Refuse the waiting requests because the service stops, except those that their senders do not repeat."""
+        left = self.waiting.take_all()
+        for request, answer in left:
+            if isinstance(request, Word):
+                self.waiting.add(request, answer)
+            else:
+                answer_with(answer, at_the_end(request))
+        log.warning("drain.refused", requests=len(left) - len(self.waiting))
+
+    def _refuse(self, taken: Sequence[Taken], refusal: Refusal = Refusal.STORE_FAILED) -> None:
+        for request, answer in taken:
+            if isinstance(request, Word) and refusal is Refusal.STORE_FAILED:
+                self._keep(request)
+            answer_with(answer, so_far(request) or Refused(refusal))
+
+    def _keep(self, word: Word) -> None:
+        """Keep a request that its sender does not repeat, and retry it later; another instance may serve a later session then."""
+        if type(word) is Leave and word.at is None:
+            word = replace(word, at=self._clock())
+        self._presence_retry.keep(word)
+        if not self.is_stopping:
+            self._presence_retry.retry_later()

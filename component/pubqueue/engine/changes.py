@@ -1,0 +1,803 @@
+"""Makes the changes of a batch in the working set, and collects what the store has to write."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from msgspec.structs import replace
+
+from pubqueue.engine.listings import FreeSubscriptions, HeldOf
+from pubqueue.engine.ports import StaleError
+from pubqueue.engine.rows import (
+    AFFILIATIONS,
+    ANSWERED,
+    APPS,
+    ATTEMPTS,
+    FINISHED,
+    HOLDINGS,
+    KEY_TOTALS,
+    KIND_OF,
+    NOTED,
+    PING_ANSWERS,
+    SETTLED,
+    STAGED,
+    USED_KEYS,
+    VERSIONS,
+    WAITING,
+    AffiliationRow,
+    Finished,
+    NotedKey,
+    NotedRow,
+    StagedKey,
+    StagedRow,
+    StagedSize,
+)
+from pubqueue.engine.windows import (
+    CROWD,
+    CrowdWindows,
+    FreeWindows,
+    HeldBack,
+    OpenWindows,
+    RateWaits,
+)
+from pubqueue.engine.working_set import ABSENT
+from pubqueue.engine.writes import Counters, Numbers, PendingWrites
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model import transactions as t
+from pubqueue.model.after import (
+    after,
+    begins_anew,
+    has_room,
+    in_queue,
+    is_ready,
+    lost_by,
+    node_after,
+    staged,
+    subscription_after,
+)
+from pubqueue.model.decision import Refusal
+from pubqueue.model.entities import Affiliation, Millis, State, account_of
+from pubqueue.model.records import Holding
+from pubqueue.model.schedules import Schedule
+from pubqueue.rules.dispatch import in_line
+from pubqueue.rules.event_log import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pubqueue.engine.rows import Bulk, BulkChange, K, Row, RowKind
+    from pubqueue.engine.windows import Takers
+    from pubqueue.engine.working_set import WorkingSet
+    from pubqueue.model.changes import Change, ItemChange, SubscriptionChange
+    from pubqueue.model.entities import Item, Jid, Node, NodeName, Subscription
+    from pubqueue.rules.dispatch import TakeWindow
+
+    Group = tuple[NodeName, str]
+    MovingChange = (
+        c.ReplacePayload
+        | c.Lock
+        | c.Release
+        | c.Postpone
+        | c.Extend
+        | c.SetLife
+        | c.Revive
+        | c.Ripen
+        | c.TakeTurn
+        | c.GiveUp
+        | c.RemoveItem
+    )
+
+
+# The changes of a batch: rows before and after, counters, the entries of event logs.
+#
+# They are written before a read that has to show them, and at the end of the batch.
+
+NEVER: Final = Millis(1 << 62)
+
+ENOUGH: Final = 1000
+"""Room up to which the windows of takes are counted: no batch delivers more."""
+
+
+class BatchChanges:
+    """The rows that a batch has changed; `touched` are the nodes to deliver items of."""
+
+    def __init__(
+        self, rows: WorkingSet, reaches: Callable[[Jid], bool], takers: Takers = frozenset()
+    ) -> None:
+        self._rows = rows
+        self._reaches = reaches
+        self._cache = rows.cache
+        self._tokens = Numbers("token")
+        self._numbers = Numbers("item")
+        self.now = Millis(0)
+        self.touched: dict[NodeName, None] = {}
+        self.soonest = NEVER
+        """The next time at which something that this batch has changed ends."""
+        self.unsure = True
+        """Whether something may end sooner than this process knows."""
+        self._forgot = False
+        self._pending = PendingWrites()
+        self._counters = Counters()
+        self.groups: dict[Group, None] = {}
+        """Groups whose turn may have come."""
+        self.waits = RateWaits()
+        self.held_back = HeldBack()
+        self.takes = OpenWindows(takers)
+        self._serve(rows)
+
+    def _serve(self, rows: WorkingSet) -> None:
+        """Have the rows written before a read that has to show these changes."""
+        rows.flush, rows.is_unwritten = self.flush, self.is_unwritten
+        rows.next_token = self.next_token
+
+    def begin(self, now: Millis, *, foreign: bool) -> None:
+        """Begin a batch."""
+        self.now = now
+        self.touched = {}
+        self.groups = {}
+        self.waits.begin()
+        self.takes.begin()
+        self.soonest = NEVER
+        self.unsure = foreign or self._forgot
+        self._forgot = False
+        if foreign:
+            self._tokens.forget()
+            self._numbers.forget()
+
+    def forget(self) -> None:
+        """Forget everything: the transaction was rolled back, and with it the reserved numbers."""
+        self._cache.forget()
+        self._forgot = True
+        self.waits.undo()
+        self.held_back.undo()
+        self.takes.undo()
+        self._pending = PendingWrites()
+        self._counters = Counters()
+        self._tokens.forget()
+        self._numbers.forget()
+
+    def has_changed(self, seq: int) -> bool:
+        """Return whether this batch has changed the item and not written it yet."""
+        return seq in self._pending.items
+
+    def changed_items(self) -> Iterable[tuple[Item | None, Item | None]]:
+        """Return the items that this batch has changed and not written yet, each before and after."""
+        numbered = self._cache.numbered
+        return ((before, numbered.get(seq)) for seq, before in self._pending.items.items())
+
+    @property
+    def sequences(self) -> tuple[Numbers, Numbers]:
+        """The sequences of lock tokens and of item numbers."""
+        return self._tokens, self._numbers
+
+    def next_number(self) -> int:
+        """Return a number that no item and no turn has, higher than all that were given before."""
+        return self._numbers.take(self._rows.tx)
+
+    def soonest_or_none(self) -> Millis | None:
+        """Return the next time at which something that this batch has changed ends; None if nothing does."""
+        return None if self.soonest == NEVER else self.soonest
+
+    def tokens(self, count: int) -> int:
+        """Return the first of `count` consecutive lock tokens; a lock takes each that is used."""
+        return self._tokens.first(self._rows.tx, count)
+
+    def next_token(self) -> int:
+        """Return the token of the next lock, 0 if it is not known."""
+        return self._tokens.next
+
+    # --- rows that others depend on ---
+
+    def _count(self, node: NodeName, by: int, size: int) -> None:
+        """Count items of a node, and their bytes: at once if the node has a bound, otherwise together with the rest of the batch."""
+        # without calls for the row and for `is_bounded`, because each item comes here twice
+        nodes = self._cache.nodes
+        row = nodes[node] if node in nodes else None  # noqa: SIM401
+        if row is None:
+            self._counters.unpaid(node, by, size)
+        else:
+            self._hold(row.creator, 0, by, size)
+        if row is not None and (row.config.max_items or row.config.max_bytes):
+            now = replace(row, items=row.items + by, bytes=row.bytes + size)
+            self._put_node(node, now)
+        else:
+            self._counters.item(node, by, size)
+
+    def _count_done(self, node: NodeName, by: int, size: int) -> None:
+        """Count what is done in a node: its account pays for the bytes."""
+        row = self._cache.nodes.get(node)
+        if row is None:
+            self._counters.unpaid(node, 0, size)
+        else:
+            self._hold(row.creator, 0, 0, size)
+        self._counters.done(node, by, size)
+
+    def _hold(self, account: Jid, nodes: int, items: int, size: int) -> None:
+        """Update the account's total, if it is loaded: the store sums it up from the nodes."""
+        holdings = self._cache.of[HOLDINGS]
+        if account in holdings:
+            holdings[account] = (holdings[account] or Holding(account)).more(nodes, items, size)
+
+    def resolve(self) -> None:
+        """Add the counts to their rows, loading those that are not known."""
+        counters, cache = self._counters, self._cache
+        if not counters:
+            return
+        if (needs := counters.needs(cache)) is not None:
+            cache.fill(needs, self._rows.tx.load(needs))
+        for node, counted in counters.take_nodes(cache):
+            self._put_node(node.name, counted)
+        for payer, items, size in counters.take_unpaid(cache):
+            self._hold(payer, 0, items, size)
+        for before, now in counters.take_subscriptions(cache):
+            self._put_subscription(before, now)
+
+    def _put_node(self, name: NodeName, now: Node | None) -> None:
+        self._pending.nodes.setdefault(name, self._cache.nodes.get(name))
+        self._cache.nodes[name] = now
+
+    def _put_subscription(self, before: Subscription | None, now: Subscription | None) -> None:
+        row = now or before
+        assert row is not None
+        cache, node, jid = self._cache, row.node, row.jid
+        account = account_of(jid)
+        self._pending.subscriptions.setdefault((node, jid), before)
+        cache.rights.clear()
+        if now is not None and now.unanswered:
+            cache.silent[node, jid] = None
+        else:
+            cache.silent.pop((node, jid), None)
+        everybody = cache.in_node.get(node)
+        mine = cache.of_account.get((node, account))
+        if everybody is not None and mine is None:
+            mine = cache.of_account[node, account] = {}
+        for group in (everybody, mine):
+            if group is not None:
+                _set(group, jid, now)
+        if (everywhere := cache.everywhere.get(account)) is not None:
+            _set(everywhere, (node, jid), now)
+        if (of_jid := cache.of_jid.get(jid)) is not None:
+            _set(of_jid, node, now)
+        if (windows := cache.windows.get(node)) is not None:
+            windows.move(before, now)
+        if (
+            before is None
+            or now is None
+            or before.listens != now.listens
+            or before.several != now.several
+        ):
+            cache.audiences.pop(node, None)
+
+    def windows(self, node: NodeName) -> FreeWindows | CrowdWindows | None:
+        """Return the free windows of the node's subscribers, None if the subscribers have to be loaded first."""
+        found = self._cache.windows.get(node)
+        if found is not None:
+            return found
+        reaches = self._reaches
+        if self.held_back.anybody_of(node):
+            reaches = partial(self._may_have, node)
+        if (everybody := self._cache.in_node.get(node)) is not None:
+            found = self._cache.windows[node] = FreeWindows(everybody, reaches)
+        elif (row := self._cache.nodes.get(node)) is not None and row.subscriptions > CROWD:
+            page = partial(self._rows.page_now, FreeSubscriptions(node))
+            found = self._cache.windows[node] = CrowdWindows(page, reaches)
+        return found
+
+    def room_of_takes(self, node: Node) -> int:
+        """Return how many items could go to waiting takes, counted up to `ENOUGH`."""
+        return self.takes.room(node, self._cache.held_of, ENOUGH)
+
+    def take_line(self, node: Node, count: int) -> list[TakeWindow]:
+        """Return the windows of waiting takes. `load_takers` has to be called before."""
+        return self.takes.line(node, self._cache.held_of, count, self._rows.affiliation)
+
+    def load_takers(self, names: Iterable[NodeName]) -> None:
+        """Load affiliations and held items of accounts with takes on these nodes; end takes that may no longer wait."""
+        names, rows = tuple(names), self._rows
+        held_of = self._cache.held_of
+        unknown = tuple(key for key in self.takes.keys(names) if key not in held_of)
+        if unknown:
+            for node, account in unknown:
+                rows.affiliation(node, account)
+            if rows.lacking:
+                rows.load()
+            counts = rows.page_now(HeldOf(unknown), None, len(unknown))
+            held_of.update(zip(unknown, counts, strict=True))
+        for name in names:
+            row = rows.node(name)
+            if row is None or not row.config.queueing:
+                gone = Refusal.NODE_NOT_FOUND if row is None else Refusal.NOT_A_QUEUE
+                self.takes.end_all(name, gone)
+
+    def _may_have(self, node: NodeName, jid: Jid) -> bool:
+        return not self.held_back.holds(node, jid) and self._reaches(jid)
+
+    def _hold_back(self, node: NodeName, jid: Jid, until: Millis) -> None:
+        """Deliver nothing to the subscriber until then."""
+        self.held_back.set(node, jid, until)
+        self._cache.windows.pop(node, None)  # they count its room
+        self.soonest = min(self.soonest, until)
+
+    def _hold_back_no_more(self, node: NodeName, jid: Jid) -> None:
+        if self.held_back.end(node, jid):
+            self._cache.windows.pop(node, None)
+            self.touched[node] = None
+
+    def no_longer_held_back(self) -> Iterable[NodeName]:
+        """Return the nodes of subscribers whose time is over: they can get deliveries again."""
+        nodes = self.held_back.over(self.now)
+        for node in nodes:
+            self._cache.windows.pop(node, None)
+        return nodes
+
+    # --- the event log ---
+
+    def _logs(self, name: NodeName) -> bool:
+        nodes = self._cache.nodes
+        if name not in nodes:
+            self._rows.needs.nodes.add(name)
+            self._rows.load()
+        row = nodes[name]
+        return row is not None and row.config.event_log
+
+    def _note_event(self, asked: object, change: Change) -> None:
+        """Add the entries of the change to the event logs of its nodes."""
+        for entry in EVENTS[type(change)](asked, change, self.now):
+            if self._logs(entry.node):
+                self._pending.events.append(entry)
+
+    # --- writing ---
+
+    def is_unwritten(self) -> bool:
+        """Return whether the batch has changes that are not written yet."""
+        return bool(self._counters) or not self._pending.is_empty()
+
+    def flush(self) -> None:
+        """Write the changes, so that the next reads show them."""
+        self.resolve()
+        if not self._pending.is_empty():
+            self._write()
+
+    def _write(self, *bulk: Bulk) -> None:
+        writes = self._pending.writes(self._cache, self.now)
+        writes.bulk.extend(bulk)
+        self._pending = PendingWrites()
+        self._rows.tx.write(writes)
+
+
+def _set(group: dict[Any, Subscription], key: object, row: Subscription | None) -> None:
+    if row is None:
+        group.pop(key, None)
+    else:
+        group[key] = row
+
+
+# Changes of items in the working set: their rows, the groups they are in, and what depends on them.
+
+
+class ItemChanges(BatchChanges):
+    """Makes changes of single items."""
+
+    def _add(self, asked: object, change: c.AddItem) -> None:
+        if not change.seq:
+            change = replace(change, seq=self._numbers.take(self._rows.tx))
+        self._cache.payloads[change.seq] = change.draft.payload
+        if change.instead:
+            chain = self._pending.overwritten
+            first = chain.pop(change.instead, (change.node, change.instead))
+            chain[change.seq] = first
+        self._put_item(asked, change, None)
+
+    def _replace(self, asked: object, change: c.ReplacePayload) -> None:
+        seq = change.item.seq
+        self._cache.payloads[seq] = change.payload
+        self._pending.replaced[seq] = None
+        self._item(asked, change)
+
+    def _lock(self, asked: object, change: c.Lock) -> None:
+        self._tokens.used(change.token)
+        self._item(asked, change)
+
+    def _give_up(self, asked: object, change: c.GiveUp) -> None:
+        if not change.number:
+            change = replace(change, number=self._tokens.take(self._rows.tx))
+        self._item(asked, change)
+        for copy in change.copies:
+            self._add(asked, copy)
+
+    def _remove(self, asked: object, change: c.RemoveItem) -> None:
+        if change.absorb_until is not None:
+            key = change.item.node, change.item.id
+            finished = self._cache.of[FINISHED]
+            self._pending.of[FINISHED].setdefault(key, finished.get(key))
+            finished[key] = Finished(*key, change.digest, change.absorb_until)
+        if not change.item.acquired:  # an item that was delivered is not of a plain node
+            node = self._cache.nodes.get(change.item.node)
+            if node is not None and not node.config.queueing:
+                self._pending.placeless.append(change.item.seq)
+        self._item(asked, change)
+
+    def _item(self, asked: object, change: MovingChange) -> None:
+        before = change.item
+        numbered, seq = self._cache.numbered, before.seq
+        if seq in numbered and numbered[seq] is not before and numbered[seq] != before:
+            raise StaleError("item", seq)
+        self._put_item(asked, change, before)
+
+    def _put_item(self, asked: object, change: ItemChange, before: Item | None) -> None:
+        now = after(change)
+        row = now or before
+        assert row is not None
+        if self._logs(row.node) or (before is not None and before.node != row.node):
+            self._note_event(asked, change)
+        if row.group:
+            self._call_group(before, now)
+        if row.seq not in self._pending.items:
+            self._pending.items[row.seq] = before
+        self._cache.numbered[row.seq] = now
+        if (now is not None and now.state is State.DONE) or (
+            before is not None and before.state is State.DONE
+        ):
+            self._move_done(before, now)
+            before, now = in_queue(before), in_queue(now)
+        moves = before is None or now is None or before.node != now.node
+        if before is not None:
+            self._take_out(before, now, gone=moves)
+        if now is not None:
+            self._put_in(before, now, new=moves)
+        if before is not None and now is not None and before.size != now.size and not moves:
+            self._count(now.node, 0, now.size - before.size)
+        if before is not None and now is not None and before.acquired:
+            self._note_receipts(before, now)
+
+    def _move_done(self, before: Item | None, now: Item | None) -> None:
+        """Count an item that is done, or is no longer."""
+        for item, by in ((before, -1), (now, 1)):
+            if item is not None and item.state is State.DONE:
+                self._count_done(item.node, by, by * item.size)
+                self._cache.passing[item.node, item.id, item.seq] = None
+
+    def _call_group(self, before: Item | None, now: Item | None) -> None:
+        """Note a group whose item with the turn has left it, and a group that an item now waits in."""
+        if before is not None and before.turn and (now is None or not now.turn):
+            self.groups[before.node, before.group] = None
+        if now is not None and in_line(now):
+            self.groups[now.node, now.group] = None
+
+    def _take_out(self, before: Item, now: Item | None, *, gone: bool) -> None:
+        """Take an item out of the groups that it was in."""
+        cache, node, seq = self._cache, before.node, before.seq
+        if node in cache.ready:
+            cache.ready[node].pop(seq, None)
+        if gone:
+            cache.items[node, before.id] = None
+            cache.passing[node, before.id, seq] = None
+            self._count(node, -1, -before.size)
+        held = before.holder
+        if held is not None:
+            if held in cache.held:
+                cache.held[held].pop(seq, None)
+            if now is None or now.holder != held:
+                self.touched[node] = None
+                self._counters.lock(node, held, -1, reached=now is None)
+                if cache.held_of:
+                    self._count_held(node, held, -1)
+
+    def _put_in(self, before: Item | None, now: Item, *, new: bool) -> None:
+        """Put an item into the groups that it is in."""
+        cache, node, seq = self._cache, now.node, now.seq
+        cache.items[node, now.id] = now
+        cache.passing[node, now.id, seq] = None
+        if new:
+            self._count(node, 1, now.size)
+        if is_ready(now):
+            cache.ready[node][seq] = now
+            self.touched[node] = None
+        holds = now.holder
+        if holds is not None:
+            if holds in cache.held:
+                cache.held[holds][seq] = now
+            if before is None or before.holder != holds:
+                self._counters.lock(node, holds, 1, token=now.token)
+                if cache.held_of:
+                    self._count_held(node, holds, 1)
+        self._note_moment(now)
+
+    def _count_held(self, node: NodeName, holder: Jid, by: int) -> None:
+        """Update how many items an account with takes holds."""
+        key, held_of = (node, account_of(holder)), self._cache.held_of
+        if key in held_of:
+            held_of[key] += by
+
+    def _note_moment(self, now: Item) -> None:
+        moment = now.deadline if now.state is State.LOCKED else now.expires
+        if now.state is State.DELAYED and now.due is not None:
+            moment = now.due if moment is None else min(moment, now.due)
+        if moment is not None and moment < self.soonest and now.state is not State.DEAD:
+            self.soonest = moment
+
+    def _note_receipts(self, before: Item, now: Item) -> None:
+        if (loser := lost_by(before, now)) is not None:
+            self._pending.receipts[before.seq, loser] = None
+            self._cache.lost[before.seq, loser] = None
+        elif begins_anew(before, now):
+            self._forget_receipts(before.seq)
+
+    def _forget_receipts(self, seq: int) -> None:
+        pending = self._pending
+        pending.anew[seq] = None
+        self._cache.receipts[seq] = {}
+        if self._cache.lost:
+            for key in [key for key in self._cache.lost if key[0] == seq]:
+                del self._cache.lost[key]
+        pending.receipts = {key: None for key in pending.receipts if key[0] != seq}
+
+    # fmt: off
+    OF_ITEMS: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
+        c.AddItem:         _add,
+        c.ReplacePayload:  _replace,
+        c.Lock:            _lock,
+        c.Release:         _item,
+        c.Postpone:        _item,
+        c.Extend:          _item,
+        c.SetLife:         _item,
+        c.Revive:          _item,
+        c.Ripen:           _item,
+        c.TakeTurn:        _item,
+        c.GiveUp:          _give_up,
+        c.RemoveItem:      _remove,
+    }
+    # fmt: on
+
+
+# Makes changes in the working set, and collects what the store has to write: before -> after, by kind of row.
+#
+# `core.after` defines the row after a change. Everything else follows from before and after: counters, receipts, the
+# groups a row is in, the queues to look at, the next time at which something ends. The store itself makes changes of
+# many rows (a purge, a commit), after all earlier changes are written.
+
+_OF_PEOPLE = c.DropFormer | s.BeginReview | s.EndReview
+_UNKNOWN = c.ForgetEvents | c.NoteSamples | _OF_PEOPLE | c.BeginTrim | c.EndTrim | t.Moved
+"""Bulk changes of rows that are not kept between batches."""
+
+
+class ChangeApplier(ItemChanges):
+    """Makes all changes of the working set."""
+
+    def make(self, asked: object, changes: Iterable[Change]) -> None:
+        """Make the changes that the request `asked` makes (None: a dispatch), in order.
+
+        Raises:
+            StaleError: a change was decided on other facts than the working set has.
+
+        """
+        for change in changes:
+            self.MAKE[type(change)](self, asked, change)
+
+    def _node(self, asked: object, change: c.CreateNode | c.ConfigureNode | c.DeleteNode) -> None:
+        name = change.node.name if isinstance(change, c.CreateNode) else change.node
+        if self.touched and name not in self._cache.nodes:  # another was deleted before it
+            self._rows.needs.nodes.add(name)
+            self._rows.load()
+        before = self._cache.nodes.get(name)
+        if (before is None) != isinstance(change, c.CreateNode):
+            raise StaleError("node", name)
+        self._note_event(asked, change)
+        now = node_after(change, before)
+        if isinstance(change, c.DeleteNode):
+            self.flush()
+        self._put_node(name, now)
+        self._pay(before, now)
+        self.touched[name] = None
+        if isinstance(change, c.DeleteNode):
+            if change.announce:
+                self._pending.announce.append(name)
+            if change.uri:
+                self._pending.moved[name] = change.uri
+            self._write()
+            self._cache.forget()
+            self.unsure = True  # its contents have to be swept
+
+    def _pay(self, before: Node | None, now: Node | None) -> None:
+        """Note the account of a new node; if a node changes its account, the store has to sum up again."""
+        if before is None and now is not None:
+            self._hold(now.creator, 1, 0, 0)
+        elif before is not None and now is not None and before.creator != now.creator:
+            self._cache.of[HOLDINGS].pop(before.creator, None)
+            self._cache.of[HOLDINGS].pop(now.creator, None)
+
+    def _affiliation(self, _asked: object, change: c.SetAffiliation) -> None:
+        key, affiliation = (change.node, change.jid), change.affiliation
+        now = None if affiliation is Affiliation.NONE else AffiliationRow(*key, affiliation)
+        self.put(AFFILIATIONS, key, now)
+        self._cache.rights.clear()
+
+    def put(self, kind: RowKind[K, Row], key: K, now: Row | None) -> None:
+        """Replace the row of the key, which is loaded if it is not known; None removes it."""
+        rows = self._cache.of[kind]
+        if key not in rows:
+            self._rows.needs.of[kind].add(key)
+            self._rows.load()
+        self._pending.of[kind].setdefault(key, rows[key])
+        rows[key] = now
+
+    def _subscription(self, _asked: object, change: SubscriptionChange) -> None:
+        added = change.subscription if isinstance(change, s.AddSubscription) else None
+        node = change.subscription.node if isinstance(change, s.AddSubscription) else change.node
+        jid = change.subscription.jid if isinstance(change, s.AddSubscription) else change.jid
+        before = self._cache.subscription(node, jid)
+        if before is ABSENT:
+            self._rows.needs.subscriptions.add((node, account_of(jid)))
+            self._rows.load()
+            before = self._cache.subscription(node, jid)
+        if (before is None) != (added is not None):
+            raise StaleError("subscription", (node, jid))
+        now = subscription_after(change, before)
+        self._put_subscription(before, now)
+        if isinstance(change, s.NoteUnanswered) and change.until is not None:
+            self._hold_back(node, jid, change.until)
+        elif now is None or not now.unanswered:
+            self._hold_back_no_more(node, jid)
+        if now is not None and now.ends_next is not None:
+            self.soonest = min(self.soonest, now.ends_next)
+        if now is None or has_room(now):
+            self.touched[node] = None
+        if (before is None) != (now is None):
+            # the counts so far do not apply to a later subscription of this JID, which counts its own locks
+            self._counters.forget_locks(node, jid)
+            if (row := self._cache.nodes.get(node)) is not None:
+                by = 1 if before is None else -1
+                self._put_node(node, replace(row, subscriptions=row.subscriptions + by))
+
+    def _call_groups(self, _asked: object, change: c.CallGroups) -> None:
+        self.groups.update(dict.fromkeys((change.node, group) for group in change.groups))
+
+    def _recount(self, _asked: object, change: s.Recount) -> None:
+        if (windows := self._cache.windows.get(change.node)) is not None:
+            windows.recount(change.jid)
+        self.touched[change.node] = None
+
+    def _open_window(self, _asked: object, change: c.OpenWindow) -> None:
+        self.takes.open(change)
+        self.touched[change.node] = None
+
+    def _spend(self, _asked: object, change: c.SpendRate) -> None:
+        if (row := self._cache.nodes.get(change.node)) is not None:
+            self._put_node(change.node, replace(row, spent=change.spent))
+
+    def _put_row(self, _asked: object, change: c.PutRow) -> None:
+        row, kind = change.row, KIND_OF[type(change.row)]
+        self.put(kind, kind.key_of(row), row)
+        if isinstance(row, Schedule) and row.due is not None:
+            self.soonest = min(self.soonest, row.due)
+
+    def _drop_row(self, _asked: object, change: c.DropRow) -> None:
+        self.put(KIND_OF[change.kind], change.key, None)
+
+    def _resource(self, _asked: object, change: c.NoteResource | c.ForgetResource) -> None:
+        group = self._cache.resources.get(account_of(change.jid), {})
+        self._pending.resources.setdefault(change.jid, change.jid in group)
+        if isinstance(change, c.NoteResource):
+            group.setdefault(change.jid, 0)
+        else:
+            group.pop(change.jid, None)
+            self._cache.able.pop(change.jid, None)
+            self._pending.active.pop(change.jid, None)
+            self._pending.able.pop(change.jid, None)
+
+    def _able(self, _asked: object, change: c.NoteAble) -> None:
+        if change.jid in self._cache.resources.get(account_of(change.jid), {}):
+            self._cache.able[change.jid] = self._pending.able[change.jid] = change.able
+
+    def _note_activity(self, _asked: object, change: c.NoteActivity) -> None:
+        """Note the lock token after which the JID sent something; if no lock was given since then, that is known already."""
+        group = self._cache.resources.get(account_of(change.jid), {})
+        since = self._tokens.first(self._rows.tx, 1)
+        if group.get(change.jid, since) < since:
+            group[change.jid] = since
+            self._pending.active[change.jid] = since
+
+    def _stage(self, _asked: object, change: t.Stage) -> None:
+        mark, cache, pending = change.mark, self._cache, self._pending
+        attempt = mark.app, mark.version, mark.part, mark.attempt
+        places: tuple[tuple[RowKind[Any, Any], object], ...] = (
+            (APPS, mark.app),
+            (VERSIONS, (mark.app, mark.version)),
+            (ATTEMPTS, attempt),
+            (WAITING, change.owner),
+            (WAITING, ""),
+        )
+        befores = [cache.of[kind].get(key) for kind, key in places]
+        afters = staged(change, *befores)
+        for (kind, place), before, now in zip(places, befores, afters, strict=True):
+            pending.of[kind].setdefault(place, before)
+            cache.of[kind][place] = now
+        for row in change.rows:
+            key = StagedKey(*attempt, change.node, row.draft.id)
+            cache.of[STAGED][key] = StagedSize(key, row.size)
+            pending.staged.append(StagedRow(key, row))
+            if mark.immediate:
+                noted = NotedKey(mark.app, mark.version, change.node, row.draft.id)
+                cache.of[NOTED][noted] = NotedRow(noted, row.draft.payload, row.known)
+        self.soonest = min(self.soonest, change.until)
+
+    def _bulk(self, asked: object, change: BulkChange) -> None:
+        self.flush()
+        self._note_event(asked, change)
+        self._write(change)
+        self.unsure = True
+        if isinstance(change, c.Forget):
+            self._cache.of[FINISHED].clear()
+            self._cache.of[SETTLED].clear()
+            self._cache.of[USED_KEYS].clear()
+            self._cache.of[PING_ANSWERS].clear()
+            self._cache.of[ANSWERED].clear()
+            self._cache.of[KEY_TOTALS].clear()
+        elif isinstance(change, t.Sweep):  # it removes only unused apps, which no request reads
+            self._cache.of[APPS].clear()
+        elif not isinstance(change, _UNKNOWN):
+            self._cache.forget()
+        if isinstance(change, c.PurgeNode) and change.leaves is not None:
+            self._rows.node(change.node)  # it was forgotten
+            self._rows.load()
+            self._add(asked, change.leaves)
+        if isinstance(change, t.Commit):
+            self._numbers.forget()  # its items have numbers after the block
+            self.touched.update(dict.fromkeys(committed.node for committed in change.nodes))
+
+    def _end_many(self, asked: object, change: s.EndSubscriptions) -> None:
+        """End subscriptions in the store: of a crowd hardly any is loaded."""
+        self.flush()
+        row = self._cache.nodes.get(change.node)
+        if row is None:
+            raise StaleError("node", change.node)
+        self._cache.forget_subscribers(change.node, change.jids)
+        self._put_node(
+            change.node, replace(row, subscriptions=row.subscriptions - len(change.jids))
+        )
+        self._note_event(asked, change)
+        self._write(change)
+        self.touched[change.node] = None
+
+    # fmt: off
+    _BULK: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = dict.fromkeys((
+        c.PurgeNode, c.DropFormer, s.BeginReview, s.EndReview, c.BeginTrim, c.EndTrim, c.Forget,
+        c.ForgetEvents, c.NoteSamples, t.SetAside, t.Commit, t.Moved, t.Abort, t.Sweep,
+    ), _bulk)
+
+    MAKE: ClassVar[dict[type, Callable[[Any, object, Any], None]]] = {
+        c.CreateNode:      _node,
+        c.ConfigureNode:   _node,
+        c.DeleteNode:      _node,
+        s.EndSubscriptions: _end_many,
+        c.SetAffiliation:  _affiliation,
+        s.AddSubscription: _subscription,
+        s.AddAnother:      _subscription,
+        s.SetWindow:       _subscription,
+        s.SetLockTimeout:  _subscription,
+        s.SetLevel:        _subscription,
+        s.SetTerms:        _subscription,
+        s.Approve:         _subscription,
+        s.SetAvailable:    _subscription,
+        s.EndSubscription: _subscription,
+        s.NoteUnanswered:  _subscription,
+        c.NoteResource:    _resource,
+        c.NoteActivity:    _note_activity,
+        c.NoteAble:        _able,
+        c.ForgetResource:  _resource,
+        **ItemChanges.OF_ITEMS,
+        **_BULK,
+        c.CallGroups:      _call_groups,
+        c.SpendRate:       _spend,
+        c.PutRow:          _put_row,
+        c.DropRow:         _drop_row,
+        s.Recount:         _recount,
+        c.OpenWindow:      _open_window,
+        t.Stage:           _stage,
+    }
+    # fmt: on
+
+    AT_ONCE: ClassVar = frozenset({*_BULK, c.DeleteNode, s.EndSubscriptions})
+    """Changes that are written at once, after all earlier ones."""

@@ -1,0 +1,223 @@
+"""Facts for operators: counts, workers, connections, samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.engine.facts.queue import AT_ONCE
+from pubqueue.engine.listings import (
+    DeadItems,
+    HeldBy,
+    Nodes,
+    NodesOfAccount,
+    NodeSums,
+    Samples,
+    SubscriptionsOf,
+    Total,
+)
+from pubqueue.model.entities import account_of
+from pubqueue.model.limits import limits
+from pubqueue.model.replies import ServiceState, Worker
+from pubqueue.rules import access
+from pubqueue.rules.access import Action
+from pubqueue.rules.dead_letters import DEATHS_SLICE, ReasonFacts
+from pubqueue.rules.inspect import (
+    ConnectionsFacts,
+    EndFacts,
+    PeekFacts,
+    PowersFacts,
+    ServiceFacts,
+    WorkersFacts,
+    objection,
+)
+from pubqueue.rules.survey import KeepFacts, SamplesFacts
+from pubqueue.rules.unlock import Dismiss, FreeFacts, FreeHeld, FreeLocks
+
+if TYPE_CHECKING:
+    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.working_set import WorkingSet
+    from pubqueue.model.entities import ItemId, Jid, NodeName, Subscription
+    from pubqueue.rules.dead_letters import ReadReasons
+    from pubqueue.rules.inspect import (
+        AskPowers,
+        AskService,
+        EndConnection,
+        Peek,
+        ReadConnections,
+        ReadWorkers,
+    )
+    from pubqueue.rules.survey import KeepSamples, ReadSamples
+
+
+# Facts for operators of queues: the nodes they manage, the workers of a queue and their items, one item, the service.
+
+MANAGERS: Final = access.holders_of(Action.MANAGE)
+
+MAX_NAMED: Final = 100
+"""Up to how many nodes are named to choose from."""
+
+MAX_WORKERS: Final = 50
+"""Workers in one answer."""
+
+LOOKED_UP: Final = 2_000
+"""Held items that are loaded for one answer; for further workers only the number of their items is returned."""
+
+SUMMED: Final = 5_000
+"""Nodes that are added up at a time."""
+
+SHOWN: Final = 10
+"""Items that are named for each worker."""
+
+
+def for_powers(context: Context, request: AskPowers) -> PowersFacts:
+    """Return the first nodes that the principal manages."""
+    rows, by = context.rows, request.by
+    if by.admin:
+        found = rows.page(Nodes(), None, MAX_NAMED + 1)
+    else:
+        mine = rows.page(NodesOfAccount(by.account, MANAGERS), None, MAX_NAMED + 1)
+        found = [node for node, _ in mine]
+    return PowersFacts(context.terms.policy, tuple(found[:MAX_NAMED]), len(found) > MAX_NAMED)
+
+
+def for_workers(context: Context, request: ReadWorkers) -> WorkersFacts:
+    """Return some of the subscribers, and the items of the node that they hold."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return WorkersFacts(node, affiliation)
+    found = rows.page(SubscriptionsOf(node.name), request.after, MAX_WORKERS + 1)
+    workers = _with_what_they_hold(rows, found[:MAX_WORKERS])
+    return WorkersFacts(node, affiliation, workers, len(found) > MAX_WORKERS)
+
+
+def _with_what_they_hold(rows: WorkingSet, found: list[Subscription]) -> tuple[Worker, ...]:
+    workers: list[Worker] = []
+    looked_up = 0
+    for one in found:
+        looked_up += one.in_flight
+        if looked_up > LOOKED_UP:
+            workers.append(Worker(one, None))
+            continue
+        workers.append(Worker(one, tuple(_some_held(rows, one)) if one.in_flight else ()))
+    return tuple(workers)
+
+
+def _some_held(rows: WorkingSet, one: Subscription) -> list[ItemId]:
+    held, more = rows.held_by(one.jid)
+    if more:
+        held = rows.page(HeldBy(one.jid, one.node), None, SHOWN)
+    return [item.id for item in held if item.node == one.node][:SHOWN]
+
+
+def for_peek(context: Context, request: Peek) -> PeekFacts:
+    """Return the item and its payload, if the principal may see it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return PeekFacts(node, affiliation)
+    item = rows.item(request.node, request.id)
+    return PeekFacts(node, affiliation, item, b"" if item is None else rows.payload(item))
+
+
+def for_reasons(context: Context, request: ReadReasons) -> ReasonFacts:
+    """Return the next dead items of the node, if the principal may manage it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return ReasonFacts(node, affiliation)
+    found = rows.page(DeadItems(node.name), request.behind or None, DEATHS_SLICE)
+    return ReasonFacts(node, affiliation, tuple(found))
+
+
+def for_service(context: Context, request: AskService) -> ServiceFacts:
+    """Return the state of this process, the number of nodes, and the storage of the next of them."""
+    if not request.by.admin:
+        return ServiceFacts(ServiceState(context.about(), context.now, 0))
+    rows = context.rows.page(NodeSums(), request.after, SUMMED) if request.summing else []
+    last = rows[-1] if rows and sum(one.nodes for _, one in rows) == SUMMED else None
+    nodes = 0 if last else sum(context.rows.page(Total(Nodes())))  # once, at the end
+    held_to = limits(
+        context.terms.limits, context.terms.max_subscriptions, context.terms.quotas.usual
+    )
+    return ServiceFacts(
+        ServiceState(context.about(), context.now, nodes, held_to, context.rounds()),
+        tuple([holding for _, holding in rows]),
+        None if last is None else (last[1].account, last[0]),
+        context.terms.quotas,
+        context.terms.operators | {context.service.account},
+    )
+
+
+def for_free(context: Context, request: FreeLocks | Dismiss) -> FreeFacts:
+    """Return the items whose locks are to end, if the principal may end them."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    known = FreeFacts(context.now, node, affiliation)
+    if node is None or objection(by, node, affiliation) is not None:
+        return known
+    if isinstance(request, FreeLocks):
+        items = tuple(rows.item(node.name, item) for item in request.ids)
+        return FreeFacts(context.now, node, affiliation, items)
+    return _of_worker(rows, known, node.name, request.jid)
+
+
+def _of_worker(rows: WorkingSet, known: FreeFacts, node: NodeName, jid: Jid) -> FreeFacts:
+    """Return the items that the JID holds of the node, and whether it subscribes."""
+    mine = [one.jid for one in rows.subscriptions_in(node, account_of(jid))]
+    held = tuple(rows.page(HeldBy(jid, node), None, AT_ONCE))
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    unused = 0 if last is None else rows.unused_token()
+    return FreeFacts(known.now, known.node, known.affiliation, held, jid in mine, last, unused)
+
+
+def for_free_held(context: Context, request: FreeHeld) -> FreeFacts:
+    """Return the next items of a node that a worker held."""
+    rows = context.rows
+    node = rows.node(request.node)
+    held = tuple(rows.page(HeldBy(request.jid, request.node), request.after, AT_ONCE))
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    return FreeFacts(context.now, node, items=held, last=last)
+
+
+# Facts about the connections of clients, which this process has in memory.
+
+MAX_CONNECTIONS: Final = 100
+"""Connections of one page."""
+
+
+def for_connections(context: Context, request: ReadConnections) -> ConnectionsFacts:
+    """Return the next connections; none if the principal may not see them."""
+    if not request.by.admin:
+        return ConnectionsFacts(context.now)
+    most = min(request.most or MAX_CONNECTIONS, MAX_CONNECTIONS)
+    found, total = context.clients(request, most + 1, context.now)
+    return ConnectionsFacts(context.now, found[:most], total, len(found) > most)
+
+
+def for_end(context: Context, request: EndConnection) -> EndFacts:
+    """Return whether the connection is here."""
+    return EndFacts(request.by.admin and context.is_connected(request.address))
+
+
+# For samples: the moment, and the stored samples of the last hours.
+
+MAX_SAMPLES: Final = 10_000
+"""The maximum in one answer: fifty nodes for an hour, or one for all the time that is kept."""
+
+
+def for_keep(context: Context, _request: KeepSamples) -> KeepFacts:
+    """Return the moment."""
+    return KeepFacts(context.now)
+
+
+def for_read(context: Context, request: ReadSamples) -> SamplesFacts:
+    """Return the requested samples."""
+    if not request.by.admin:
+        return SamplesFacts((), context.now)
+    which = Samples(request.nodes, request.since)
+    return SamplesFacts(tuple(context.rows.page(which, None, MAX_SAMPLES)), context.now)

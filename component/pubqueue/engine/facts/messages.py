@@ -1,0 +1,251 @@
+"""Facts for kept messages, forwarded notices and registrations of pushes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.engine.facts.managing import for_answer
+from pubqueue.engine.facts.publishing import for_publish
+from pubqueue.engine.facts.queue import for_bounce
+from pubqueue.engine.facts.transactions import for_stage
+from pubqueue.engine.listings import (
+    MessageAccounts,
+    MessageBytes,
+    MessagesOf,
+    MessagesOver,
+    MovedTo,
+    NodesOfAccount,
+    RegistrationsOf,
+)
+from pubqueue.engine.rows import FORWARDED, KEPT_MESSAGES, MESSAGE_TOTALS, REGISTRATIONS
+from pubqueue.model.entities import Affiliation
+from pubqueue.model.records import EVERYBODY, MAX_OF_ACCOUNT, MessageTotal, mark_of
+from pubqueue.rules.forward import EndForwardFacts, ForwardFacts
+from pubqueue.rules.messages import (
+    SLICE,
+    DeliverFacts,
+    EndFacts,
+    KeepFacts,
+    ListMessagesFacts,
+    ReadMessageFacts,
+    depends_on_affiliation,
+    is_due,
+)
+from pubqueue.rules.presence import Bounce
+from pubqueue.rules.publication import Publish
+from pubqueue.rules.registrations import (
+    ClaimFacts,
+    ListRegistrationsFacts,
+    NamedFacts,
+    RegisterFacts,
+    may_see,
+    whose,
+)
+from pubqueue.rules.staging import StagePublish
+from pubqueue.rules.subscribers import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.working_set import WorkingSet
+    from pubqueue.model.entities import Jid
+    from pubqueue.model.records import Forwarded, KeptMessage
+    from pubqueue.rules.forward import EndForward, Forward
+    from pubqueue.rules.messages import (
+        DeliverMessage,
+        DropMessages,
+        ForgetMessages,
+        Inner,
+        KeepMessage,
+        ListMessages,
+        ReadMessage,
+    )
+    from pubqueue.rules.registrations import (
+        Claim,
+        Enable,
+        ListRegistrations,
+        NotePush,
+        Register,
+        Unregister,
+    )
+
+
+# Facts for messages of assured service.
+
+MAX_ACCOUNTS: Final = 1_000
+
+_SOMETHING: Final = (
+    Affiliation.OWNER,
+    Affiliation.PUBLISHER,
+    Affiliation.PUBLISH_ONLY,
+    Affiliation.MEMBER,
+)
+"""The affiliations of which one makes an account known."""
+
+# fmt: off
+FACTS: Final[dict[type, Callable[[Context, Any], object]]] = {
+    Publish:      for_publish,
+    StagePublish: for_stage,
+    Answer:       for_answer,
+    Bounce:       for_bounce,
+}
+"""The facts of what a message can ask."""
+# fmt: on
+
+
+def for_keep_message(context: Context, request: KeepMessage) -> KeepFacts:
+    """Return what is known of the message and of its account."""
+    rows, by, limits = context.rows, request.by, context.terms.messages
+    asks = depends_on_affiliation(by, limits.assured_from)
+    affiliated = asks and bool(rows.page(NodesOfAccount(by.account, roles=_SOMETHING)))
+    return KeepFacts(
+        context.now,
+        rows.row(KEPT_MESSAGES, mark_of(by.jid, request.msg_id)),
+        _total(rows, by.account),
+        _total(rows, EVERYBODY),
+        limits,
+        affiliated=affiliated,
+    )
+
+
+def for_deliver(context: Context, request: DeliverMessage) -> DeliverFacts:
+    """Return the message, and, if it is held as it was read, the facts of what it asks."""
+    rows, account = context.rows, request.by.account
+    found = rows.row(KEPT_MESSAGES, mark_of(request.by.jid, request.msg_id))
+    own, everybody = _total(rows, account), _total(rows, EVERYBODY)
+    facts = DeliverFacts(context.now, found, own, everybody, context.terms.messages)
+    if rows.lacking:  # what it asks is loaded together with the message
+        _inner(context, request)
+        return facts
+    if not is_due(request, found, context.now):
+        return facts
+    most = context.terms.messages.remembered_per_account
+    oldest: tuple[KeptMessage, ...] = ()
+    if own.remembered >= most:
+        over = min(own.remembered - most + 1, SLICE)
+        oldest = tuple(rows.page(MessagesOf(account, held=False), None, over))
+    return DeliverFacts(
+        *(context.now, found, own, everybody, context.terms.messages, _inner(context, request)),
+        moved=_moved(rows, request.request),
+        oldest=oldest,
+    )
+
+
+def _inner(context: Context, request: DeliverMessage) -> object:
+    """Return the facts of what the message asks."""
+    asked = request.request
+    return None if asked is None else FACTS[type(asked)](context, asked)
+
+
+def _moved(rows: WorkingSet, request: Inner | None) -> str:
+    """Return the URI of what has replaced the node of a publish, if it is gone."""
+    if not isinstance(request, Publish | StagePublish):
+        return ""
+    name = request.node if isinstance(request, Publish) else request.publish.node
+    if rows.node(name) is not None:
+        return ""
+    moved = rows.page(MovedTo(name))
+    return moved[0] if moved else ""
+
+
+def for_read(context: Context, request: ReadMessage) -> ReadMessageFacts:
+    """Return the message and its bytes."""
+    mark = mark_of(request.by.jid, request.msg_id)
+    found = context.rows.row(KEPT_MESSAGES, mark)
+    message = context.rows.page(MessageBytes(mark))
+    return ReadMessageFacts(context.now, found, message[0] if message else b"")
+
+
+def for_list_messages(context: Context, request: ListMessages) -> ListMessagesFacts:
+    """Return a page of accounts, and the totals."""
+    most = max(1, min(request.max, MAX_ACCOUNTS))
+    accounts = context.rows.page(MessageAccounts(), request.after, most) if request.by.admin else ()
+    return ListMessagesFacts(tuple(accounts), _total(context.rows, EVERYBODY))
+
+
+def for_forget(context: Context, _request: ForgetMessages) -> EndFacts:
+    """Return messages and answers whose time is over."""
+    return _ending(context, context.rows.page(MessagesOver(context.now), None, SLICE))
+
+
+def for_drop(context: Context, request: DropMessages) -> EndFacts:
+    """Return messages that are held of the account."""
+    listing = MessagesOf(request.account, held=True)
+    return _ending(context, context.rows.page(listing, None, SLICE) if request.by.admin else ())
+
+
+def _ending(context: Context, messages: Sequence[KeptMessage]) -> EndFacts:
+    rows = context.rows
+    for message in messages:  # so that they are loaded together, for the writes that replace them
+        rows.row(KEPT_MESSAGES, message.mark)
+    names = {EVERYBODY: None} | dict.fromkeys(message.account for message in messages)
+    return EndFacts(context.now, tuple(messages), {name: _total(rows, name) for name in names})
+
+
+def _total(rows: WorkingSet, account: Jid | str) -> MessageTotal:
+    return rows.row(MESSAGE_TOTALS, account) or MessageTotal(account)
+
+
+# Facts for notices that are stored for other instances.
+
+
+def for_forward(context: Context, request: Forward) -> ForwardFacts:
+    """Return those of the bundles that are stored already."""
+    return ForwardFacts(_kept(context, (one.mark for one in request.bundles)))
+
+
+def for_end(context: Context, request: EndForward) -> EndForwardFacts:
+    """Return those of the bundles that still exist."""
+    return EndForwardFacts(_kept(context, request.marks))
+
+
+def _kept(context: Context, marks: Iterable[str]) -> tuple[Forwarded, ...]:
+    found = [context.rows.row(FORWARDED, mark) for mark in marks]
+    return tuple([one for one in found if one is not None])
+
+
+# Facts for registrations of pushes.
+
+MAX_REGISTRATIONS = 500
+"""Registrations in one answer."""
+
+
+def for_register(context: Context, request: Register) -> RegisterFacts:
+    """Return the node, the account's affiliation with it, and its registrations."""
+    rows, row, account = context.rows, request.registration, request.by.account
+    node, affiliation = rows.node(row.node), rows.affiliation(row.node, account)
+    known = rows.row(REGISTRATIONS, row.name)
+    count = len(rows.page(RegistrationsOf(account), "", MAX_OF_ACCOUNT))
+    return RegisterFacts(node, affiliation, known, count)
+
+
+def for_registration(context: Context, request: Unregister | Enable | NotePush) -> NamedFacts:
+    """Return the registration, and the account's affiliation with its node."""
+    known = context.rows.row(REGISTRATIONS, request.name)
+    if known is None:
+        return NamedFacts(None)
+    return NamedFacts(known, context.rows.affiliation(known.node, request.by.account))
+
+
+def for_claim(context: Context, request: Claim) -> ClaimFacts:
+    """Return the registration and its node."""
+    known = context.rows.row(REGISTRATIONS, request.name)
+    if known is None:
+        return ClaimFacts(context.now, None)
+    return ClaimFacts(context.now, known, context.rows.node(known.node))
+
+
+def for_list_registrations(context: Context, request: ListRegistrations) -> ListRegistrationsFacts:
+    """Return the registrations that the principal may see."""
+    rows, node = context.rows, request.node
+    affiliation = Affiliation.NONE if node is None else rows.affiliation(node, request.by.account)
+    if request.name is not None:
+        row = rows.row(REGISTRATIONS, request.name)
+        is_there = (
+            row is not None and node in {None, row.node} and may_see(request.by, row, affiliation)
+        )
+        return ListRegistrationsFacts((row,) if row is not None and is_there else ())
+    most = max(1, min(request.most, MAX_REGISTRATIONS)) + 1
+    which = RegistrationsOf(whose(request, affiliation), node)
+    return ListRegistrationsFacts(tuple(rows.page(which, request.after, most)))

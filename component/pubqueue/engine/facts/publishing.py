@@ -1,0 +1,366 @@
+"""Facts for publishes, plain, staged and fed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pubqueue.engine.listings import UNBOUNDED, ItemEntries, Unfed
+from pubqueue.engine.rows import (
+    AFFILIATIONS,
+    FED_MESSAGES,
+    FEEDINGS,
+    KEY_TOTALS,
+    SECRETS,
+    USED_KEYS,
+)
+from pubqueue.model.entities import (
+    Affiliation,
+    NodeConfig,
+    NodeName,
+    account_of,
+    connection,
+    digest,
+)
+from pubqueue.model.notices import EVERYBODY, Several
+from pubqueue.model.records import (
+    KeyFacts,
+    content_of,
+    mark_of_key,
+    marked,
+    message,
+    name_of_message,
+)
+from pubqueue.rules import filters, trimming
+from pubqueue.rules.access import NOTHING_NAMED, AutoCreation, Other, Others, may_create, named
+from pubqueue.rules.audience import CROWD
+from pubqueue.rules.feed import elsewhere, too_much
+from pubqueue.rules.nodeconfig import Settings, configure
+from pubqueue.rules.once import KeepSecretFacts, UsedKeyFacts
+from pubqueue.rules.publication import PLACES, TAKEN, Fed, Known, Met, PublishFacts
+from pubqueue.rules.publish import (
+    JUDGED,
+    ROOM,
+    SLICE,
+    Copy,
+    LookFacts,
+    MarkFacts,
+    ResumeFacts,
+    SliceFacts,
+)
+from pubqueue.rules.room import growth_by, surplus
+from pubqueue.rules.trimming import room_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.working_set import WorkingSet
+    from pubqueue.model.entities import Draft, Item, Jid, Node, Principal, Subscription
+    from pubqueue.model.notices import Audience, Everybody
+    from pubqueue.model.records import Feeding, MarkedPublish, PublishKey
+    from pubqueue.rules.once import KeepSecret, ReadUsedKey
+    from pubqueue.rules.publication import Publish
+    from pubqueue.rules.publish import FeedSlice, LookAtFed, MarkPublish
+    from pubqueue.rules.room import Allowance
+
+
+# Facts for publishes, staged ones too: the items that already have the ids.
+
+
+def for_publish(context: Context, request: Publish) -> PublishFacts:
+    """Return the items that already have the drafts' ids."""
+    rows = context.rows
+    if request.key is not None:
+        keyless = replace(request, key=None)
+        return replace(for_publish(context, keyless), key=_of_key(context, request, request.key))
+    node = rows.node(request.node)
+    if node is None:
+        return PublishFacts(
+            *(context.now, None, Affiliation.NONE, False, ()),
+            policy=context.terms.policy,
+            creation=context.terms.auto_creation,
+            others=others(context, request.by, NodeConfig(), request.options),
+            allowance=_of_maker(context, request.by),
+        )
+    plain = not node.config.queueing
+    return PublishFacts(
+        context.now,
+        node,
+        *rows.rights(node.name, request.by.account),
+        tuple([existing(context, node, draft) for draft in request.drafts]),
+        subscribers(context, node) if plain else (),
+        _oldest(rows, node, request) if plain else (),
+        fed=fed(context, node, request.drafts) if node.config.feeds else (),
+        allowance=context.allowance(node.creator),
+    )
+
+
+def _of_key(context: Context, request: Publish, key: PublishKey) -> KeyFacts:
+    """Return the record of a key, and the total of all keys of its account."""
+    rows, account = context.rows, request.by.account
+    return KeyFacts(
+        rows.row(USED_KEYS, mark_of_key(account, request.node, key.name)),
+        rows.row(KEY_TOTALS, account),
+        content_of(request.drafts, context.payloads.fingerprint),
+    )
+
+
+def for_used_key(context: Context, request: ReadUsedKey) -> UsedKeyFacts:
+    """Return the record of a key."""
+    mark = mark_of_key(request.by.account, request.node, request.key)
+    return UsedKeyFacts(context.now, context.rows.row(USED_KEYS, mark))
+
+
+def _of_maker(context: Context, by: Principal) -> Allowance | None:
+    """Return the limits of an account that would create a node by publishing to it."""
+    makes = context.terms.auto_creation is not AutoCreation.NEVER and may_create(
+        by, context.terms.policy
+    )
+    return context.allowance(by.account) if makes else None
+
+
+def others(context: Context, by: Principal, config: NodeConfig, wanted: Settings | None) -> Others:
+    """Return the other nodes that new settings name."""
+    after = config if wanted is None else configure(config, wanted)
+    if not isinstance(after, NodeConfig):
+        return NOTHING_NAMED
+    names = [name for _, name in named(config, after)]
+    if config.source:
+        names.append(NodeName(config.source))
+    return others_of(context, by, names)
+
+
+def others_of(context: Context, by: Principal, names: Iterable[NodeName]) -> Others:
+    """Return other nodes, and the principal's affiliations with them."""
+    rows, account = context.rows, by.account
+    nodes = {name: Other(rows.node(name), *rows.rights(name, account)) for name in names}
+    return Others(nodes, context.terms.policy) if nodes else NOTHING_NAMED
+
+
+def _oldest(rows: WorkingSet, node: Node, request: Publish) -> tuple[Item, ...]:
+    """Return the first items of a plain node, as many as may have to be removed."""
+    many = 2 * len(request.drafts)
+    if not node.config.persist_items:
+        return oldest(rows, node.name, many)
+    room, byte_room = room_for(node)
+    if (room is None and byte_room is None) or not node.items:
+        return ()
+    over = surplus(node, room, byte_room, growth_by(request.drafts, ()))
+    if over.bytes:  # if they are smaller than the others, a trim removes the rest
+        many += min(trimming.SLICE, 2 * over.bytes * node.items // max(node.bytes, 1))
+    return oldest(rows, node.name, many) if over.items or over.bytes else ()
+
+
+def ahead(context: Context, request: Publish) -> None:
+    """Return the needs of a later publish in the batch, in short form if these are only its ids."""
+    rows, cache = context.rows, context.rows.cache
+    name, node = request.node, cache.nodes.get(request.node)
+    key = name, request.by.account
+    known = key in cache.of[AFFILIATIONS] and key in cache.of_account
+    if node is not None and node.config.feeds:
+        return  # that is much: it is loaded when its turn comes, if it comes in this batch
+    if node is None or not known or node.config.dedup_window or not node.config.queueing:
+        for_publish(context, request)
+        return
+    if request.key is not None:
+        for_publish(context, request)
+        return
+    for draft in request.drafts:
+        rows.item(name, draft.id)
+
+
+def existing(context: Context, node: Node, draft: Draft) -> tuple[Known, Item | None]:
+    """Return what the node knows of the draft's id."""
+    rows = context.rows
+    item = rows.item(node.name, draft.id)
+    if item is not None:
+        if not node.config.queueing:
+            return Known.OTHER, item  # it is overwritten in any case
+        there = rows.payload(item)
+        same = not rows.lacking and context.payloads.same(there, draft.payload)
+        return (Known.SAME if same else Known.OTHER), item
+    if node.config.dedup_window:
+        digest = rows.finished(node.name, draft.id, context.now)
+        if digest is not None and digest == context.payloads.fingerprint(draft.payload):
+            return Known.FINISHED, None
+    return Known.NEW, None
+
+
+def fed(context: Context, node: Node, drafts: Sequence[Draft]) -> tuple[Fed, ...]:
+    """Return the queues that a plain node feeds, and what they know of the drafts' ids."""
+    if too_much(node, drafts) is not None:
+        return ()
+    queues = [context.rows.node(feed.queue) for feed in node.config.feeds]
+    offered = [(draft, filters.indexed(draft.headers)) for draft in drafts]
+    return tuple(
+        [
+            Fed(
+                queue,
+                tuple([met(context, queue, *one) for one in offered]),
+                context.allowance(queue.creator),
+            )
+            for queue in queues
+            if queue is not None
+        ]
+    )
+
+
+def met(context: Context, queue: Node, draft: Draft, headers: filters.Index) -> Met | None:
+    """Return what a fed queue knows of a draft's id; None if its filter leaves the draft out."""
+    if not filters.admits(queue.config.filter, headers):
+        return None
+    known, item = existing(context, queue, draft)
+    if PLACES[known, None if item is None else item.state] not in TAKEN:
+        return Met(known, item)
+    other = elsewhere(draft.id, context.payloads.fingerprint(draft.payload))
+    return Met(known, item, other, context.rows.item(queue.name, other) is not None)
+
+
+def audience(context: Context, node: Node) -> Audience:
+    """Return the audience of a plain node; a queue's items are delivered."""
+    return () if node.config.queueing else subscribers(context, node)
+
+
+def subscribers(context: Context, node: Node) -> Audience:
+    """Return the subscribers of the node that are to be notified; a large audience is not loaded."""
+    if node.subscriptions > CROWD:
+        return EVERYBODY
+    everybody = context.rows.audience(node.name)
+    if not by_presence(node):
+        return everybody
+    if isinstance(everybody, Several):
+        return Several(here(context, everybody.jids), everybody.subids)
+    return here(context, everybody)
+
+
+def by_presence(node: Node) -> bool:
+    """Return whether only subscribers that are known to be online are notified (XEP-0060 12.6)."""
+    return node.config.presence_based_delivery and not node.config.queueing
+
+
+def here(context: Context, jids: tuple[Jid, ...]) -> tuple[Jid, ...]:
+    """Return those of the JIDs that are known to be here: a full JID that we saw come, an account with any such JID.
+
+    A connection of the service's own is here as long as it subscribes: its subscriptions end with it.
+    """
+    rows, service = context.rows, context.service.jid
+    present = [(jid, rows.resources(account_of(jid))) for jid in jids]
+    return tuple(
+        [
+            jid
+            for jid, there in present
+            if jid in there
+            or (there and account_of(jid) == jid)
+            or connection(jid, service) is not None
+        ]
+    )
+
+
+def all_subscriptions(rows: WorkingSet, node: Node) -> tuple[Subscription, ...] | Everybody:
+    """Return all subscriptions to the node, including pending ones; a crowd is not listed."""
+    return EVERYBODY if node.subscriptions > CROWD else tuple(rows.subscribers(node.name))
+
+
+# The first items of a node, without their payloads.
+
+
+def oldest(rows: WorkingSet, node: NodeName, many: int, after: int = 0) -> tuple[Item, ...]:
+    """Return up to n items, the oldest first, after the number `after`."""
+    if (kept := rows.cache.in_order) is None:
+        return _read(rows, node, many, after)
+    while (wanted := kept.wanted(node, many)) is not None:  # no part starts after a number
+        limit, through = wanted
+        found = _read(rows, node, limit, through)
+        if rows.gathering or rows.lacking:
+            return ()
+        kept.know(node, found, limit)
+    return kept.first(node, many)
+
+
+def _read(rows: WorkingSet, node: NodeName, many: int, after: int) -> tuple[Item, ...]:
+    listing = ItemEntries(node, UNBOUNDED, state=None, payloads=False, room=UNBOUNDED)
+    return tuple([entry.item for entry in rows.page(listing, after, many)])
+
+
+# Facts for a publish that feeds more copies than one commit may add: its queues, its mark, and the next copies.
+
+
+def for_look(context: Context, request: LookAtFed) -> LookFacts:
+    """Return the next queues that the node feeds, as many as are judged in one slice."""
+    node = context.rows.node(request.publish.node)
+    if node is None:
+        return LookFacts(None, (), 0, ends=True)
+    many = max(1, JUDGED // len(request.publish.drafts))
+    looked = request.looked + many
+    feeds = node.config.feeds[request.looked : looked]
+    found = [context.rows.node(feed.queue) for feed in feeds]
+    queues = tuple([queue for queue in found if queue is not None])
+    return LookFacts(node, queues, looked, ends=looked >= len(node.config.feeds))
+
+
+def for_mark(context: Context, request: MarkPublish) -> MarkFacts:
+    """Return what a publish has to know, and a mark for it."""
+    queues = [context.rows.node(name) for name, _ in request.grown]
+    allowances = {q.name: context.allowance(q.creator) for q in queues if q is not None}
+    return MarkFacts(for_publish(context, request.publish), _mark(context, request), allowances)
+
+
+def _mark(context: Context, request: MarkPublish) -> str:
+    """Return a mark that is not there. Marks are in the order of time, so the oldest is resumed first."""
+    wanted = request.publish
+    ids = "\x1f".join([wanted.node, wanted.by.account, *(draft.id for draft in wanted.drafts)])
+    beginning = f"{context.now:015d}.{digest(ids.encode()).hex()[:16]}"
+    number = 0
+    while context.rows.row(FEEDINGS, f"{beginning}.{number}") is not None:
+        number += 1
+    return f"{beginning}.{number}"
+
+
+def for_slice(context: Context, request: FeedSlice) -> SliceFacts:
+    """Return the next copies of a marked publish."""
+    row = context.rows.row(FEEDINGS, request.mark)
+    if row is None:
+        return SliceFacts(None)
+    what, width = marked(row), len(marked(row).queues)
+    last = min(row.place + SLICE, what.copies)
+    drafts = {n: _message(context, row, n) for n in range(row.place // width, -(-last // width))}
+    copies: list[Copy] = []
+    size, place = 0, row.place
+    while place < last and size < ROOM:
+        number, at = divmod(place, width)
+        draft = drafts[number]
+        copy = None if draft is None else _copy(context, what, draft, what.queues[at])
+        if copy is not None:
+            copies.append(copy)
+            size += len(copy.draft.payload)
+        place += 1
+    return SliceFacts(row, tuple(copies), place)
+
+
+def _message(context: Context, row: Feeding, number: int) -> Draft | None:
+    found = context.rows.row(FED_MESSAGES, name_of_message(row.mark, number))
+    return None if found is None else message(found)
+
+
+def _copy(context: Context, what: MarkedPublish, draft: Draft, name: NodeName) -> Copy | None:
+    """Return a copy, unless the queue is gone, was made later under its name, or does not want it."""
+    queue: Node | None = context.rows.node(name)
+    if queue is None or not queue.config.queueing or queue.created > what.at:
+        return None
+    known = met(context, queue, draft, filters.indexed(draft.headers))
+    return None if known is None else Copy(draft, queue, known)
+
+
+def for_resume(context: Context, _request: object) -> ResumeFacts:
+    """Return the oldest mark."""
+    return ResumeFacts(next(iter(context.rows.page(Unfed())), None))
+
+
+# Facts for secrets of the service.
+
+
+def for_secret(context: Context, request: KeepSecret) -> KeepSecretFacts:
+    """Return the secret of the name."""
+    return KeepSecretFacts(context.rows.row(SECRETS, request.proposed.name))

@@ -1,0 +1,673 @@
+"""Facts for the life of an item after its publish: takes, deliveries, settles, expiry, death, seeks."""
+
+from __future__ import annotations
+
+from itertools import starmap
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from pubqueue.engine.facts.managing import for_node, owners_to_notify
+from pubqueue.engine.facts.publishing import existing, oldest, subscribers
+from pubqueue.engine.listings import (
+    AffiliationsOf,
+    DeadItems,
+    DoneItems,
+    DueSchedules,
+    Forgettable,
+    HeldBy,
+    Keeping,
+    Locks,
+    LocksFromLast,
+    NewestItem,
+    Seeks,
+    Sweepable,
+)
+from pubqueue.engine.rows import ANSWERED, PING_ANSWERS, SEEKS, SETTLED, Due
+from pubqueue.engine.writes import delivered_mark
+from pubqueue.model.after import exhausted
+from pubqueue.model.entities import (
+    Affiliation,
+    Draft,
+    Jid,
+    Level,
+    Millis,
+    NodeName,
+    Principal,
+    PublishModel,
+    State,
+    account_of,
+)
+from pubqueue.rules import seek
+from pubqueue.rules.dead_letters import CANCEL_SLICE, DiscardFacts
+from pubqueue.rules.deliveries import (
+    DeliveryAnswerFacts,
+    FeatureFacts,
+    GiveUpFacts,
+    UnansweredFacts,
+    asks,
+    has_answer,
+    is_held,
+    level_of,
+)
+from pubqueue.rules.expire import (
+    FORGOTTEN,
+    ExpireFacts,
+    Heritage,
+    OverdueFacts,
+    Owner,
+    admitting,
+    of_item,
+    of_lease,
+    of_version,
+    passes_on,
+    refusal,
+)
+from pubqueue.rules.feed import elsewhere
+from pubqueue.rules.give_back import Case, Copy, DeadLetterPlace, Onward, room_for
+from pubqueue.rules.inspect import objection
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.presence import (
+    AnsweredFacts,
+    ArriveFacts,
+    BounceFacts,
+    FreeLeftFacts,
+    LeaveFacts,
+    ReachFacts,
+)
+from pubqueue.rules.publication import Known
+from pubqueue.rules.room import STATUS_ID, truncates
+from pubqueue.rules.seek import (
+    SEEK_LOOKED_AT,
+    DropDoneFacts,
+    ResumeSeeksFacts,
+    SeekFacts,
+    SeekItemsFacts,
+)
+from pubqueue.rules.settle import HeldFacts, Outcome, Settle, SettleFacts, Verb, holds, is_late
+from pubqueue.rules.settle_each import singly
+from pubqueue.rules.take import TakeFacts
+from pubqueue.rules.unlock import (
+    MAX_BYTES,
+    RESEND_LOOKED_AT,
+    RecoverFacts,
+    ResendFacts,
+    is_undelivered,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.working_set import WorkingSet
+    from pubqueue.model.entities import Item, ItemId, Node, Subscription
+    from pubqueue.rules.dead_letters import Cancel, Discard
+    from pubqueue.rules.deliveries import (
+        AskUnanswered,
+        GiveUpUnanswered,
+        Lock,
+        NoteDeliveryAnswer,
+        NoteFeatures,
+    )
+    from pubqueue.rules.expire import Expire, ListOverdue
+    from pubqueue.rules.presence import (
+        AnsweredElsewhere,
+        Arrive,
+        Bounce,
+        FreeLeft,
+        Leave,
+        ReachChanged,
+    )
+    from pubqueue.rules.seek import DropDone, ResumeSeeks, Seek, SeekItems
+    from pubqueue.rules.settle import ReadHeld
+    from pubqueue.rules.settle_each import SettleEach
+    from pubqueue.rules.take import Take
+    from pubqueue.rules.unlock import Recover, Resend, Touch
+
+    Dying = tuple[Item, Node] | None
+
+
+# Facts for time, presence and bounces: what has expired, and the items of JIDs that come or go.
+
+AT_ONCE: Final = 500
+"""Up to how many rows of a kind one batch ends because of the clock; the others follow in the next."""
+
+SCHEDULES: Final = 100
+"""Schedules that have their turn one after the other before others are searched."""
+
+
+def for_recovery(context: Context, request: Recover) -> RecoverFacts:
+    """Return the next of all locks, the last to end first."""
+    rows = context.rows
+    items = rows.page(LocksFromLast(), request.before, AT_ONCE)
+    paired = tuple((item, node) for item in items if (node := rows.node(item.node)))
+    last = items[-1] if len(items) == AT_ONCE else None
+    rest = None if last is None or last.deadline is None else (last.deadline, last.seq)
+    return RecoverFacts(context.now, paired, rest)
+
+
+def for_resend(context: Context, request: Resend) -> ResendFacts:
+    """Return a slice of the locks, and the payloads of those whose deliveries may never have left."""
+    rows, now = context.rows, context.now
+    if rows.gathering:
+        return ResendFacts(now, (0, 0), (), {})
+    span = request.span or (
+        rows.next_number(delivered_mark(request.instance)),
+        rows.next_number("token"),
+    )
+    if span[0] >= span[1]:
+        return ResendFacts(now, span, (), {})
+    locks = rows.page(Locks(), request.after, RESEND_LOOKED_AT)
+    payloads: dict[int, bytes] = {}
+    subids: dict[int, str] = {}
+    levels: dict[int, Level] = {}
+    size = 0
+    for at, item in enumerate(locks):
+        if is_undelivered(item, span, now):
+            payloads[item.seq] = rows.payload(item)
+            size += len(payloads[item.seq])
+            its = None if item.holder is None else rows.subscription(item.node, item.holder)
+            node = rows.node(item.node)
+            if its is not None and node is not None:
+                subids[item.seq] = its.subid
+                levels[item.seq] = level_of(node.config, its, rows.is_able)
+        if size > MAX_BYTES:
+            del locks[at + 1 :]
+    return ResendFacts(now, span, tuple(locks), payloads, subids, levels)
+
+
+def for_list(context: Context, _request: ListOverdue) -> OverdueFacts:
+    """Return the keys of expired rows."""
+    due = context.rows.due(context.now, AT_ONCE)
+    items = [*due.locks, *due.lives, *due.delayed]
+    keys = [*map(of_item, items), *starmap(of_version, due.versions), *map(of_lease, due.leases)]
+    return OverdueFacts(tuple(dict.fromkeys(keys)))
+
+
+def _taken(request: Expire, due: Due) -> Due:
+    """Return those that have to be ended."""
+    if request.only is None and not request.aside:
+        return due
+    return Due(
+        locks=[item for item in due.locks if request.takes(of_item(item))],
+        lives=[item for item in due.lives if request.takes(of_item(item))],
+        delayed=[item for item in due.delayed if request.takes(of_item(item))],
+        versions=[one for one in due.versions if request.takes(of_version(*one))],
+        leases=[row for row in due.leases if request.takes(of_lease(row))],
+        unread=[key for key in due.unread if request.only is None and key not in request.aside],
+    )
+
+
+def for_expiry(context: Context, request: Expire) -> ExpireFacts:
+    """Return the expired rows."""
+    rows, now = context.rows, context.now
+    due = _taken(request, rows.due(now, AT_ONCE + len(request.aside)))
+    cases = _cases(context, [*due.locks, *due.lives])
+    for item in due.delayed:
+        rows.node(item.node)
+    dropped = dict.fromkeys(
+        case.node.name for case in cases[len(due.locks) :] if truncates(case.node.config)
+    )
+    truncated = tuple([name for name in dropped if rows.item(name, STATUS_ID) is None])
+    held = dict.fromkeys((item.node, item.holder) for item in due.locks if item.holder is not None)
+    holders = [rows.subscription(*lock) for lock in held]
+    leases = [rows.subscription(one.node, one.jid) for one in due.leases]
+    kept_since = Millis(now - context.terms.limits.kept_for)
+    whole = request.only is None
+    old = rows.page(Forgettable(now), None, FORGOTTEN + 1) if whole else []
+    return ExpireFacts(
+        now=now,
+        ripe=tuple(due.delayed),
+        locks=cases[: len(due.locks)],
+        lives=cases[len(due.locks) :],
+        holders=tuple(holder for holder in holders if holder is not None),
+        overdue=tuple(due.versions),
+        sweepable=kept_since if whole and True in rows.page(Sweepable(kept_since)) else None,
+        leases=tuple(one for one in leases if one is not None),
+        unread=tuple(dict.fromkeys(due.unread)),
+        more_to_forget=sum(old) > FORGOTTEN,
+        truncated=truncated,
+        service=context.service.account,
+        schedules=() if request.only else tuple(rows.page(DueSchedules(now), None, SCHEDULES)),
+    )
+
+
+def for_arrive(context: Context, request: Arrive) -> ArriveFacts:
+    """Return the subscriptions of a JID that has come, under its full JID and its bare one."""
+    rows, account = context.rows, account_of(request.jid)
+    rows.cache.passers_by.append((request.jid, None))
+    mine = _exactly(rows, request.jid)
+    paired = [(one, rows.node(one.node)) for one in mine]
+    wanted = any(node is not None and asks(node.config, one) for one, node in paired)
+    known = (
+        rows.is_somebody(account),
+        rows.is_somebody(request.jid),
+    )  # both: they are loaded together
+    somebody = any(known)
+    here = tuple(rows.resources(account)) if somebody or mine else ()
+    return ArriveFacts(tuple(mine), here, is_somebody=somebody, wants_features=wanted)
+
+
+def for_reach(context: Context, request: ReachChanged) -> ReachFacts:
+    """Return the subscriptions of exactly this address."""
+    return ReachFacts(tuple(context.rows.subscriptions_of(request.jid)))
+
+
+def for_leave(context: Context, request: Leave) -> LeaveFacts:
+    """Return the items of the leaver, under its full JID and under its bare one, and the other resources of its account."""
+    rows, account = context.rows, account_of(request.jid)
+    rows.cache.passers_by.append((request.jid, None))
+    jids = tuple(dict.fromkeys((request.jid, account)))
+    here = rows.resources(account)
+    is_here = request.jid in here
+    paired = [(one, rows.node(one.node)) for one in _exactly(rows, request.jid)]
+    held = {jid: rows.held_by(jid) for jid in jids}
+    more = tuple(jid for jid, (_, goes_on) in held.items() if goes_on)
+    answer = None if request.unanswered is None else rows.row(PING_ANSWERS, request.jid)
+    return LeaveFacts(
+        now=context.now,
+        held=_cases(context, [item for items, _ in held.values() for item in items]),
+        subscriptions=tuple((one, node) for one, node in paired if node is not None),
+        is_here=is_here,
+        is_last=is_here and len(here) == 1,
+        more=more,
+        unused=rows.unused_token() if more else 0,
+        answered=None if answer is None else answer.at,
+    )
+
+
+def for_answered(context: Context, request: AnsweredElsewhere) -> AnsweredFacts:
+    """Return whether the JID holds an item."""
+    rows = context.rows
+    rows.row(PING_ANSWERS, request.jid)  # changed rows have to be loaded
+    held, _ = rows.held_by(request.jid)
+    return AnsweredFacts(context.now, bool(held))
+
+
+def for_free_left(context: Context, request: FreeLeft) -> FreeLeftFacts:
+    """Return the next items that a former holder has left."""
+    held = context.rows.page(HeldBy(request.holders[0]), request.after, AT_ONCE)
+    last = held[-1].seq if len(held) == AT_ONCE else None
+    return FreeLeftFacts(context.now, _cases(context, held), last)
+
+
+def _exactly(rows: WorkingSet, jid: Jid) -> list[Subscription]:
+    """Return the subscriptions of the full JID and of the bare one, not those of other resources."""
+    jids = dict.fromkeys((jid, account_of(jid)))
+    mine = [one for jid in jids for one in rows.subscriptions_of(jid)]
+    return sorted(mine, key=lambda one: (one.node, one.jid))
+
+
+def for_bounce(context: Context, request: Bounce) -> BounceFacts:
+    """Return the item of a delivery that bounced, if that very lock is still on it."""
+    rows = context.rows
+    item = rows.item_at(request.seq)
+    node = None if item is None else rows.node(item.node)
+    if item is None or node is None:
+        return BounceFacts(context.now, None, None)
+    rows.cache.passers_by.append((request.to, item.node))
+    locked = item.state is State.LOCKED and item.token == request.token
+    return BounceFacts(
+        now=context.now,
+        case=Case(item, node) if locked else None,
+        subscription=rows.subscription(item.node, request.to),
+        active_since=rows.active_since(request.to) if request.gone else 0,
+    )
+
+
+def _cases(context: Context, items: Iterable[Item]) -> tuple[Case, ...]:
+    """Pair each item with its node and, if it dies, its destination."""
+    rows = context.rows
+    paired = [(item, node) for item in items if (node := rows.node(item.node))]
+    dying = [(item, node) if _dies(item, node) else None for item, node in paired]
+    found = zip(paired, places(context, dying), strict=True)
+    return tuple([Case(item, node, place) for (item, node), place in found])
+
+
+def _dies(item: Item, node: Node) -> bool:
+    """Return whether the item dies: a lock has failed for the last time allowed, or a lifetime in a queue has ended."""
+    return exhausted(item, node.config) if item.holder is not None else node.config.queueing
+
+
+# Facts for deliveries that are answered, or are not.
+
+
+def for_unanswered(context: Context, request: AskUnanswered) -> UnansweredFacts:
+    """Return the item, its payload if it is still locked so, and the answer that another instance has noted."""
+    rows = context.rows
+    item, answered = rows.item_at(request.seq), rows.row(ANSWERED, request.token)
+    if item is None or not is_held(item, request.by.jid, request.token):
+        return UnansweredFacts(item, answered=answered)
+    payload = b"" if request.received else rows.payload(item)
+    return UnansweredFacts(item, payload, answered)
+
+
+def for_delivery_answer(context: Context, request: NoteDeliveryAnswer) -> DeliveryAnswerFacts:
+    """Return the item, what is known of the answer, and the holder's subscription."""
+    rows = context.rows
+    item, answered = rows.item_at(request.seq), rows.row(ANSWERED, request.token)
+    if item is None or not is_held(item, request.jid, request.token):
+        return DeliveryAnswerFacts(context.now, item, answered)
+    one = rows.subscription(item.node, request.jid)
+    return DeliveryAnswerFacts(context.now, item, answered, "" if one is None else one.subid)
+
+
+def for_giving_up(context: Context, request: GiveUpUnanswered) -> GiveUpFacts:
+    """Return what is still locked so without an answer, and the subscriptions under which it was delivered."""
+    rows, to = context.rows, request.to
+    found = [_held(rows, to, lock) for lock in request.locks]
+    if found and found[0] is None:
+        return GiveUpFacts(context.now, ())
+    held = tuple(each for each in found if each is not None)
+    nodes = dict.fromkeys(item.node for item, _ in held)
+    subscriptions = [rows.subscription(node, to) for node in nodes]
+    return GiveUpFacts(context.now, held, tuple(one for one in subscriptions if one is not None))
+
+
+def _held(rows: WorkingSet, to: Jid, lock: Lock) -> tuple[Item, Node] | None:
+    item, answered = rows.item_at(lock.seq), rows.row(ANSWERED, lock.token)
+    node = None if item is None else rows.node(item.node)
+    if item is None or node is None or item.deadline != lock.deadline:
+        return None
+    if not is_held(item, to, lock.token):
+        return None
+    return None if has_answer(answered, received=lock.received) else (item, node)
+
+
+def for_features(context: Context, request: NoteFeatures) -> FeatureFacts:
+    """Return whether the JID is here, and what is known of its client."""
+    rows = context.rows
+    rows.cache.passers_by.append((request.jid, None))
+    is_here = request.jid in rows.resources(account_of(request.jid))
+    return FeatureFacts(is_here, rows.is_able(request.jid))
+
+
+# Facts for items that die: the dead-letter nodes of their nodes, and the account that publishes there.
+
+MAX_OWNERS: Final = 100
+"""Up to how many owners of a queue, the first by name, are checked for the right to publish to its dead-letter node."""
+
+
+def places(context: Context, dying: Iterable[Dying]) -> tuple[DeadLetterPlace | None, ...]:
+    """Return the place for each item that dies with its node; None if there is none, or an item does not die."""
+    known: dict[NodeName, Heritage | None] = {}
+    return tuple([None if one is None else _place(context, *one, known) for one in dying])
+
+
+def _place(
+    context: Context, item: Item, node: Node, known: dict[NodeName, Heritage | None]
+) -> DeadLetterPlace | None:
+    name = NodeName(node.config.dead_letter_node)
+    if not name:
+        return None
+    if node.name not in known:
+        known[node.name] = _heritage(context, node, name)
+    heritage, rows = known[node.name], context.rows
+    if heritage is None:
+        return DeadLetterPlace(name, exists=False, taken=False)
+    queues = admitting(heritage.to, item)
+    may = queues or (heritage.place,)
+    free = [place for place in may if rows.item(place.name, item.id) is None]
+    to, taken = free[0] if free else may[0], not free
+    payload = b"" if taken else rows.payload(item)
+    no, onward = "", None
+    if not taken and not rows.lacking:
+        has_type = any(one.config.type for one in (heritage.place, *queues))
+        space = context.payloads.space_of(payload) if has_type else ""
+        no = refusal(heritage, item, len(payload), space)
+    if queues and not taken and not no:
+        onward = _onward(context, item, to, queues, payload)
+    room, left = room_for(to, node, context.allowance(to.creator))
+    return DeadLetterPlace(to.name, True, taken, room, no, left, onward)  # noqa: FBT003
+
+
+def _onward(
+    context: Context, item: Item, first: Node, queues: tuple[Node, ...], payload: bytes
+) -> Onward:
+    """Return the first queue, and the others with the ids under which they accept the item: none if they have it already."""
+    rows = context.rows
+    copies: list[Copy] = []
+    draft = Draft(item.id, payload)
+    for queue in queues:
+        allowance = None if queue is first else context.allowance(queue.creator)
+        if queue is first or (name := _free_id(context, queue, draft)) is None:
+            continue
+        copies.append(Copy(queue, name, allowance))
+    return Onward(first, payload if copies and not rows.lacking else b"", tuple(copies))
+
+
+def _free_id(context: Context, queue: Node, draft: Draft) -> ItemId | None:
+    """Return the id of a copy in a queue; None if this very item exists there, or was done, under its own id or the other."""
+    known, _ = existing(context, queue, draft)
+    if known is Known.NEW:
+        return draft.id
+    if known is not Known.OTHER:
+        return None
+    other = elsewhere(draft.id, context.payloads.fingerprint(draft.payload))
+    return other if context.rows.item(queue.name, other) is None else None
+
+
+def _heritage(context: Context, node: Node, name: NodeName) -> Heritage | None:
+    """Return the dead-letter node and the account that may publish there; the operator if the queue has no owner."""
+    rows = context.rows
+    place = rows.node(name)
+    if place is None:
+        return None
+    found = rows.page(AffiliationsOf(node.name, (Affiliation.OWNER,)), None, MAX_OWNERS)
+    accounts = [row.account for row in found]
+    owners = tuple([_owner(context, account, place) for account in accounts])
+    trusted = {*accounts, *context.terms.operators, context.service.account}
+    fed = [rows.node(feed.queue) for feed in place.config.feeds] if passes_on(place) else []
+    to = tuple([queue for queue in fed if queue is not None])
+    return Heritage(node, place, owners or (Owner(context.service),), trusted, to)
+
+
+def _owner(context: Context, account: Jid, place: Node) -> Owner:
+    rows, by = context.rows, Principal(account, admin=account in context.terms.operators)
+    listens = place.config.publish_model is PublishModel.SUBSCRIBERS
+    subscribed = listens and rows.subscribed(place.name, account)
+    return Owner(by, rows.affiliation(place.name, account), subscribed)
+
+
+# Facts for seeks, and for what is done and kept: slices of the queue, and of what is done.
+
+
+def for_seek(context: Context, request: Seek) -> SeekFacts:
+    """Return what a purge needs, and the newest item."""
+    around = for_node(context, Purge(request.by, request.node))
+    rows = context.rows
+    mark = rows.row(SEEKS, request.node)
+    newest = rows.page(NewestItem(request.node, dead=False))
+    return SeekFacts(around, sum(newest), mark)
+
+
+def for_seek_items(context: Context, request: SeekItems) -> SeekItemsFacts:
+    """Return the next items that may be older, or that may come back."""
+    rows, name = context.rows, request.node
+    known = SeekItemsFacts(context.now, rows.node(name), rows.row(SEEKS, name))
+    if known.node is None or known.mark != request.mark:
+        return known
+    if request.place is None:
+        found = oldest(rows, name, seek.SEEK_SLICE, request.after)
+        return SeekItemsFacts(context.now, known.node, known.mark, found)
+    done = tuple(rows.page(DoneItems(name), request.place, seek.SEEK_SLICE))
+    there = [item.id for item in done if rows.item(name, item.id) is not None]
+    return SeekItemsFacts(context.now, known.node, known.mark, done, frozenset(there))
+
+
+def for_resume(context: Context, _request: ResumeSeeks) -> ResumeSeeksFacts:
+    """Return the mark of a seek that is under way."""
+    rows = context.rows
+    name = next(iter(rows.page(Seeks())), None)
+    return ResumeSeeksFacts(None if name is None else rows.row(SEEKS, name))
+
+
+def for_drop(context: Context, request: DropDone) -> DropDoneFacts:
+    """Return the next queue in which something that is done has to go."""
+    rows, now = context.rows, context.now
+    names = rows.page(Keeping(), request.after or None, SEEK_LOOKED_AT)
+    nodes = [node for name in names if (node := rows.counted(name)) is not None]
+    for node in nodes:
+        if seek.surplus(node, rows.page(DoneItems(node.name)), now):
+            found = rows.page(DoneItems(node.name), None, seek.SEEK_SLICE)
+            return DropDoneFacts(now, node, tuple(found))
+    last = names[-1] if len(names) == SEEK_LOOKED_AT else NodeName("")
+    return DropDoneFacts(now, next=last)
+
+
+# Facts for retract, unlock and touch: the items, their holders, and the rows that their end needs.
+
+
+def for_settle(context: Context, request: Settle | Touch | Cancel) -> SettleFacts:
+    """Return the items that are to be settled, and their present and former holders."""
+    rows, principal = context.rows, request.by
+    node = rows.node(request.node)
+    if node is None:
+        return SettleFacts(context.now, None, Affiliation.NONE, (), frozenset(), subscribed=False)
+    affiliation, subscribed = rows.rights(node.name, principal.account)
+    items = tuple([rows.item(node.name, item) for item in request.ids])
+    return SettleFacts(
+        context.now,
+        node,
+        affiliation,
+        items,
+        _receipts(rows, principal, items),
+        subscribed,
+        () if node.config.queueing else subscribers(context, node),
+    )
+
+
+def for_each(context: Context, request: SettleEach) -> tuple[SettleFacts, ...]:
+    """Return the facts of the requests for each lock alone; the common ones are looked up once."""
+    singles = singly(request)
+    of: dict[Jid, list[int]] = {}
+    for at, single in enumerate(singles):
+        of.setdefault(single.by.jid, []).append(at)
+    found: dict[int, SettleFacts] = {}
+    for places_of_one in of.values():
+        first = singles[places_of_one[0]]
+        joint = replace(first, ids=tuple([singles[at].ids[0] for at in places_of_one]), token=None)
+        facts = for_end(context, joint) if isinstance(joint, Settle) else for_settle(context, joint)
+        found |= zip(places_of_one, _one_by_one(facts, len(places_of_one)), strict=True)
+    each = [found[at] for at in range(len(singles))]
+    if isinstance(request.template, Settle) and request.template.remember is not None:
+        each = [_with_memory(context, *one) for one in zip(singles, each, strict=True)]
+    return tuple(each)
+
+
+def _with_memory(context: Context, request: Settle | Touch, facts: SettleFacts) -> SettleFacts:
+    if request.token is None:
+        return facts
+    return replace(facts, settled=context.rows.row(SETTLED, request.token))
+
+
+def _one_by_one(facts: SettleFacts, count: int) -> Iterator[SettleFacts]:
+    """Yield the same facts for each of the items alone."""
+    for at in range(count):
+        here = slice(at, at + 1)
+        yield replace(
+            facts, items=facts.items[here], places=facts.places[here], digests=facts.digests[here]
+        )
+
+
+def for_discard(context: Context, request: Discard) -> DiscardFacts:
+    """Return the next dead items of the node, if the principal may manage it."""
+    rows, by = context.rows, request.by
+    node = rows.node(request.node)
+    affiliation = rows.affiliation(request.node, by.account)
+    if node is None or objection(by, node, affiliation) is not None:
+        return DiscardFacts(node, affiliation)
+    found = rows.page(DeadItems(node.name), request.after or None, CANCEL_SLICE)
+    return DiscardFacts(node, affiliation, tuple(found))
+
+
+def _receipts(
+    rows: WorkingSet, principal: Principal, items: tuple[Item | None, ...]
+) -> frozenset[tuple[int, Jid]]:
+    """Return the relevant receipts of the items: holding one now outranks having held it."""
+    asked = [
+        item
+        for item in items
+        if item is not None
+        and item.acquired > (item.state is State.LOCKED)  # a lock of it has ended
+        and not holds(principal, item)
+    ]
+    if not asked:
+        return frozenset()
+    jids = (principal.jid, principal.account)
+    return frozenset((item.seq, jid) for item in asked for jid in rows.lost_by(item, jids))
+
+
+def for_end(context: Context, request: Settle) -> SettleFacts:
+    """Return the same, and the rows that the end of the items needs: their places if they die, their digests."""
+    facts = for_settle(context, request)
+    if request.remember is not None and request.token is not None:
+        facts = replace(facts, settled=context.rows.row(SETTLED, request.token))
+    node = facts.node
+    if node is None or (request.verb is Verb.UNLOCK and request.outcome is Outcome.RELEASE):
+        return facts
+    if request.verb is Verb.RETRACT:
+        return _with_digests(context, request, facts) if node.config.dedup_window else facts
+    rejected = request.outcome is Outcome.REJECT
+    dying = [
+        (item, node) if item is not None and (rejected or exhausted(item, node.config)) else None
+        for item in facts.items
+    ]
+    return replace(facts, places=places(context, dying))
+
+
+def _may_finish(request: Settle, item: Item) -> bool:
+    """Return whether a retract may report the work as done, under whichever token."""
+    if holds(request.by, item):
+        return True
+    return request.late and is_late(request.by, item, item.token)
+
+
+def _with_digests(context: Context, request: Settle, facts: SettleFacts) -> SettleFacts:
+    rows = context.rows
+    payloads: list[bytes | None] = []
+    for item in facts.items:
+        if item is None or not _may_finish(request, item):
+            payloads.append(None)
+            continue
+        payloads.append(rows.payload(item))
+        rows.finished(item.node, item.id, context.now)  # the record of an earlier end is replaced
+    if rows.lacking:
+        return facts
+    digests = tuple(
+        None if each is None else context.payloads.fingerprint(each) for each in payloads
+    )
+    return replace(facts, digests=digests)
+
+
+# Facts for requests for items without a subscription.
+
+
+def for_take(context: Context, request: Take) -> TakeFacts:
+    """Return the account's affiliation with the node and its items there, and how many takes wait here."""
+    rows, account = context.rows, request.by.account
+    node = rows.node(request.node)
+    of_account, waiting = context.waiting(account)
+    return TakeFacts(
+        now=context.now,
+        node=node,
+        affiliation=rows.affiliation(request.node, account),
+        subscriptions=tuple(rows.subscriptions_in(request.node, account)),
+        owners=owners_to_notify(rows, node),
+        held=0 if node is None else rows.held_of(request.node, account),
+        of_account=of_account,
+        waiting=waiting,
+        unused=rows.unused_token(),
+    )
+
+
+# Facts for the items that an address holds.
+
+
+def for_held(context: Context, request: ReadHeld) -> HeldFacts:
+    """Return the items of the node that are locked to exactly this address."""
+    rows = context.rows
+    items, _ = rows.held_by(request.by.jid)
+    return HeldFacts(
+        tuple([(item, rows.payload(item)) for item in items if item.node == request.node])
+    )

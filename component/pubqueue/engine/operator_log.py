@@ -1,0 +1,168 @@
+"""The operator log: workers coming and going, and why items died. Written after the commit.
+
+Names, addresses and reasons are logged; payloads, headers and secrets never. Many deaths at once
+are logged as a sum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from pubqueue.engine.observe import Observer
+from pubqueue.model.changes import (
+    AddSubscription,
+    EndSubscription,
+    EndSubscriptions,
+    GiveUp,
+    NoteActivity,
+    NoteResource,
+    Release,
+)
+from pubqueue.model.replies import Subscribed
+from pubqueue.rules.audience import ReviewSubscribers
+from pubqueue.rules.declare import Declare
+from pubqueue.rules.expire import Expire
+from pubqueue.rules.nodes import Configure, SetAffiliations
+from pubqueue.rules.presence import Arrive, Bounce, FreeLeft, Leave
+from pubqueue.rules.settle import Settle
+from pubqueue.rules.subscribe import Subscribe, Unsubscribe
+from pubqueue.rules.subscribers import Answer, SetSubscriptions
+from pubqueue.rules.unlock import Dismiss, FreeLocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pubqueue.engine.observe import Took
+    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Decision
+    from pubqueue.model.notices import Notice
+
+
+log = structlog.get_logger(__name__)
+
+LOGGED_REQUESTS: Final[frozenset[type]] = frozenset(
+    {
+        *(Arrive, Leave, FreeLeft, Bounce, Expire),
+        *(Subscribe, Unsubscribe),
+        *(Configure, SetAffiliations, Declare, ReviewSubscribers),
+        *(Dismiss, FreeLocks),
+        *(Answer, SetSubscriptions),
+    }
+)
+"""Requests that may be logged; all others are skipped unread."""
+
+ONE_BY_ONE: Final = 5
+"""The number of deaths of one kind that are logged one by one; beyond it only the sum is."""
+
+_CLOSED: Final = "the node was closed to it"
+
+_WHY: Final[dict[type, str]] = {
+    Bounce: "deliveries come back",
+    Leave: "it went away",
+    Configure: _CLOSED,
+    SetAffiliations: _CLOSED,
+    Declare: _CLOSED,
+    Dismiss: "an owner ended it",
+    Expire: "its lease is over",
+    Answer: "an owner has denied it",
+    SetSubscriptions: "an owner has ended it",
+}
+
+
+class OperatorLog(Observer):
+    """Writes the operator's log."""
+
+    fault = "operator_log.failed"
+
+    def committed(
+        self,
+        requests: Sequence[Request],
+        decisions: Sequence[Decision],
+        deliveries: Sequence[Notice],  # noqa: ARG002  # an item of them may be handed out thousands of times
+        took: Took,  # noqa: ARG002
+    ) -> None:
+        """Log operators' actions on people and dead items."""
+        log_decisions(requests, decisions)
+
+
+def log_decisions(requests: Iterable[Request], decisions: Sequence[Decision]) -> None:
+    """Log the effects of these decisions; they are committed."""
+    deaths: list[GiveUp] = []
+    for request, decision in zip(requests, decisions, strict=True):
+        if type(request) is FreeLeft and decision.then is None:
+            locks = request.freed + _freed(decision)
+            log.info("worker.freed", jid=request.jid, locks=locks)
+        kinds = set(map(type, decision.changes)) - {NoteActivity}
+        if kinds and type(request) in LOGGED_REQUESTS:
+            _log_people(request, decision)
+        if GiveUp in kinds and (type(request) in LOGGED_REQUESTS or type(request) is Settle):
+            deaths += [change for change in decision.changes if isinstance(change, GiveUp)]
+    if deaths:
+        _log_deaths(deaths)
+
+
+def _log_request(request: Request, decision: Decision) -> None:
+    match request:
+        case Arrive():
+            log.info("worker.arrived", jid=request.jid)
+        case Leave():
+            log.info("worker.left", jid=request.jid, **_of_leave(request, decision))
+        case Bounce(bounced=True):
+            log.info("delivery.bounced", to=request.to, gone=request.gone)
+        case FreeLocks():
+            log.info(
+                "locks.ended", node=request.node, locks=len(request.ids), by=request.by.account
+            )
+        case _:
+            pass
+
+
+def _log_people(request: Request, decision: Decision) -> None:
+    if isinstance(request, FreeLeft):
+        return
+    _log_request(request, decision)
+    for change in decision.changes:
+        if isinstance(change, EndSubscription):
+            why = _WHY.get(type(request), "it asked for it")
+            log.info("worker.unsubscribed", node=change.node, jid=change.jid, why=why)
+        elif isinstance(change, EndSubscriptions):
+            count = len(change.jids)
+            log.info("workers.unsubscribed", node=change.node, workers=count, why=_CLOSED)
+        elif isinstance(change, AddSubscription) and _is_of_a_queue(decision):
+            new = change.subscription
+            log.info("worker.subscribed", node=new.node, jid=new.jid, requests=new.queue_requests)
+        elif isinstance(change, NoteResource) and not isinstance(request, Arrive):
+            log.info("worker.arrived", jid=change.jid)
+
+
+def _of_leave(request: Leave, decision: Decision) -> dict[str, int]:
+    """Return how many locks ended, whether more will, which is logged then, and whether pings were left unanswered."""
+    more = {} if decision.then is None else {"more": True}
+    silent = {} if request.unanswered is None else {"silent": True}
+    return {"locks": _freed(decision)} | more | silent
+
+
+def _freed(decision: Decision) -> int:
+    """Return how many locks have ended."""
+    return sum(isinstance(change, Release | GiveUp) for change in decision.changes)
+
+
+def _is_of_a_queue(decision: Decision) -> bool:
+    return isinstance(decision.reply, Subscribed) and decision.reply.queueing
+
+
+def _log_deaths(deaths: Iterable[GiveUp]) -> None:
+    alike: dict[tuple[str, str, str], list[GiveUp]] = {}
+    for death in deaths:
+        alike.setdefault((death.item.node, death.reason, death.to or ""), []).append(death)
+    for (node, reason, to), group in alike.items():
+        where = {"moved_to": to} if to else {}
+        if len(group) > ONE_BY_ONE:
+            log.info("items.dead", node=node, items=len(group), reason=reason, **where)
+            continue
+        for death in group:
+            item = death.item
+            more = {"failed": death.failed, "holder": item.holder or ""} | where
+            log.info("item.dead", node=node, item=item.id, reason=reason, **more)

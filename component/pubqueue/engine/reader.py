@@ -1,0 +1,260 @@
+"""Answers requests that only read, outside the batches: workers do not wait for them, and they do not wait for commits.
+
+Accounts take turns: an account that requests a thousand pages at once delays only itself. Answers
+to one account keep the order of its requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+import structlog
+
+from pubqueue.engine.batch import read
+from pubqueue.engine.ports import StoreError
+from pubqueue.engine.task import Task, answer_with, no_longer_behind
+from pubqueue.engine.working_set import WorkingSet
+from pubqueue.model.decision import Cancelled, Done, Redriven, Refusal, Refused, refuse
+from pubqueue.model.entities import account_of
+from pubqueue.model.notices import ToAll, ToEach
+from pubqueue.model.records import MessagesEnded
+from pubqueue.model.replies import Freed
+from pubqueue.rules.audience import ReviewSubscribers
+from pubqueue.rules.dead_letters import Discard, Redrive
+from pubqueue.rules.messages import DropMessages
+from pubqueue.rules.moving import MoveWinners
+from pubqueue.rules.publish import FeedSlice
+from pubqueue.rules.seek import SeekItems
+from pubqueue.rules.trimming import TrimItems
+from pubqueue.rules.unlock import FreeHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.engine.facts.context import Context
+    from pubqueue.engine.fan_out import FanOut
+    from pubqueue.engine.observe import Observer, Observers
+    from pubqueue.engine.ports import Store, Transaction
+    from pubqueue.engine.table import Read, Request
+    from pubqueue.model.decision import Decision, Reply
+    from pubqueue.model.entities import Jid, NodeName
+
+    Place = tuple[type, NodeName]
+    Answer = Callable[[Reply], None]
+
+
+log = structlog.get_logger(__name__)
+
+
+ENDING: Final = Refused(Refusal.STORE_FAILED, "the service is stopping")
+"""The answer to requests that are not begun when the service stops. They had no effect and may be repeated."""
+
+
+FAILED: Final = Refused(Refusal.STORE_FAILED)
+"""The answer to requests that are not begun because the store does not answer."""
+
+
+class Reader:
+    """Answers requests that change nothing, one of each account in turn."""
+
+    def __init__(
+        self,
+        store: Store,
+        context_of: Callable[[WorkingSet], Context],
+        observers: Observers[Observer],
+    ) -> None:
+        self._store = store
+        self._observers = observers
+        self._context_of = context_of
+        self._waiting: dict[Jid, deque[tuple[Read, Callable[[Reply], None]]]] = {}
+        """Requests by account, the account whose turn is next first."""
+        self._work = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.task = Task("reader", self._run)
+
+    def submit(self, request: Read, answer: Callable[[Reply], None]) -> None:
+        """Have the request answered from what is committed when its turn comes."""
+        self.task.start()
+        account = account_of(request.by.jid)
+        self._waiting.setdefault(account, deque()).append((request, answer))
+        self._quiet.clear()
+        self._work.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for their turn."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all requests are answered."""
+        return self._quiet.is_set()
+
+    async def settled(self) -> None:
+        """Wait until all requests are answered."""
+        await self._quiet.wait()
+
+    def refuse_waiting(self) -> None:
+        """Refuse the waiting requests, because the service stops."""
+        self._refuse_waiting(ENDING)
+
+    def _refuse_waiting(self, reply: Refused = FAILED) -> None:
+        left, self._waiting = self._waiting, {}
+        for mine in left.values():
+            for _, answer in mine:
+                self._answer(answer, reply)
+
+    async def stop(self) -> None:
+        """Stop; after `settled` all have been answered. Stopping twice does no harm."""
+        await self.task.stop()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                while self._waiting:
+                    request, answer = self._next()
+                    decision = await self._decide(request)
+                    if decision.then is None:
+                        self._answer(answer, decision.reply)
+                    else:
+                        self._go_on(cast("Read", decision.then), answer)
+                self._quiet.set()
+        finally:
+            self._quiet.set()  # after a fault no requester waits for an answer that will not come
+
+    def _next(self) -> tuple[Read, Callable[[Reply], None]]:
+        """Take the request whose turn it is; the account's next one comes after those of all other accounts."""
+        account = next(iter(self._waiting))
+        mine = self._waiting.pop(account)
+        taken = mine.popleft()
+        if mine:
+            self._waiting[account] = mine
+        return taken
+
+    def _go_on(self, request: Read, answer: Callable[[Reply], None]) -> None:
+        """Have the next slice of the request read after the turns of the other accounts."""
+        account = account_of(request.by.jid)
+        mine = self._waiting.pop(account, deque())
+        mine.appendleft((request, answer))
+        self._waiting[account] = mine
+
+    async def _decide(self, request: Read) -> Decision:
+        try:
+            with no_longer_behind(self._refuse_waiting):
+                return await self._store.read(partial(self._read, request))
+        except StoreError as problem:
+            log.error("read.failed", why=str(problem))  # noqa: TRY400  # an answer, no trace
+            return refuse(Refusal.STORE_FAILED)
+        except (
+            Exception
+        ):  # the boundary between requests: this one has failed, the next one is answered
+            log.exception("request.failed", request=type(request).__name__)
+            return refuse(Refusal.INTERNAL_FAULT)
+
+    def _read(self, request: Read, tx: Transaction) -> Decision:
+        rows = WorkingSet()
+        rows.begin(tx)
+        return read(self._context_of(rows), request)
+
+    def _answer(self, answer: Callable[[Reply], None], reply: Reply) -> None:
+        self._observers.answered(reply)
+        answer_with(answer, reply)
+
+
+# Long work between two slices: the next slice starts after the notices of the last one are sent, so only those wait.
+
+
+class _Run:
+    """A requester that waits for the end of long work. `place` is the node and the kind of the work."""
+
+    def __init__(self, answer: Answer, place: Place, under_way: dict[Place, int]) -> None:
+        self._answer = answer
+        self._under_way = under_way
+        self._place: Place | None = None
+        self.move(place)
+
+    def move(self, place: Place | None) -> None:
+        """Set the place of the work."""
+        for where, by in ((self._place, -1), (place, 1)):
+            if where is not None:
+                self._under_way[where] = self._under_way.get(where, 0) + by
+                if not self._under_way[where]:
+                    del self._under_way[where]
+        self._place = place
+
+    def __call__(self, reply: Reply) -> None:
+        """Answer the requester: the work is done, or the store failed."""
+        self.move(None)
+        self._answer(reply)
+
+
+class LongWork:
+    """Keeps the next slice of long work until it may run; then submits it.
+
+    Trims, reviews and seeks that another process may have left are restarted from time to time, because their end
+    is not reported. If work of the same kind is under way on the node, nothing is restarted.
+    """
+
+    def __init__(self, news: FanOut, submit: Callable[[Request, Answer], None]) -> None:
+        self._fan_out = news
+        self._submit = submit
+        self._waiting: dict[int, tuple[Request, Answer]] = {}
+        self._count = itertools.count()
+        self._under_way: dict[Place, int] = {}
+
+    def go_on(self, decision: Decision, answer: Answer) -> None:
+        """Run the next slice; answer the requester after the last one."""
+        request = decision.then
+        if isinstance(request, TrimItems | ReviewSubscribers | SeekItems):
+            place = type(request), request.node
+            if isinstance(answer, _Run):
+                answer.move(place)
+            elif request.reply is None and place in self._under_way:
+                answer(Done())
+                return
+            else:
+                answer = _Run(answer, place, self._under_way)
+        nodes = {one.what.node for one in decision.notices if isinstance(one, ToEach | ToAll)}
+        number = next(self._count)
+        self._waiting[number] = cast("Request", decision.then), answer
+        self._fan_out.when_sent(nodes, partial(self._sent, number))
+
+    def _sent(self, number: int) -> None:
+        taken = self._waiting.pop(number, None)
+        if taken is not None:
+            self._submit(*taken)
+
+    def end(self) -> None:
+        """Answer all requesters: the service stops."""
+        left, self._waiting = self._waiting, {}
+        for request, answer in left.values():
+            answer_with(answer, at_the_end(request))
+
+
+def at_the_end(request: Request) -> Reply:
+    """Return the answer to work that is not done when the service stops; if begun, it continues at the next start."""
+    if isinstance(request, MoveWinners | ReviewSubscribers | TrimItems | SeekItems | FeedSlice):
+        return request.reply or Done()
+    return so_far(request) or ENDING
+
+
+def so_far(request: Request) -> Reply | None:
+    """Return the answer to work that stops after some of its slices: what these have committed. None if it has no such answer."""
+    match request:
+        case FreeHeld():
+            return Freed(request.node, request.freed)
+        case Redrive() if request.after:
+            return Redriven(request.node, request.count, request.after)
+        case Discard() if request.after:
+            return Cancelled(request.node, request.count, through=request.after)
+        case DropMessages() if request.count:
+            return MessagesEnded((), more=True, count=request.count)
+        case _:
+            return None

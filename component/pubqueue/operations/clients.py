@@ -1,0 +1,297 @@
+"""Operations on those who use the queue: connections, registrations of pushes, kept messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.model.entities import Jid, NodeName
+from pubqueue.model.replies import Power
+from pubqueue.operations.model import (
+    AFTER,
+    MAX_ROWS,
+    NODE,
+    Answer,
+    Cell,
+    Column,
+    Operation,
+    Parameter,
+    ParameterKind,
+    count,
+)
+from pubqueue.rules.inspect import EndConnection, ReadConnections
+from pubqueue.rules.messages import DropMessages, ListMessages
+from pubqueue.rules.registrations import Enable, ListRegistrations, Unregister
+
+if TYPE_CHECKING:
+    from pubqueue.engine.table import Request
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.records import KeptMessages, MessagesEnded, Registration, Registrations
+    from pubqueue.model.replies import ClientState, ConnectionEnded, ConnectionPage
+    from pubqueue.operations.model import Given, Row
+
+
+# Operations on registrations: URLs that the items of a node are pushed to.
+
+USUAL: Final = 100
+"""Rows of a page, unless the caller wants fewer or more."""
+
+ACTIVE: Final = "active"
+DISABLED: Final = "disabled"
+
+OF_NODE: Final = Parameter("node", ParameterKind.NODE, "Only of this node")
+NAME: Final = Parameter("registration", ParameterKind.TEXT, "Registration", required=True)
+
+
+def _ask_registrations(by: Principal, given: Given) -> Request:
+    node, most = given.one("node"), given.one("max")
+    return ListRegistrations(
+        by,
+        NodeName(node) if node else None,
+        given.one("after"),
+        int(most) if most else USUAL,
+    )
+
+
+def _registrations(page: Registrations, _given: Given) -> Answer:
+    rows = tuple(map(_registration, page.entries))
+    note = count(len(rows), "registration")
+    note = f"These are {note}; there are more." if page.more else f"{note}."
+    return Answer(note, rows, page.entries[-1].name if rows else "", more=page.more)
+
+
+def _registration(one: Registration) -> Row:
+    state = DISABLED if one.disabled else ACTIVE
+    return one.name, one.node, one.account, state, one.failures, one.error
+
+
+REGISTRATIONS: Final = Operation(
+    "registrations",
+    "List the registrations of pushes",
+    "Registrations are URLs that the items of a node are pushed to. Lists those of a node that you own, or your own; for an administrator, all. A registration is disabled"
+    " after too many failures in a row.",
+    Power.NODES,
+    (OF_NODE, AFTER, MAX_ROWS),
+    (
+        Column("registration", "Registration"),
+        Column("node", "Node"),
+        Column("account", "Account"),
+        Column("state", "State"),
+        Column("failures", "Failures in a row", Cell.COUNT),
+        Column("error", "Last error"),
+    ),
+    _ask_registrations,
+    _registrations,
+    place="registration",
+)
+
+_NUMBER: Final = (Column("count", "Registrations", Cell.COUNT),)
+
+
+def _changing(name: str, label: str, about: str, *, disabled: bool) -> Operation:
+    """Return an operation that disables a registration, or enables it."""
+    done = "is disabled; its items go to other workers" if disabled else "is active"
+
+    def ask(by: Principal, given: Given) -> Request:
+        node = NodeName(given.one("node"))
+        return Enable(by, node, given.one("registration"), disabled=disabled)
+
+    def answer(_page: Registrations, given: Given) -> Answer:
+        return Answer(f"The registration {given.one('registration')} {done}.", ((1,),))
+
+    return Operation(
+        name,
+        label,
+        about,
+        Power.NODES,
+        (NODE, NAME),
+        _NUMBER,
+        ask,
+        answer,
+        single=True,
+        changes=True,
+    )
+
+
+DISABLE: Final = _changing(
+    "registration-disable",
+    "Disable a registration",
+    "Nothing more is pushed to its URL until it is enabled again. Items that are being pushed are requeued within 2 s, without a failure.",
+    disabled=True,
+)
+ENABLE: Final = _changing(
+    "registration-enable",
+    "Enable a registration",
+    "Pushes begin again, with no failure so far.",
+    disabled=False,
+)
+
+
+def _ask_unregister(by: Principal, given: Given) -> Request:
+    return Unregister(by, NodeName(given.one("node")), given.one("registration"))
+
+
+def _unregistered(_page: Registrations, given: Given) -> Answer:
+    return Answer(f"The registration {given.one('registration')} has ended.", ((1,),))
+
+
+END: Final = Operation(
+    "registration-end",
+    "End a registration",
+    "Nothing more is pushed to its URL. Its account may register again.",
+    Power.NODES,
+    (NODE, NAME),
+    _NUMBER,
+    _ask_unregister,
+    _unregistered,
+    single=True,
+    changes=True,
+)
+
+ON_REGISTRATIONS: Final = (REGISTRATIONS, DISABLE, ENABLE, END)
+
+
+# Operations on the connections of clients to the service itself, for every protocol.
+
+ACCOUNT: Final = Parameter("account", ParameterKind.JID, "Only of this account")
+
+SUBSCRIBED: Final = Parameter(
+    "subscribed", ParameterKind.TEXT, "Only those subscribed to this node"
+)
+
+
+def _ask_connections(by: Principal, given: Given) -> Request:
+    account, after, most = given.one("account"), given.one("after"), given.one("max")
+    node = given.one("subscribed")
+    return ReadConnections(
+        by,
+        Jid(account) if account else None,
+        Jid(after) if after else None,
+        int(most) if most else None,
+        NodeName(node) if node else None,
+    )
+
+
+def _connections(page: ConnectionPage, _given: Given) -> Answer:
+    rows = tuple(map(_connection, page.clients))
+    note = f"{count(page.total, 'connection')} to this instance."
+    note += f" These are the next {len(rows)}; there are more." if page.more else ""
+    through = page.clients[-1].address if rows else ""
+    return Answer(note, rows, through, more=page.more and bool(rows), now=page.now)
+
+
+def _connection(one: ClientState) -> Row:
+    times = one.since, one.since
+    has = one.subscriptions, one.nodes, one.holds
+    return one.address, one.face, one.peer, *times, one.private, *has
+
+
+CONNECTIONS: Final = Operation(
+    "connections",
+    "List the connections of clients",
+    "The clients that are connected to this instance itself, as STOMP clients and streams of gRPC are: who, from where, since when, to which nodes, and what"
+    " each holds. Each instance has its own.",
+    Power.SERVICE,
+    (ACCOUNT, SUBSCRIBED, AFTER, MAX_ROWS),
+    (
+        Column("address", "Connection"),
+        Column("protocol", "Protocol"),
+        Column("peer", "From"),
+        Column("connected", "Connected for", Cell.SINCE),
+        Column("since", "Connected at", Cell.MOMENT, more=True),
+        Column("tls", "TLS", Cell.FLAG),
+        Column("subscriptions", "Subscriptions", Cell.COUNT),
+        Column("nodes", "Nodes", Cell.NAMES),
+        Column("holds", "Holds", Cell.COUNT),
+    ),
+    _ask_connections,
+    _connections,
+    place="address",
+)
+
+
+def _ask_end_connection(by: Principal, given: Given) -> Request:
+    return EndConnection(by, Jid(given.one("connection")))
+
+
+def _connection_ended(reply: ConnectionEnded, _given: Given) -> Answer:
+    if not reply.is_here:
+        note = f"This instance has no connection {reply.address}."
+        return Answer(note, ((0,),), warns=True)
+    note = f"The connection {reply.address} has ended; what it held is released."
+    return Answer(note, ((1,),))
+
+
+END_CONNECTION: Final = Operation(
+    "end-connection",
+    "End a client's connection",
+    "What the client holds is released, which is no failure. It may connect again, unless you also remove its user.",
+    Power.SERVICE,
+    (Parameter("connection", ParameterKind.JID, "Connection", required=True),),
+    (Column("count", "Connections ended", Cell.COUNT),),
+    _ask_end_connection,
+    _connection_ended,
+    single=True,
+    changes=True,
+)
+
+ON_CONNECTIONS: Final = (CONNECTIONS, END_CONNECTION)
+
+
+# Operations on messages of assured service that are held until their senders ask for the delivery.
+
+
+def _ask_messages(by: Principal, given: Given) -> Request:
+    most = given.one("max")
+    return ListMessages(by, given.one("after"), int(most) if most else USUAL)
+
+
+def _messages(page: KeptMessages, given: Given) -> Answer:
+    rows = tuple((one.account, one.messages, one.byte_count, one.until) for one in page.accounts)
+    held = f"{count(page.messages, 'message')} with {count(page.byte_count, 'byte')}"
+    note = f"{held} held, {count(page.remembered, 'answer')} remembered."
+    most = given.one("max")
+    more = bool(rows) and len(rows) >= (int(most) if most else USUAL)
+    return Answer(note, rows, page.accounts[-1].account if more else "", more=more)
+
+
+KEPT: Final = Operation(
+    "kept-messages",
+    "List the accounts of which messages are held",
+    "Assured messages are held from when they are received until their sender asks for the delivery. Lists the accounts that have any.",
+    Power.SERVICE,
+    (AFTER, MAX_ROWS),
+    (
+        Column("account", "Account"),
+        Column("messages", "Messages", Cell.COUNT),
+        Column("bytes", "Bytes", Cell.COUNT),
+        Column("until", "First held until", Cell.MOMENT),
+    ),
+    _ask_messages,
+    _messages,
+    place="account",
+)
+
+
+def _ask_drop(by: Principal, given: Given) -> Request:
+    return DropMessages(by, Jid(given.one("account")))
+
+
+def _dropped(reply: MessagesEnded, given: Given) -> Answer:
+    note = f"{count(reply.count, 'message')} of {given.one('account')} dropped."
+    return Answer(note, ((reply.count,),))
+
+
+DROP: Final = Operation(
+    "drop-kept-messages",
+    "Drop the messages that are held of an account",
+    "The messages that were received and not delivered are gone. Their sender gets an error when it asks for the delivery.",
+    Power.SERVICE,
+    (Parameter("account", ParameterKind.JID, "Account", required=True),),
+    (Column("count", "Messages dropped", Cell.COUNT),),
+    _ask_drop,
+    _dropped,
+    single=True,
+    changes=True,
+)
+
+ON_MESSAGES: Final = (KEPT, DROP)

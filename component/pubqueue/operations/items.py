@@ -1,0 +1,559 @@
+"""Operations on items, live and dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.engine.table import MAX_NAMED
+from pubqueue.model.entities import ItemId, NodeName, State
+from pubqueue.model.replies import Power
+from pubqueue.operations.model import (
+    AFTER,
+    MAX_ROWS,
+    NODE,
+    NUMBERED_AFTER,
+    Answer,
+    Cell,
+    Column,
+    Operation,
+    Parameter,
+    ParameterKind,
+    UnfitError,
+    count,
+)
+from pubqueue.operations.nodes import node_of
+from pubqueue.operations.pretty import shown
+from pubqueue.rules.dead_letters import Cancel, Discard, ReadReasons, Redrive
+from pubqueue.rules.inspect import Peek
+from pubqueue.rules.nodes import Purge
+from pubqueue.rules.read import ReadEvents, ReadItems
+from pubqueue.rules.unlock import FreeLocks
+
+if TYPE_CHECKING:
+    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Cancelled, Redriven
+    from pubqueue.model.entities import Item, Principal
+    from pubqueue.model.replies import (
+        Emptied,
+        EventEntry,
+        EventPage,
+        Freed,
+        ItemEntry,
+        ItemPage,
+        Peeked,
+        ReasonPage,
+    )
+    from pubqueue.operations.model import Given, Row
+
+
+# Operations on items: list them, look at one, cancel them, end locks, delete all; and their events.
+
+SHOWN: Final = 49_152
+"""Bytes of a payload that `peek` returns, so that any payload fits into a stanza, however it is escaped there."""
+
+ALL: Final = "all"
+
+CHOICES: Final = (
+    (State.DEAD.value, "Dead items"),
+    (State.LOCKED.value, "Items that workers hold"),
+    (State.QUEUED.value, "Items that wait"),
+    (State.DELAYED.value, "Items that wait for a time"),
+    (ALL, "All items"),
+)
+
+WHICH: Final = Parameter("state", ParameterKind.CHOICE, "Items", choices=CHOICES, usual=ALL)
+ITEM: Final = Parameter("item", ParameterKind.ITEM, "Item", required=True)
+
+ABOUT_ITEMS: Final = (
+    Column("id", "Item"),
+    Column("state", "State"),
+    Column("published", "Published at", Cell.SINCE),
+    Column("priority", "Priority", Cell.COUNT),
+    Column("acquired", "Deliveries", Cell.COUNT),
+    Column("failed", "Failures", Cell.COUNT),
+    Column("error", "Last error"),
+    Column("holder", "Held by"),
+    Column("size", "Bytes", Cell.COUNT),
+    Column("seq", "Number", Cell.COUNT, more=True),
+    Column("publisher", "Published by", more=True),
+    Column("deadline", "The lock ends at", Cell.MOMENT, more=True),
+    Column("due", "Not before", Cell.MOMENT, more=True),
+    Column("expires", "Dead after", Cell.MOMENT, more=True),
+)
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _ask_items(by: Principal, given: Given) -> Request:
+    which = given.one("state")
+    state = None if which in {"", ALL} else State(which)
+    after, most = given.number("after") or 0, given.number("max")
+    return ReadItems(by, node_of(given), after, max=most, state=state, payloads=False)
+
+
+def _items(page: ItemPage, _given: Given) -> Answer:
+    row = _of_item_dead if page.dead else _of_item
+    rows = tuple(map(row, page.entries))
+    note = f"{count(len(rows), 'item')} of {page.node}."
+    if page.done:
+        note += f" It keeps {count(page.done, 'done item')}, which no list shows."
+    return Answer(note, rows, str(page.through), more=page.more)
+
+
+def _of_item(entry: ItemEntry) -> Row:
+    item = entry.item
+    return (
+        item.id,
+        item.state.value,
+        item.published,
+        item.priority,
+        item.acquired,
+        item.failed,
+        item.error or None,
+        item.holder,
+        entry.size,
+        item.seq,
+        item.publisher,
+        item.deadline,
+        item.due,
+        item.expires,
+    )
+
+
+def _of_item_dead(entry: ItemEntry) -> Row:
+    """Return the row of a dead item among dead ones, whose pages are ordered by the numbers of their deaths."""
+    letter, row = entry.item.dead_letter, list(_of_item(entry))
+    row[9] = entry.item.seq if letter is None else letter.number
+    return tuple(row)
+
+
+ITEMS: Final = Operation(
+    "items",
+    "List the items of a node",
+    "The items of a node in the order of publishing, in one state or in all.",
+    Power.NODES,
+    (NODE, WHICH, NUMBERED_AFTER, MAX_ROWS),
+    ABOUT_ITEMS,
+    _ask_items,
+    _items,
+    place="seq",
+)
+
+# --- events -------------------------------------------------------------------------------------
+
+
+def _ask_events(by: Principal, given: Given) -> Request:
+    node = given.one("node")
+    return ReadEvents(
+        *(by, NodeName(node) if node else None, given.number("after") or 0, given.number("until")),
+        max=given.number("max"),
+    )
+
+
+def _events(page: EventPage, _given: Given) -> Answer:
+    note = f"{count(len(page.entries), 'event')}; the log goes from {page.oldest} to {page.newest}."
+    rows = tuple(map(_event, page.entries))
+    through, oldest, newest = str(page.through), page.oldest, page.newest
+    return Answer(note, rows, through, more=page.more, oldest=oldest, newest=newest)
+
+
+def _event(entry: EventEntry) -> Row:
+    event = entry.event
+    return (
+        entry.seq,
+        entry.at,
+        event.kind,
+        event.node,
+        event.item,
+        event.worker,
+        event.detail or None,
+        event.attempt,
+        event.publisher,
+        event.age,
+        event.held,
+        event.origin,
+        event.to,
+    )
+
+
+EVENTS: Final = Operation(
+    "events",
+    "Read the event log",
+    "What happened to the items of nodes that keep an event log: of one node, or of all that you may read.",
+    Power.NODES,
+    (
+        Parameter("node", ParameterKind.NODE, "Node"),
+        NUMBERED_AFTER,
+        Parameter("until", ParameterKind.COUNT, "Up to this number"),
+        MAX_ROWS,
+    ),
+    (
+        Column("seq", "Number", Cell.COUNT),
+        Column("at", "At", Cell.MOMENT),
+        Column("type", "What happened"),
+        Column("node", "Node"),
+        Column("item", "Item"),
+        Column("worker", "Worker"),
+        Column("detail", "Detail"),
+        Column("attempt", "Attempt", Cell.COUNT, more=True),
+        Column("publisher", "Published by", more=True),
+        Column("age_ms", "Milliseconds since the publish", Cell.COUNT, more=True),
+        Column("held_ms", "Milliseconds it was held", Cell.COUNT, more=True),
+        Column("from", "From node", more=True),
+        Column("to", "To node", more=True),
+    ),
+    _ask_events,
+    _events,
+    place="seq",
+)
+
+
+# --- one item -----------------------------------------------------------------------------------
+
+
+def _peeked(reply: Peeked, _given: Given) -> Answer:
+    read = shown(reply.payload, reply.item.headers, SHOWN)
+    note = f"{count(len(reply.payload), 'byte')} of payload."
+    return Answer(note, ((*_facts(reply.item), len(reply.payload), read.words or None, read.text),))
+
+
+def _facts(item: Item) -> Row:
+    letter = item.dead_letter
+    return (
+        item.id,
+        item.state.value,
+        item.publisher,
+        item.published,
+        item.priority,
+        item.acquired,
+        item.failed,
+        item.error or None,
+        *((None, None, None) if letter is None else (letter.at, letter.origin, letter.holder)),
+        item.holder,
+        item.deadline,
+        item.due,
+        item.expires,
+        tuple(f"{name}: {value}" for name, value in item.headers),
+    )
+
+
+PEEK: Final = Operation(
+    "peek",
+    "Look at an item",
+    "Looking changes nothing, and extends no lock.",
+    Power.NODES,
+    (NODE, ITEM),
+    (
+        Column("id", "Item", more=True),
+        Column("state", "State"),
+        Column("publisher", "Published by"),
+        Column("published", "Published at", Cell.MOMENT),
+        Column("priority", "Priority", Cell.COUNT),
+        Column("acquired", "Deliveries", Cell.COUNT),
+        Column("failed", "Failures", Cell.COUNT),
+        Column("error", "Last error"),
+        Column("died", "Died at", Cell.MOMENT),
+        Column("origin", "Moved here from"),
+        Column("last_holder", "Last held by"),
+        Column("holder", "Held by"),
+        Column("deadline", "The lock ends at", Cell.MOMENT),
+        Column("due", "Not before", Cell.MOMENT),
+        Column("expires", "Dead after", Cell.MOMENT),
+        Column("headers", "Headers", Cell.NAMES),
+        Column("size", "Bytes", Cell.COUNT, more=True),
+        Column("content", "Content"),
+        Column("payload", "Payload"),
+    ),
+    lambda by, given: Peek(by, node_of(given), ItemId(given.one("item"))),
+    _peeked,
+    single=True,
+)
+
+
+# --- what is done to them -----------------------------------------------------------------------
+
+
+def named(given: Given, most: int) -> tuple[ItemId, ...]:
+    """Return the named items.
+
+    Raises:
+        UnfitError: there is none, or there are too many for one request.
+
+    """
+    names = given.lines("item")
+    if not 0 < len(names) <= most:
+        raise UnfitError(f"item: choose an item at least, and {most} at most")
+    return tuple(map(ItemId, names))
+
+
+TAKEN_OUT: Final = (
+    Column("count", "Removed", Cell.COUNT),
+    Column("in_flight", "Of these in flight", Cell.COUNT),
+    Column("missing", "Not found", Cell.NAMES),
+)
+
+NAMED: Final = 10
+"""Up to how many items a sentence names."""
+
+
+def taken_out(reply: Cancelled, done: str, missing: str) -> Answer:
+    """Return what happened to items that were to be removed; missing ones are named."""
+    note = f"{count(reply.count, 'item')} of {reply.node} {done}."
+    if reply.held:
+        note += f" {reply.held} of them {'was' if reply.held == 1 else 'were'} in flight: the workers are notified."
+    if reply.missing:
+        left = len(reply.missing) - NAMED
+        names = ", ".join(reply.missing[:NAMED]) + (f" and {left} more" if left > 0 else "")
+        note += f" {missing}: {names}."
+    row = reply.count, reply.held, reply.missing
+    return Answer(note, (row,), warns=bool(reply.missing) or not reply.count)
+
+
+CANCEL: Final = Operation(
+    "cancel",
+    "Cancel items",
+    "Items are removed from the queue before they are done, in any state: waiting, delayed, dead, or in flight. The worker of an item in flight is notified.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("item", ParameterKind.LINES, "Items, by their ids, one per line", required=True),
+    ),
+    TAKEN_OUT,
+    lambda by, given: Cancel(by, node_of(given), named(given, MAX_NAMED)),
+    lambda reply, _given: taken_out(reply, "cancelled", "Not found, perhaps already done"),
+    single=True,
+    changes=True,
+)
+
+
+def _ask_release(by: Principal, given: Given) -> Request:
+    names = given.lines("item")
+    if not names:
+        raise UnfitError("item: choose an item at least")
+    return FreeLocks(by, node_of(given), tuple(map(ItemId, names)))
+
+
+def _released(reply: Freed, _given: Given) -> Answer:
+    note = f"{count(reply.count, 'lock')} of {reply.node} ended; the items wait again."
+    return Answer(note, ((reply.count,),))
+
+
+RELEASE: Final = Operation(
+    "release",
+    "End the lock of an item",
+    "The locks of items end. Other workers get them at once, and no failure is counted.",
+    Power.NODES,
+    (NODE, Parameter("item", ParameterKind.LINES, "Items", required=True)),
+    (Column("count", "Locks ended", Cell.COUNT),),
+    _ask_release,
+    _released,
+    single=True,
+    changes=True,
+)
+
+
+def _purged(reply: Emptied, _given: Given) -> Answer:
+    return Answer(f"{count(reply.items, 'item')} of {reply.node} deleted.", ((reply.items,),))
+
+
+PURGE: Final = Operation(
+    "purge",
+    "Delete all items of a node",
+    "All items of the node are deleted, including those in flight.",
+    Power.NODES,
+    (NODE,),
+    (Column("count", "Deleted", Cell.COUNT),),
+    lambda by, given: Purge(by, node_of(given)),
+    _purged,
+    single=True,
+    changes=True,
+    sure="All items of {} will be deleted, those that workers hold too. This cannot be undone.",
+)
+
+ON_ITEMS: Final = (ITEMS, PEEK, CANCEL, RELEASE, PURGE, EVENTS)
+
+
+# Operations on dead items: list them, count them by their reasons, redrive them, discard them.
+
+REVIVED: Final = 1_000
+"""The maximum of one redrive without names; there may be more then."""
+
+REASON: Final = Parameter(
+    "reason", ParameterKind.TEXT, "Only those that died of this; * stands for any text"
+)
+
+THROUGH: Final = Column("through", "Scanned up to", more=True)
+"""Where to continue: dead items are looked at in parts."""
+
+ABOUT_DEATHS: Final = (
+    Column("id", "Item"),
+    Column("died", "Died", Cell.SINCE),
+    Column("error", "Last error"),
+    Column("failed", "Failures", Cell.COUNT),
+    Column("last_holder", "Last held by"),
+    Column("origin", "Moved here from"),
+    Column("size", "Bytes", Cell.COUNT),
+    Column("death", "Number", Cell.COUNT, more=True),
+    Column("published", "Published at", Cell.MOMENT, more=True),
+    Column("publisher", "Published by", more=True),
+)
+
+
+# --- lists --------------------------------------------------------------------------------------
+
+
+def _ask_dead(by: Principal, given: Given) -> Request:
+    after, most = given.number("after") or 0, given.number("max")
+    return ReadItems(
+        *(by, node_of(given), after),
+        max=most,
+        state=State.DEAD,
+        payloads=False,
+        reason=given.one("reason"),
+    )
+
+
+def _dead(page: ItemPage, _given: Given) -> Answer:
+    rows = tuple(map(_of_death, page.entries))
+    return Answer(
+        f"{count(len(rows), 'dead item')} of {page.node}.", rows, str(page.through), more=page.more
+    )
+
+
+def _of_death(entry: ItemEntry) -> Row:
+    item, letter = entry.item, entry.item.dead_letter
+    assert letter is not None  # the column by which dead items are listed
+    why = item.error or None, item.failed, letter.holder, letter.origin
+    return item.id, letter.at, *why, entry.size, letter.number, item.published, item.publisher
+
+
+DEAD: Final = Operation(
+    "dead",
+    "List the dead items of a node",
+    "Items that died here or were moved here dead, in the order of their deaths, each with its last error.",
+    Power.NODES,
+    (NODE, REASON, NUMBERED_AFTER, MAX_ROWS),
+    ABOUT_DEATHS,
+    _ask_dead,
+    _dead,
+    place="death",
+)
+
+
+def _ask_reasons(by: Principal, given: Given) -> Request:
+    return ReadReasons(by, node_of(given), given.one("after") or None, given.number("max"))
+
+
+def _reasons(page: ReasonPage, _given: Given) -> Answer:
+    rows = tuple((one.reason, one.count, one.last, one.first) for one in page.reasons)
+    of = f"{count(page.looked, 'dead item')} of {page.node}"
+    note = f"{count(len(rows), 'reason')} of {'' if page.whole else 'the first '}{of}."
+    through = page.reasons[-1].reason if rows else ""
+    return Answer(note, rows, through, more=page.more)
+
+
+REASONS: Final = Operation(
+    "reasons",
+    "Count dead items by their reasons",
+    "Why the dead items of a node have died, the most frequent reason first. Reasons that differ only in numbers or ids count as one, with * in their place.",
+    Power.NODES,
+    (NODE, AFTER, MAX_ROWS),
+    (
+        Column("reason", "Reason"),
+        Column("count", "Dead items", Cell.COUNT),
+        Column("last", "Last death", Cell.MOMENT),
+        Column("first", "First death", Cell.MOMENT, more=True),
+    ),
+    _ask_reasons,
+    _reasons,
+    place="reason",
+)
+
+
+# --- what is done to them -----------------------------------------------------------------------
+
+
+def _ask_redrive(by: Principal, given: Given) -> Request:
+    ids, to, reason = _chosen(given), given.one("to"), given.one("reason")
+    after = given.number("after") or 0
+    return Redrive(
+        *(by, node_of(given), ids or None, NodeName(to) if to else None),
+        reason=reason,
+        after=after,
+    )
+
+
+def _chosen(given: Given) -> tuple[ItemId, ...]:
+    """Return the named items; they, or a reason, not both."""
+    if given.lines("item") and given.one("reason"):
+        raise UnfitError("reason: name items, or a reason, not both")
+    return tuple(map(ItemId, given.lines("item")))
+
+
+def _redriven(reply: Redriven, given: Given) -> Answer:
+    note = f"{count(reply.count, 'dead item')} of {reply.node} requeued."
+    every = not given.lines("item") and not given.one("reason")
+    more = bool(reply.through) or (every and reply.count >= REVIVED)
+    if more:
+        note += " There may be more: execute this again."
+    elif not reply.count:
+        note += " There are none, or their target node has no room."
+    row = reply.count, str(reply.through or "")
+    return Answer(note, (row,), row[1], more=more, warns=not reply.count)
+
+
+REDRIVE: Final = Operation(
+    "redrive",
+    "Redrive dead items",
+    "They return to where they died, or go to the node that you name, with their failures reset.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
+        REASON,
+        Parameter("to", ParameterKind.NODE, "To this node, instead of where they came from"),
+        NUMBERED_AFTER,
+    ),
+    (Column("count", "Requeued", Cell.COUNT), THROUGH),
+    _ask_redrive,
+    _redriven,
+    single=True,
+    place="through",
+    changes=True,
+)
+
+
+def _ask_discard(by: Principal, given: Given) -> Request:
+    if _chosen(given):
+        return Cancel(by, node_of(given), named(given, MAX_NAMED), dead=True)
+    return Discard(by, node_of(given), given.one("reason"), given.number("after") or 0)
+
+
+def _discarded(reply: Cancelled, _given: Given) -> Answer:
+    answer = taken_out(reply, "discarded", "Not among the dead")
+    more, through = bool(reply.through), str(reply.through or "")
+    note = answer.note + (" There may be more: execute this again." if more else "")
+    return Answer(note, ((*answer.rows[0], through),), through, more=more, warns=answer.warns)
+
+
+DISCARD: Final = Operation(
+    "discard",
+    "Discard dead items",
+    "Dead items are deleted: those that you name, those with a reason, or all.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("item", ParameterKind.LINES, "Only these items, by their ids, one per line"),
+        REASON,
+        NUMBERED_AFTER,
+    ),
+    (*TAKEN_OUT, THROUGH),
+    _ask_discard,
+    _discarded,
+    single=True,
+    place="through",
+    changes=True,
+    sure="The dead items you named of {}, or all of them, will be deleted. This cannot be undone.",
+)
+
+ON_DEAD: Final = (DEAD, REASONS, REDRIVE, DISCARD)

@@ -1,0 +1,376 @@
+"""The parts of an operation: parameters, answers, and the plain words of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum, unique
+from typing import TYPE_CHECKING, Any, Final
+
+from pubqueue.model.entities import Millis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pubqueue.engine.table import Request
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.replies import Power
+
+
+# Cells of answers: their kinds, and each as text and back, the same in every representation.
+
+Value = str | int | float | bool | tuple[str, ...] | None
+"""The value of a cell; None: no value."""
+
+
+@unique
+class Cell(Enum):
+    """The kinds of cells. In JSON a moment is text as XEP-0082 writes it, and names are a list."""
+
+    TEXT = "text"
+    COUNT = "count"
+    """A whole number."""
+    RATE = "rate"
+    """A number with a fraction."""
+    MOMENT = "moment"
+    """Milliseconds since 1970."""
+    SINCE = "since"
+    """A moment, displayed to people as the time since then."""
+    FLAG = "flag"
+    NAMES = "names"
+    """Any number of names, in order."""
+
+
+MOMENTS = frozenset({Cell.MOMENT, Cell.SINCE})
+
+
+def stamp(moment: int) -> str:
+    """Return milliseconds since 1970 as XEP-0082 writes a moment, in UTC."""
+    second, millis = divmod(moment, 1000)
+    at = datetime.fromtimestamp(second, UTC).replace(tzinfo=None)
+    return f"{at.isoformat()}.{millis:03}Z"
+
+
+def moment(text: str) -> Millis:
+    """Return the milliseconds since 1970 of the text written by `stamp`."""
+    at = datetime.fromisoformat(text)
+    return Millis(int(at.replace(microsecond=0).timestamp()) * 1000 + at.microsecond // 1000)
+
+
+def texts(cell: Cell, value: Value) -> tuple[str, ...]:
+    """Return a cell as the values of a field."""
+    if value is None:
+        return ()
+    match cell:
+        case Cell.MOMENT | Cell.SINCE:
+            assert isinstance(value, int)
+            return (stamp(value),)
+        case Cell.FLAG:
+            return ("1" if value else "0",)
+        case Cell.NAMES:
+            assert isinstance(value, tuple)
+            return value
+        case _:
+            return (str(value),)
+
+
+def value_of(cell: Cell, values: Sequence[str]) -> Value:
+    """Return the cell written by `texts`; raises ValueError if that is impossible."""
+    if cell is Cell.NAMES:
+        return tuple(values)
+    if not values:
+        return None
+    text = values[0]
+    match cell:
+        case Cell.COUNT:
+            return int(text)
+        case Cell.RATE:
+            return float(text)
+        case Cell.MOMENT | Cell.SINCE:
+            return moment(text)
+        case Cell.FLAG:
+            return text in {"1", "true"}
+        case _:
+            return text
+
+
+def json_of(cell: Cell, value: Value) -> Value:
+    """Return a cell as it is in JSON."""
+    return stamp(value) if cell in MOMENTS and isinstance(value, int) else value
+
+
+HIGHEST: Final = 10**18
+"""Higher than any number that is a valid parameter; a power of ten."""
+
+MAX_SHOWN: Final = 100
+"""Characters of an unknown parameter's name that a message has."""
+
+
+class UnfitError(ValueError):
+    """A parameter of an operation is invalid; the message says why, and begins with the parameter."""
+
+
+@unique
+class ParameterKind(Enum):
+    """The kind of a parameter."""
+
+    NODE = "node"
+    ITEM = "item"
+    JID = "jid"
+    TEXT = "text"
+    LINES = "lines"
+    """Any number of texts."""
+    COUNT = "count"
+    NUMBER = "number"
+    """Any number: below 0, or with a fraction."""
+    PAYLOAD = "payload"
+    """An XML element or JSON, on any number of lines; `fit` returns the element, and its namespace."""
+    FLAG = "flag"
+    """1 or 0."""
+    CHOICE = "choice"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an operation: its name for programs, and its label for people."""
+
+    name: str
+    kind: ParameterKind
+    label: str
+    required: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    """Values to choose from, each with its label."""
+    usual: str = ""
+    """The default if no value is given; a form begins with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer. A `more` column is for programs, and for readers that ask for everything."""
+
+    name: str
+    label: str
+    cell: Cell = Cell.TEXT
+    more: bool = False
+
+
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result: a sentence, and rows whose cells are in the order of the operation's columns.
+
+    `through` is the place up to which the rows are complete; with `more` the operation continues if
+    it is called with that as `after`. `now` is the service's time.
+    """
+
+    note: str
+    rows: tuple[Row, ...] = ()
+    through: str = ""
+    more: bool = False
+    now: Millis | None = None
+    warns: bool = False
+    """The operation had no effect, which the caller may not expect."""
+    oldest: int | None = None
+    newest: int | None = None
+    """The ends of the log that the rows belong to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation for operators of queues.
+
+    `ask` makes the core's request from the parameters that `fit` has accepted, and `answer`
+    describes the reply.
+    """
+
+    name: str
+    label: str
+    about: str
+    """What it does, for a first-time reader."""
+    power: Power
+    parameters: tuple[Parameter, ...]
+    columns: tuple[Column, ...]
+    ask: Callable[[Principal, Given], Request]
+    answer: Callable[[Any, Given], Answer]
+    single: bool = False
+    """The answer is one row: facts, not a table."""
+    place: str = ""
+    """The column by which long answers continue; empty: they have one page."""
+    changes: bool = False
+    """It changes something, so that the account is logged."""
+    sure: str = ""
+    """The question to confirm it, because it cannot be undone; `{}` is the node."""
+
+    def parameter(self, name: str) -> Parameter:
+        """Return the parameter of that name."""
+        return next(one for one in self.parameters if one.name == name)
+
+
+NODE: Final = Parameter("node", ParameterKind.NODE, "Node", required=True)
+AFTER: Final = Parameter("after", ParameterKind.TEXT, "After this row")
+NUMBERED_AFTER: Final = Parameter("after", ParameterKind.COUNT, "After this number")
+MAX_ROWS: Final = Parameter("max", ParameterKind.COUNT, "Maximum rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Functions that parse values, supplied by the face."""
+
+    jid_of: Callable[[str], str | None]
+    """Returns the normalised JID, or None if the text is not a JID."""
+    payload_of: Callable[[str], tuple[bytes, str]]
+    """Returns the payload of a text, and its namespace; raises ValueError with a sentence if it is invalid."""
+
+
+def fit(operation: Operation, given: Given, readers: Readers) -> Given:
+    """Return the parameters if they are valid, with JIDs and payloads parsed.
+
+    Raises:
+        UnfitError: one is not; the sentence is for the caller.
+
+    """
+    known = {parameter.name: parameter for parameter in operation.parameters}
+    if unknown := sorted(given.keys() - known.keys()):
+        raise UnfitError(f"{unknown[0][:MAX_SHOWN]}: {operation.name} knows no such parameter")
+    return Given({name: _fit(one, given, readers) for name, one in known.items()})
+
+
+def _fit(parameter: Parameter, given: Given, readers: Readers) -> tuple[str, ...]:
+    """Return the values of one parameter, none if it is not given; then its default counts."""
+    name, text = parameter.name, given.one(parameter.name) or parameter.usual
+    if parameter.required and not given.lines(name) and not text:
+        raise UnfitError(f"{name}: this has to be given")
+    if parameter.kind is ParameterKind.LINES:
+        return given.lines(name)
+    if parameter.kind is ParameterKind.PAYLOAD:
+        return _payload(name, "\n".join(given.get(name, ())), readers)
+    if len(given.get(name, ())) > 1:
+        raise UnfitError(f"{name}: one value")
+    if not text:
+        return ()
+    if parameter.kind is ParameterKind.JID:
+        if (jid := readers.jid_of(text)) is None:
+            raise UnfitError(f"{name}: a JID looks like bot@example.org/1")
+        return (jid,)
+    if wanted := _misses(parameter, text):
+        raise UnfitError(f"{name}: {wanted}")
+    return (text,)
+
+
+def _misses(parameter: Parameter, text: str) -> str:
+    """Return what the text should be and is not, empty if it is valid."""
+    match parameter.kind:
+        case ParameterKind.COUNT if not _is_count(text):
+            return "a whole number from 0"
+        case ParameterKind.NUMBER if not _is_number(text):
+            return "a number"
+        case ParameterKind.FLAG if text not in {"0", "1", "true", "false"}:
+            return "1 or 0"
+        case ParameterKind.CHOICE if text not in dict(parameter.choices):
+            return f"one of {', '.join(dict(parameter.choices))}"
+        case _:
+            return ""
+
+
+def _payload(name: str, text: str, readers: Readers) -> tuple[str, ...]:
+    if not text.strip():
+        return ()
+    try:
+        payload, space = readers.payload_of(text)
+    except ValueError as problem:
+        raise UnfitError(f"{name}: {problem}") from None
+    return payload.decode(), space
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < len(str(HIGHEST))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return abs(float(text)) < HIGHEST  # False for NaN, too
+    except ValueError:
+        return False
+
+
+# The parameters of an operation, as text: each with its values.
+
+
+class Given(dict[str, tuple[str, ...]]):
+    """The values filled in so far, by field."""
+
+    def one(self, var: str) -> str:
+        """Return the value of a field, stripped; empty if there is none."""
+        values = self.get(var, ())
+        return values[0].strip() if values else ""
+
+    def lines(self, var: str) -> tuple[str, ...]:
+        """Return the lines of a field, each once, without those that are empty."""
+        stripped = (line.strip() for line in self.get(var, ()))
+        return tuple(dict.fromkeys(line for line in stripped if line))
+
+    def says_yes(self, var: str) -> bool:
+        """Return whether a boolean was set."""
+        return self.one(var) in {"1", "true"}
+
+    def number(self, var: str) -> int | None:
+        """Return a whole number; None if there is none. `fit` has checked that it is one."""
+        text = self.one(var)
+        return int(text) if text else None
+
+
+# Numbers and spans of time in plain words, the same wherever people read them.
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def span(millis: int) -> str:
+    """Return a span in up to two units: 2 d 3 h, 4 min 5 s, 12 s."""
+    left, parts = max(0, millis) // 1000, []
+    for size, unit in _UNITS:
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+        if len(parts) == 2:  # noqa: PLR2004  # as it says
+            return " ".join(parts)
+    if left or not parts:
+        parts.append(f"{left} s")
+    return " ".join(parts)
+
+
+def ago(now: int, then: int | None) -> str:
+    """Return how long ago that was; empty if it never was."""
+    return "" if then is None else span(now - then)
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: 1 item, 2 items."""
+    return f"{number} {noun(number, one, many)}"
+
+
+def noun(number: int, one: str, many: str = "") -> str:
+    """Return a noun in the form that follows a number."""
+    return one if number == 1 else many or f"{one}s"
+
+
+def cell_text(cell: Cell, value: Value, now: int | None) -> str:
+    """Return a cell as text for people; times are relative to `now`."""
+    if value is None:
+        return ""
+    match cell:
+        case Cell.SINCE if now is not None and isinstance(value, int):
+            return ago(now, value)
+        case Cell.MOMENT | Cell.SINCE:
+            assert isinstance(value, int)
+            return stamp(value)
+        case Cell.RATE:
+            return f"{value:.1f}"
+        case Cell.FLAG:
+            return "yes" if value else "no"
+        case Cell.NAMES:
+            assert isinstance(value, tuple)
+            return ", ".join(value)
+        case _:
+            return str(value)

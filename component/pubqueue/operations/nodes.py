@@ -1,0 +1,333 @@
+"""Operations on nodes: inspect, create, change and delete them, pause and resume, and affiliations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pubqueue.model.entities import Affiliation, Jid, NodeName
+from pubqueue.model.replies import Page, Power
+from pubqueue.operations.model import (
+    AFTER,
+    MAX_ROWS,
+    NODE,
+    Answer,
+    Cell,
+    Column,
+    Operation,
+    Parameter,
+    ParameterKind,
+    UnfitError,
+    count,
+)
+from pubqueue.rules.discovery import Describe
+from pubqueue.rules.nodeconfig import Settings, written
+from pubqueue.rules.nodes import Configure, Create, Delete, GetAffiliations, SetAffiliations
+from pubqueue.rules.read import ReadNodes
+
+if TYPE_CHECKING:
+    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Done
+    from pubqueue.model.entities import NodeConfig, Principal
+    from pubqueue.model.replies import Affiliations, Created, Described, NodeEntry, NodePage
+    from pubqueue.operations.model import Given, Row
+
+
+NO_QUEUE, RUNNING, PAUSED, CLOSED = "no queue", "running", "paused", "closed to publishers"
+
+
+def node_of(given: Given) -> NodeName:
+    """Return the node that an operation names."""
+    return NodeName(given.one("node"))
+
+
+# --- queues -------------------------------------------------------------------------------------
+
+
+def state_of(config: NodeConfig) -> str:
+    """Return the current state of a node, in words."""
+    if not config.queueing:
+        return NO_QUEUE
+    words = [PAUSED] if config.paused else []
+    words += [CLOSED] if config.publish_paused else []
+    return ", ".join(words) or RUNNING
+
+
+def _ask_queues(by: Principal, given: Given) -> Request:
+    after = given.one("after")
+    return ReadNodes(by, NodeName(after) if after else None, given.number("max"), managed=True)
+
+
+def _queues(page: NodePage, _given: Given) -> Answer:
+    note = f"{count(len(page.entries), 'node')}{', and there are more' if page.more else ''}."
+    note += " Done per minute: by this process, over the last five minutes."
+    through = page.entries[-1].node.name if page.entries else ""
+    return Answer(
+        note,
+        tuple(map(_queue, page.entries)),
+        through,
+        more=page.more and bool(through),
+        now=page.now,
+    )
+
+
+def _queue(entry: NodeEntry) -> Row:
+    config = entry.node.config
+    return (
+        entry.node.name,
+        state_of(config),
+        entry.queued,
+        entry.delayed,
+        entry.locked,
+        entry.dead,
+        entry.oldest,
+        entry.rate,
+        entry.node.subscriptions,
+        entry.window_free,
+        config.dead_letter_node or None,
+        config.event_log,
+        config.title or None,
+        entry.too_large,
+        config.source or None,
+        config.filter or None,
+        len(config.feeds),
+        entry.node.done if config.keep_done or entry.node.done else None,
+    )
+
+
+QUEUES: Final = Operation(
+    "queues",
+    "List the queues",
+    "The nodes that you manage, by name, with their waiting, delayed, in-flight and dead items.",
+    Power.NODES,
+    (AFTER, MAX_ROWS),
+    (
+        Column("node", "Node"),
+        Column("state", "State"),
+        Column("depth", "Waiting", Cell.COUNT),
+        Column("delayed", "Delayed", Cell.COUNT),
+        Column("in_flight", "In flight", Cell.COUNT),
+        Column("dead", "Dead", Cell.COUNT),
+        Column("oldest", "Oldest waits for", Cell.SINCE),
+        Column("rate", "Done per minute", Cell.RATE),
+        Column("workers", "Subscribers", Cell.COUNT),
+        Column("window_free", "Free slots", Cell.COUNT, more=True),
+        Column("dead_letter_node", "Dead items go to", more=True),
+        Column("event_log", "Keeps an event log", Cell.FLAG, more=True),
+        Column("title", "Title", more=True),
+        Column("too_large", "Too large for every worker", Cell.COUNT, more=True),
+        Column("source", "Fed by", more=True),
+        Column("filter", "Filter", more=True),
+        Column("feeds", "Queues that it feeds", Cell.COUNT, more=True),
+        Column("done", "Done and kept", Cell.COUNT, more=True),
+    ),
+    _ask_queues,
+    _queues,
+    place="node",
+)
+
+
+# --- stop and go --------------------------------------------------------------------------------
+
+
+class Switch(NamedTuple):
+    """A setting to turn on (1) or off (0), and the text of the answer."""
+
+    name: str
+    label: str
+    setting: str
+    value: str
+    about: str
+    done: str
+    none: str
+
+
+# fmt: off
+SWITCHES: Final = (
+    Switch("pause", "Pause a queue", "paused", "1",
+           "A paused queue delivers nothing. Workers may finish their items, and publishers continue.",
+           "{} is paused.", "No queue of yours is running."),
+    Switch("resume", "Resume a paused queue", "paused", "0",
+           "A resumed queue delivers again.",
+           "{} is resumed.", "No queue of yours is paused."),
+    Switch("pause-publishing", "Pause publishing to a queue", "publish_paused", "1",
+           "Publishes are refused for now, and publishers try again later. Workers continue with the existing items.",
+           "{} is closed to publishers.", "All your queues are closed to publishers already."),
+    Switch("resume-publishing", "Resume publishing to a queue", "publish_paused", "0",
+           "Publishers may publish again.",
+           "{} is open to publishers again.", "No queue of yours is closed to publishers."),
+)
+# fmt: on
+
+
+def _switching(switch: Switch) -> Operation:
+    def ask(by: Principal, given: Given) -> Request:
+        return Configure(by, node_of(given), Settings({switch.setting: switch.value}))
+
+    def answer(_reply: Done, given: Given) -> Answer:
+        return Answer(switch.done.format(node_of(given)))
+
+    return Operation(
+        *(switch.name, switch.label, switch.about, Power.NODES, (NODE,), (), ask, answer),
+        changes=True,
+    )
+
+
+SWITCHING: Final = tuple(map(_switching, SWITCHES))
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+ALSO: Final = {"enabled": "queueing"}
+"""Settings that have other names in forms."""
+
+SETTING: Final = Parameter(
+    "settings", ParameterKind.LINES, "Settings, one per line: lock_timeout=60"
+)
+
+
+def settings_of(given: Given) -> Settings:
+    """Return settings: lock_timeout=60. The name in a form is accepted as well: x-queueing#lock_timeout=60.
+
+    Raises:
+        UnfitError: one has no value.
+
+    """
+    values: dict[str, str | int | None] = {}
+    for line in given.lines("settings"):
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise UnfitError(f"settings: {line} has no value; write {line}=...")
+        short = name.strip().rpartition("#")[2]
+        values[ALSO.get(short, short)] = value.strip()
+    return Settings(values)
+
+
+CREATE: Final = Operation(
+    "create",
+    "Create a node",
+    "You will own the node. All other settings can be changed later, in its configuration.",
+    Power.CREATE,
+    (Parameter("name", ParameterKind.NODE, "Name of the node", required=True), SETTING),
+    (),
+    lambda by, given: Create(by, NodeName(given.one("name")), settings_of(given)),
+    lambda reply, _given: _created(reply),
+    changes=True,
+)
+
+
+def _created(reply: Created) -> Answer:
+    return Answer(f"{reply.node} was created; you own it.")
+
+
+def _ask_configure(by: Principal, given: Given) -> Request:
+    settings = settings_of(given)
+    if not settings.values:
+        raise UnfitError("settings: name one at least")
+    return Configure(by, node_of(given), settings)
+
+
+CONFIGURE: Final = Operation(
+    "configure",
+    "Change settings of a node",
+    "Only the settings that you name are changed, one per line: lock_timeout=60.",
+    Power.NODES,
+    (NODE, Parameter(SETTING.name, SETTING.kind, SETTING.label, required=True)),
+    (),
+    _ask_configure,
+    lambda _reply, given: Answer(f"{node_of(given)} was updated."),
+    changes=True,
+)
+
+
+def _settings(reply: Described, _given: Given) -> Answer:
+    rows = tuple(written(reply.node.config).items())
+    return Answer(f"The settings of {reply.node.name}.", rows)
+
+
+SETTINGS: Final = Operation(
+    "settings",
+    "Show the settings of a node",
+    "All settings of a node, by name.",
+    Power.NODES,
+    (NODE,),
+    (Column("setting", "Setting"), Column("value", "Value")),
+    lambda by, given: Describe(by, node_of(given), manage=True),
+    _settings,
+)
+
+DELETE: Final = Operation(
+    "delete",
+    "Delete a node",
+    "The node is deleted with everything in it.",
+    Power.NODES,
+    (NODE,),
+    (),
+    lambda by, given: Delete(by, node_of(given)),
+    lambda _reply, given: Answer(f"{node_of(given)} is deleted."),
+    changes=True,
+    sure="{} will be deleted with all its items, subscriptions and settings. This cannot be undone.",
+)
+
+
+# --- people -------------------------------------------------------------------------------------
+
+ROLES: Final = tuple(
+    (role.value, role.value if role is not Affiliation.NONE else "nothing any more")
+    for role in Affiliation
+)
+
+
+def _ask_members(by: Principal, given: Given) -> Request:
+    after = given.one("after")
+    return GetAffiliations(by, node_of(given), Page(after or None, given.number("max")))
+
+
+def _members(reply: Affiliations, _given: Given) -> Answer:
+    rows = tuple((jid, role.value) for jid, role in reply.entries)
+    more = reply.part.more and bool(rows)
+    through = reply.entries[-1][0] if rows else ""
+    return Answer(f"{count(len(rows), 'account')} of {reply.node}.", rows, through, more=more)
+
+
+MEMBERS: Final = Operation(
+    "members",
+    "List the affiliations of a node",
+    "Owners, publishers, members and outcasts of a node.",
+    Power.NODES,
+    (NODE, AFTER, MAX_ROWS),
+    (Column("jid", "Account"), Column("affiliation", "Affiliation")),
+    _ask_members,
+    _members,
+    place="jid",
+)
+
+
+def _ask_affiliate(by: Principal, given: Given) -> Request:
+    role = Affiliation(given.one("affiliation"))
+    return SetAffiliations(by, node_of(given), ((Jid(given.one("jid")), role),))
+
+
+AFFILIATE: Final = Operation(
+    "affiliate",
+    "Set the affiliation of an account",
+    "An owner manages the node, a publisher may publish, a member may subscribe, an outcast may do nothing.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("jid", ParameterKind.JID, "Account", required=True),
+        Parameter(
+            *("affiliation", ParameterKind.CHOICE, "Affiliation"),
+            required=True,
+            choices=ROLES,
+            usual="member",
+        ),
+    ),
+    (),
+    _ask_affiliate,
+    lambda _reply, given: Answer(
+        f"{given.one('jid')} is {dict(ROLES)[given.one('affiliation')]} to {node_of(given)}."
+    ),
+    changes=True,
+)
+
+OPERATIONS: Final = (QUEUES, *SWITCHING, SETTINGS, CONFIGURE, DELETE, MEMBERS, AFFILIATE, CREATE)

@@ -1,0 +1,309 @@
+"""Operations on schedules: list, create, change, end and pause them, and publish an item of one at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pubqueue.model.entities import NodeName, seconds
+from pubqueue.model.replies import Power
+from pubqueue.model.schedules import Definition, Missed, Source
+from pubqueue.operations.items import SHOWN
+from pubqueue.operations.model import (
+    AFTER,
+    MAX_ROWS,
+    NODE,
+    Answer,
+    Cell,
+    Column,
+    Operation,
+    Parameter,
+    ParameterKind,
+    UnfitError,
+    count,
+)
+from pubqueue.rules.schedules import (
+    AddSchedule,
+    ChangeSchedule,
+    FireNow,
+    ListSchedules,
+    PauseSchedule,
+    RemoveSchedule,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pubqueue.engine.table import Request
+    from pubqueue.model.decision import Done
+    from pubqueue.model.entities import Headers, Principal
+    from pubqueue.model.schedules import Fired, Schedule, SchedulePage
+    from pubqueue.operations.model import Given, Row
+
+
+MISSED: Final = (
+    (Missed.ONCE.value, "one item for all that were missed"),
+    (Missed.SKIP.value, "none"),
+    (Missed.ALL.value, "one item for each of the last hundred"),
+)
+
+SOURCES: Final = {
+    Source.FILE: "the configuration file",
+    Source.COMMAND: "a command",
+}
+
+SCHEDULE: Final = Parameter("schedule", ParameterKind.TEXT, "Schedule", required=True)
+
+NAME: Final = Parameter("name", ParameterKind.TEXT, "Name of the schedule", required=True)
+
+DEFINING: Final = (
+    Parameter("cron", ParameterKind.TEXT, "Times, as a cron line", required=True),
+    Parameter("zone", ParameterKind.TEXT, "Time zone", required=True, usual="UTC"),
+    NODE,
+    Parameter("payload", ParameterKind.PAYLOAD, "Payload", required=True),
+    Parameter(
+        *("missed", ParameterKind.CHOICE, "For times that were missed"),
+        choices=MISSED,
+        usual=Missed.ONCE.value,
+    ),
+    Parameter("priority", ParameterKind.NUMBER, "Priority", usual="0"),
+    Parameter("ttl", ParameterKind.NUMBER, "Seconds that an item may wait"),
+    Parameter("headers", ParameterKind.LINES, "Headers"),
+    Parameter("group", ParameterKind.TEXT, "Group"),
+)
+"""The parameters that define a schedule, except its name."""
+
+
+# --- what there is ------------------------------------------------------------------------------
+
+
+def state_of(one: Schedule) -> str:
+    """Return the current state of a schedule, in words."""
+    if not one.definition.enabled:
+        return "not enabled"
+    if one.paused:
+        return "paused"
+    return "tries again" if one.tries else "running"
+
+
+def _page(page: SchedulePage, _given: Given) -> Answer:
+    rows = tuple(map(_row, page.schedules))
+    note = f"{count(len(rows), 'schedule')}{', and there are more' if page.more else ''}."
+    through = page.schedules[-1].name if rows else ""
+    return Answer(note, rows, through, more=page.more and bool(rows))
+
+
+def _row(one: Schedule) -> Row:
+    what = one.definition
+    stands = one.due, one.last, one.error or None, SOURCES[one.source]
+    times = f"{what.cron} ({what.zone})"
+    return one.name, state_of(one), what.node, times, *stands, *_beside(one)
+
+
+def _beside(one: Schedule) -> Row:
+    """Return the parameters except its node and its payload, and the administrator."""
+    what = one.definition
+    return (
+        what.cron,
+        what.zone,
+        what.missed.value,
+        what.priority,
+        None if what.ttl is None else what.ttl / 1000,
+        tuple(f"{name}: {value}" for name, value in what.headers),
+        what.group or None,
+        one.by,
+    )
+
+
+SCHEDULES: Final = Operation(
+    "schedules",
+    "List the schedules",
+    "The schedules, with their next and last times and their last errors.",
+    Power.SERVICE,
+    (AFTER, MAX_ROWS),
+    (
+        Column("schedule", "Schedule"),
+        Column("state", "State"),
+        Column("node", "Node"),
+        Column("times", "Times"),
+        Column("next", "Next", Cell.MOMENT),
+        Column("last", "Last", Cell.MOMENT),
+        Column("error", "Last error"),
+        Column("source", "Declared by"),
+        Column("cron", "Times, as a cron line", more=True),
+        Column("zone", "Time zone", more=True),
+        Column("missed", "For times that were missed", more=True),
+        Column("priority", "Priority", Cell.COUNT, more=True),
+        Column("ttl", "Seconds that an item may wait", Cell.RATE, more=True),
+        Column("headers", "Headers", Cell.NAMES, more=True),
+        Column("group", "Group", more=True),
+        Column("by", "Created or changed by", more=True),
+    ),
+    lambda by, given: ListSchedules(by, given.one("after") or None, max=given.number("max")),
+    _page,
+    place="schedule",
+)
+
+
+def _shown(page: SchedulePage, _given: Given) -> Answer:
+    (one,) = page.schedules
+    what = one.definition
+    stands = one.due, one.last, one.error or None, SOURCES[one.source]
+    payload = what.payload.decode("utf-8", "replace")[:SHOWN]
+    row = one.name, state_of(one), what.node, *stands, *_beside(one), payload
+    return Answer("", (row,))
+
+
+SHOW: Final = Operation(
+    "schedule-show",
+    "Look at a schedule",
+    "All settings of a schedule, and what it publishes.",
+    Power.SERVICE,
+    (SCHEDULE,),
+    (
+        Column("schedule", "Schedule"),
+        Column("state", "State"),
+        Column("node", "Node"),
+        Column("next", "Next", Cell.MOMENT),
+        Column("last", "Last", Cell.MOMENT),
+        Column("error", "Last error"),
+        Column("source", "Declared by"),
+        Column("cron", "Times, as a cron line"),
+        Column("zone", "Time zone"),
+        Column("missed", "For times that were missed"),
+        Column("priority", "Priority", Cell.COUNT),
+        Column("ttl", "Seconds that an item may wait", Cell.RATE),
+        Column("headers", "Headers", Cell.NAMES),
+        Column("group", "Group"),
+        Column("by", "Created or changed by"),
+        Column("payload", "Payload"),
+    ),
+    lambda by, given: ListSchedules(by, name=given.one("schedule")),
+    _shown,
+    single=True,
+)
+
+
+# --- making and changing ------------------------------------------------------------------------
+
+
+def _definition(name: str, given: Given) -> Definition:
+    """Return the parameters as a definition.
+
+    Raises:
+        UnfitError: it is invalid.
+
+    """
+    payload, space = given["payload"]
+    priority, ttl = given.one("priority"), given.one("ttl")
+    if float(priority) % 1:
+        raise UnfitError("priority: a whole number")
+    return Definition(
+        name=name,
+        cron=" ".join(given.one("cron").split()),
+        zone=given.one("zone"),
+        node=NodeName(given.one("node")),
+        payload=payload.encode(),
+        type=space,
+        priority=int(float(priority)),
+        ttl=seconds(float(ttl)) if ttl else None,
+        headers=_headers(given),
+        missed=Missed(given.one("missed")),
+        group=given.one("group"),
+    )
+
+
+def _headers(given: Given) -> Headers:
+    pairs = [line.partition(":") for line in given.lines("headers")]
+    if not all(name.strip() and colon for name, colon, _ in pairs):
+        raise UnfitError("headers: a header is a name, a colon, a value")
+    return tuple((name.strip(), value.strip()) for name, _, value in pairs)
+
+
+ADD: Final = Operation(
+    "schedule-add",
+    "Add a schedule",
+    "At each of its times the service publishes one item, with the name and the time as its id.",
+    Power.SERVICE,
+    (NAME, *DEFINING),
+    (),
+    lambda by, given: AddSchedule(by, _definition(given.one("name"), given)),
+    lambda _reply, given: Answer(f"The schedule {given.one('name')} was created."),
+    changes=True,
+)
+
+CHANGE: Final = Operation(
+    "schedule-change",
+    "Change a schedule",
+    "A new cron line or zone takes effect now, other changes from the next time on. To change schedules of the configuration"
+    " file, edit the file.",
+    Power.SERVICE,
+    (SCHEDULE, *DEFINING),
+    (),
+    lambda by, given: ChangeSchedule(by, _definition(given.one("schedule"), given)),
+    lambda _reply, given: Answer(f"The schedule {given.one('schedule')} was updated."),
+    changes=True,
+)
+
+
+# --- what is done to one ------------------------------------------------------------------------
+
+
+def _to_one(
+    name: str, label: str, about: str, ask: Callable[[Principal, str], Request], done: str
+) -> Operation:
+    """Return an operation with a schedule as its only parameter; `done` is the text of the answer."""
+
+    def answer(_reply: Done, given: Given) -> Answer:
+        return Answer(done.format(given.one("schedule")))
+
+    return Operation(
+        *(name, label, about, Power.SERVICE, (SCHEDULE,), ()),
+        lambda by, given: ask(by, given.one("schedule")),
+        answer,
+        changes=True,
+    )
+
+
+REMOVE: Final = _to_one(
+    "schedule-remove",
+    "Remove a schedule",
+    "It publishes no more items; those that it has published stay. To end schedules of the configuration file, remove them from the file.",
+    RemoveSchedule,
+    "The schedule {} was removed.",
+)
+
+PAUSE: Final = _to_one(
+    "schedule-pause",
+    "Pause a schedule",
+    "It publishes nothing until it is resumed. Times in between do not count as missed.",
+    lambda by, name: PauseSchedule(by, name, paused=True),
+    "{} is paused.",
+)
+
+RESUME: Final = _to_one(
+    "schedule-resume",
+    "Resume a paused schedule",
+    "It publishes again from its next time on.",
+    lambda by, name: PauseSchedule(by, name, paused=False),
+    "{} publishes again from its next time on.",
+)
+
+
+def _fired(reply: Fired, _given: Given) -> Answer:
+    return Answer(f"{reply.id} is published.", ((reply.id,),))
+
+
+FIRE: Final = Operation(
+    "schedule-fire",
+    "Publish an item of a schedule now",
+    "One extra item is published now; the schedule's times do not change.",
+    Power.SERVICE,
+    (SCHEDULE,),
+    (Column("id", "Item"),),
+    lambda by, given: FireNow(by, given.one("schedule")),
+    _fired,
+    single=True,
+    changes=True,
+)
+
+OPERATIONS: Final = (SCHEDULES, SHOW, ADD, CHANGE, REMOVE, PAUSE, RESUME, FIRE)

@@ -1,0 +1,332 @@
+"""Operations on workers, on all queues at once, and on the service itself."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, assert_never
+
+from pubqueue.model.entities import Jid
+from pubqueue.model.limits import MIB, Unit, by_whose
+from pubqueue.model.replies import Power
+from pubqueue.operations.model import (
+    AFTER,
+    MAX_ROWS,
+    NODE,
+    Answer,
+    Cell,
+    Column,
+    Operation,
+    Parameter,
+    ParameterKind,
+    UnfitError,
+    count,
+)
+from pubqueue.operations.nodes import node_of, state_of
+from pubqueue.rules.inspect import AskService, ReadWorkers
+from pubqueue.rules.survey import PROBLEMS, Problem, ReadSurvey, Sort, place_of
+from pubqueue.rules.unlock import Dismiss
+
+if TYPE_CHECKING:
+    from pubqueue.engine.table import Request
+    from pubqueue.model.entities import Principal
+    from pubqueue.model.limits import Limit, Whose
+    from pubqueue.model.replies import (
+        Freed,
+        Fullness,
+        ServiceState,
+        Survey,
+        SurveyRow,
+        Totals,
+        Worker,
+        WorkerPage,
+    )
+    from pubqueue.operations.model import Given, Row
+    from pubqueue.rules.survey import Place
+
+
+# Operations on workers, and on the service itself.
+
+HERE, AWAY = "available", "away or silent"
+
+
+def _ask_workers(by: Principal, given: Given) -> Request:
+    after = given.one("after")
+    return ReadWorkers(by, node_of(given), Jid(after) if after else None)
+
+
+def _workers(page: WorkerPage, _given: Given) -> Answer:
+    rows = tuple(map(_worker, page.workers))
+    note = f"{count(page.node.subscriptions, 'subscriber')} of {page.node.name}."
+    note += f" These are the next {len(rows)}; there are more." if page.more else ""
+    through = page.workers[-1].subscription.jid if rows else ""
+    return Answer(note, rows, through, more=page.more and bool(rows))
+
+
+def _worker(worker: Worker) -> Row:
+    one = worker.subscription
+    here = HERE if one.available else AWAY
+    return one.jid, here, one.queue_requests, one.in_flight, one.unanswered, worker.holds
+
+
+WORKERS: Final = Operation(
+    "workers",
+    "List the workers of a queue",
+    "The subscribers of a queue, with their windows and the items that they hold.",
+    Power.NODES,
+    (NODE, AFTER),
+    (
+        Column("jid", "Worker"),
+        Column("state", "State"),
+        Column("window", "Window", Cell.COUNT),
+        Column("in_flight", "Holds", Cell.COUNT),
+        Column("unanswered", "Unanswered in a row", Cell.COUNT),
+        Column("items", "Items", Cell.NAMES),
+    ),
+    _ask_workers,
+    _workers,
+    place="jid",
+)
+
+
+def _ask_dismiss(by: Principal, given: Given) -> Request:
+    freeing = given.says_yes("release")
+    return Dismiss(by, node_of(given), Jid(given.one("worker")), freeing=freeing)
+
+
+def _dismissed(reply: Freed, given: Given) -> Answer:
+    freed = f"; {count(reply.count, 'lock')} ended" if reply.count else ""
+    who = given.one("worker")
+    note = f"The subscription of {who} to {reply.node} has ended{freed}."
+    return Answer(note, ((reply.count,),))
+
+
+END_SUBSCRIPTION: Final = Operation(
+    "end-subscription",
+    "End a worker's subscription",
+    "The worker gets no more items. It may subscribe again, unless you also remove its affiliation.",
+    Power.NODES,
+    (
+        NODE,
+        Parameter("worker", ParameterKind.JID, "Worker", required=True),
+        Parameter(
+            *(
+                "release",
+                ParameterKind.FLAG,
+                "End its locks, so that other workers get the items at once",
+            ),
+            usual="1",
+        ),
+    ),
+    (Column("count", "Locks ended", Cell.COUNT),),
+    _ask_dismiss,
+    _dismissed,
+    single=True,
+    changes=True,
+)
+
+
+def _state(state: ServiceState, _given: Given) -> Answer:
+    about, quota, kept = state.about, state.quota, state.kept
+    held_to = tuple(map(_sentence, by_whose(state.limits).items()))
+    ago = max((one.ago for one in state.rounds), default=0.0)
+    late = tuple(one.task for one in state.rounds if one.late)
+    facts = about.version, about.since, about.since, about.store, state.nodes, about.ahead, held_to
+    may = quota.nodes, quota.items, quota.bytes
+    nearest = tuple(map(_fullness, kept.nearest))
+    holds = kept.accounts, kept.items, kept.bytes, *may, kept.near, nearest
+    return Answer("", ((*facts, round(ago, 1), late, *holds),), now=state.now)
+
+
+def _sentence(of: tuple[Whose, list[Limit]]) -> str:
+    """Return the limits of one kind of principal: "an account: 2,048 requests in progress, ..."."""
+    whose, found = of
+    return f"{whose.value}: {', '.join(map(_limit, found))}"
+
+
+def _limit(limit: Limit) -> str:
+    match limit.unit:
+        case Unit.NUMBER:
+            return f"{limit.most:,.0f} {limit.what}"
+        case Unit.BYTES:
+            return f"{limit.most / MIB:,g} MiB{limit.what.removeprefix('bytes')}"
+        case Unit.SECONDS:
+            return f"{limit.most:g} s of {limit.what}"
+        case _:
+            assert_never(limit.unit)
+
+
+def _fullness(one: Fullness) -> str:
+    return f"{one.holding.account} ({one.share:.0%} of {one.what})"
+
+
+SERVICE: Final = Operation(
+    "service",
+    "About the service",
+    "The version, uptime and store of the service, and the limits of accounts (0: no limit).",
+    Power.SERVICE,
+    (),
+    (
+        Column("version", "Version of pubqueue"),
+        Column("uptime", "Uptime", Cell.SINCE),
+        Column("started", "Started at", Cell.MOMENT),
+        Column("store", "Store"),
+        Column("nodes", "Nodes", Cell.COUNT),
+        Column("clock_ahead", "Milliseconds that the store's clock is ahead", Cell.COUNT),
+        Column("limits", "Limits of concurrent work", Cell.NAMES),
+        Column("longest_round", "Seconds since the slowest task last completed a round", Cell.RATE),
+        Column("late", "Tasks that are late", Cell.NAMES),
+        Column("accounts", "Accounts that have created nodes", Cell.COUNT),
+        Column("items", "Items", Cell.COUNT),
+        Column("bytes", "Bytes of items", Cell.COUNT),
+        Column("nodes_limit", "Maximum nodes of an account", Cell.COUNT),
+        Column("items_limit", "Maximum items of an account", Cell.COUNT),
+        Column("bytes_limit", "Maximum bytes of an account", Cell.COUNT),
+        Column("near", "Accounts near their limits", Cell.COUNT),
+        Column("nearest", "Nearest to their limits", Cell.NAMES),
+    ),
+    lambda by, _given: AskService(by),
+    _state,
+    single=True,
+)
+
+ON_SERVICE: Final = (WORKERS, END_SUBSCRIPTION, SERVICE)
+
+
+# The operation that looks at all queues at once: problems first, totals, sorted by any column.
+
+SORTS: Final = (
+    (Sort.PROBLEMS.value, "Problems first"),
+    (Sort.NAME.value, "By name"),
+    (Sort.WAITING.value, "Most waiting first"),
+    (Sort.IN_FLIGHT.value, "Most in flight first"),
+    (Sort.DELAYED.value, "Most delayed first"),
+    (Sort.DEAD.value, "Most dead first"),
+    (Sort.OLDEST.value, "Longest waiting first"),
+    (Sort.RATE.value, "Most done first"),
+    (Sort.SUBSCRIBERS.value, "Most subscribers first"),
+    (Sort.ITEMS.value, "Most items first"),
+)
+
+SORT: Final = Parameter(
+    "sort", ParameterKind.CHOICE, "Order", choices=SORTS, usual=Sort.PROBLEMS.value
+)
+PLAIN: Final = Parameter("plain", ParameterKind.FLAG, "Plain nodes instead of queues", usual="0")
+CONTAINING: Final = Parameter("containing", ParameterKind.TEXT, "Only names that contain this")
+
+PHRASES: Final = {
+    Problem.NO_WORKERS: "without workers",
+    Problem.TOO_LARGE: "with items too large for their workers",
+    Problem.FAILING: "failing",
+    Problem.OLD: "with an item that waits too long",
+    Problem.DEAD: "with dead items",
+    Problem.PAUSED: "paused",
+    Problem.CLOSED: "closed to publishers",
+}
+"""The name of a problem after a number of queues."""
+
+
+def place_in_words(place: Place) -> str:
+    """Return a place as one text."""
+    return f"{place[0]!r}:{place[1]}"
+
+
+def place_from(text: str) -> Place | None:
+    """Return the place that a text represents, None for none.
+
+    Raises:
+        UnfitError: it is not a place.
+
+    """
+    if not text:
+        return None
+    number, _, name = text.partition(":")
+    try:
+        place = float(number)
+    except ValueError:
+        place = math.nan
+    if not name or math.isnan(place):
+        raise UnfitError("after: the place of a row, as the answer has it")
+    return place, name
+
+
+def in_words(totals: Totals, *, whole: bool) -> str:
+    """Return the totals as a sentence or two."""
+    counts = dict(totals.problems)
+    which = ", ".join(f"{counts[one]} {PHRASES[one]}" for one in PROBLEMS if one in counts)
+    troubles = f"{totals.troubled} with problems ({which})" if which else "none with a problem"
+    return (
+        f"{'' if whole else 'The first '}{count(totals.queues, 'queue')}, {troubles}, and {count(totals.plain, 'plain node')}."
+        f" {totals.queued} waiting, {totals.delayed} delayed, {totals.locked} in flight, {totals.dead} dead,"
+        f" {totals.rate:.1f} done per minute."
+    )
+
+
+def _ask(by: Principal, given: Given) -> Request:
+    return ReadSurvey(
+        by,
+        Sort(given.one("sort") or Sort.PROBLEMS),
+        plain=given.says_yes("plain"),
+        containing=given.one("containing"),
+        after=place_from(given.one("after")),
+        most=given.number("max"),
+    )
+
+
+def _answer(found: Survey, given: Given) -> Answer:
+    sort = Sort(given.one("sort") or Sort.PROBLEMS)
+    rows = tuple(_row(row, sort) for row in found.rows)
+    through = str(rows[-1][-1]) if rows else ""
+    note = in_words(found.totals, whole=found.whole)
+    return Answer(note, rows, through, more=found.more, now=found.now)
+
+
+def _row(row: SurveyRow, sort: Sort) -> Row:
+    entry = row.entry
+    return (
+        entry.node.name,
+        row.problems,
+        state_of(entry.node.config),
+        entry.queued,
+        entry.locked,
+        entry.delayed,
+        entry.dead,
+        entry.oldest,
+        entry.rate,
+        entry.failing,
+        entry.node.subscriptions,
+        entry.node.items,
+        entry.node.bytes,
+        entry.too_large,
+        place_in_words(place_of(row, sort)),
+    )
+
+
+OVERVIEW: Final = Operation(
+    "overview",
+    "Look at all queues, problems first",
+    "The totals, and the queues with problems first: without workers, with items too large for them, failing, with old or dead items, paused.",
+    Power.NODES,
+    (SORT, PLAIN, CONTAINING, AFTER, MAX_ROWS),
+    (
+        Column("node", "Node"),
+        Column("problems", "Problems", Cell.NAMES),
+        Column("state", "State", more=True),
+        Column("depth", "Waiting", Cell.COUNT),
+        Column("in_flight", "In flight", Cell.COUNT),
+        Column("delayed", "Delayed", Cell.COUNT),
+        Column("dead", "Dead", Cell.COUNT),
+        Column("oldest", "Oldest waits for", Cell.SINCE),
+        Column("rate", "Done per minute", Cell.RATE),
+        Column("failing", "Failed per minute", Cell.RATE, more=True),
+        Column("workers", "Subscribers", Cell.COUNT),
+        Column("items", "Items", Cell.COUNT, more=True),
+        Column("bytes", "Bytes of items", Cell.COUNT, more=True),
+        Column("too_large", "Too large for every worker", Cell.COUNT, more=True),
+        Column("place", "Place", more=True),
+    ),
+    _ask,
+    _answer,
+    place="place",
+)
+
+ON_OVERVIEW: Final = (OVERVIEW,)
