@@ -20,7 +20,7 @@ PROCESSES ?= 3
 # tests that wait, side by side; what stays together is said in tests/harness/side_by_side.py
 GATE := $(PY) tools/gate --processes $(PROCESSES)
 # the rules, the settings, the codecs and what all faces share; and the tests of the tree that do not run a program for seconds
-RULES := $(addprefix tests/,core config xeps/wire xeps/client faces/flow faces/http faces/listener faces/push)
+RULES := $(addprefix tests/,model rules config xeps/wire xeps/client faces/flow faces/http faces/listener faces/push)
 TREE := $(filter-out tests/test_documentation.py tests/test_types.py,$(wildcard tests/test_*.py))
 
 help: ## show this help
@@ -110,7 +110,7 @@ fuzz: setup ## 100,000 stanzas for the XMPP face, a million payloads of any type
 	.venv/bin/python -m proof.fuzz.requests $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.calls $(if $(SEED),--seed $(SEED))
 	.venv/bin/python -m proof.fuzz.openapi $(SEED)
-	$(PY)m pytest tests/app/test_machine.py -q --hypothesis-profile explore
+	$(PY)m pytest tests/engine/test_machine.py -q --hypothesis-profile explore
 
 peers: setup ## ask Prosody's and ejabberd's own pubsub and this one the same, and write the table of docs/explanation/other-services.md
 	.venv/bin/python -m bench.peers --write

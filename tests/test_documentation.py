@@ -59,7 +59,7 @@ NOT_RUN = {
         "docs/operations/users.md",
         "text",
         1,
-    ): "tests/app/test_accounts.py reads what is in such a line",
+    ): "tests/accounts/test_accounts.py reads what is in such a line",
     ("docs/operations/page.md", "text", 1): "tests/monitor/page/test_site.py reads such a line",
 }
 

@@ -11,34 +11,34 @@ PAGE = (ROOT / "docs" / "explanation" / "guarantees.md").read_text()
 SHOWN = {
     "Guarantees": {
         "a confirmed publish is on disk": "proof/stores/test_power_loss.py faces/xmpp/test_kills.py",
-        "an item is with one worker at a time": "app/test_machine.py proof/faults_run/test_faults_run.py",
-        "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt app/test_quotas.py::"
+        "an item is with one worker at a time": "engine/test_machine.py proof/faults_run/test_faults_run.py",
+        "no item is dropped": "scenarios/queue-full.txt scenarios/quota-of-an-account.txt engine/test_quotas.py::"
                               "test_a_dead_item_stays_at_home_where_its_place_is_of_another_account_that_is_full "
-                              "core/queue/test_expire.py::test_the_last_failure_allowed_is_the_end",
-        "each item is done at least once": "app/test_simulated.py proof/faults_run/test_faults_run.py",
-        "a publish may be repeated": "scenarios/publish-known-answers.txt core/queue/test_publish.py::"
+                              "rules/test_expire.py::test_the_last_failure_allowed_is_the_end",
+        "each item is done at least once": "engine/test_simulated.py proof/faults_run/test_faults_run.py",
+        "a publish may be repeated": "scenarios/publish-known-answers.txt rules/test_publish.py::"
                                      "test_the_same_work_again_succeeds_and_changes_nothing",
-        "a batch is published once, all of it or nothing": "proof/kills/test_transaction_fault_points.py app/test_transaction_machine.py",
+        "a batch is published once, all of it or nothing": "proof/kills/test_transaction_fault_points.py engine/test_transaction_machine.py",
     },
     "The same id again": {
         "nothing, or work that was done longer ago than `x-queueing#dedup_window`": "scenarios/publish-known-answers.txt",
         "work that was done within the window": "scenarios/publish-known-answers.txt",
-        "a waiting item": "scenarios/queue-publish-again.txt core/queue/test_publish.py::"
-                              "test_another_payload_replaces_that_of_a_waiting_item core/test_after.py::"
+        "a waiting item": "scenarios/queue-publish-again.txt rules/test_publish.py::"
+                              "test_another_payload_replaces_that_of_a_waiting_item model/test_after.py::"
                               "test_another_payload_keeps_all_but_headers_and_publisher",
-        "a locked item": "core/queue/test_publish.py::test_another_payload_for_work_in_progress_is_a_conflict",
-        "a dead item": "core/queue/test_publish.py::test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain",
+        "a locked item": "rules/test_publish.py::test_another_payload_for_work_in_progress_is_a_conflict",
+        "a dead item": "rules/test_publish.py::test_another_payload_for_dead_work_is_a_conflict_for_it_would_wait_in_vain",
     },
     "Order": {
-        "with a limit of 1": "app/test_groups.py::test_a_released_or_failed_item_keeps_its_turn_and_its_group_waits"
-                             " app/test_groups.py::test_two_processes_keep_to_one_limit",
-        "with a higher limit": "app/test_groups.py::test_with_a_limit_of_two_the_other_goes_on app/test_groups.py::"
+        "with a limit of 1": "engine/test_groups.py::test_a_released_or_failed_item_keeps_its_turn_and_its_group_waits"
+                             " engine/test_groups.py::test_two_processes_keep_to_one_limit",
+        "with a higher limit": "engine/test_groups.py::test_with_a_limit_of_two_the_other_goes_on engine/test_groups.py::"
                                "test_the_higher_priority_of_several_turns_of_a_group_is_delivered_first",
-        "with a delay set by the publisher": "app/test_groups.py::"
+        "with a delay set by the publisher": "engine/test_groups.py::"
                                          "test_a_delayed_item_joins_its_group_when_it_is_due_and_blocks_no_other",
     },
     "What counts as a failure": {
-        "it expired": "scenarios/queue-lock-timeout.txt core/queue/test_expire.py::"
+        "it expired": "scenarios/queue-lock-timeout.txt rules/test_expire.py::"
                         "test_the_first_failure_costs_no_pause_and_each_further_one_twice_the_last",
         "the server reported that its worker is gone": "scenarios/queue-unavailable.txt",
         "the delivery bounced": "scenarios/queue-bounce.txt",

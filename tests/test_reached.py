@@ -43,13 +43,13 @@ def test_the_name_of_a_package_alone_is_a_word_like_others():
 
 def test_a_test_reaches_what_its_helpers_and_its_conftest_import():
     assert "pubqueue.testing.pytest_plugin" in names(by_tests(TESTS / "testing/test_items.py"))
-    assert "pubqueue.engine.facts.transactions" in names(by_tests(TESTS / "app/test_pauses.py"))
+    assert "pubqueue.engine.facts.transactions" in names(by_tests(TESTS / "engine/test_pauses.py"))
 
 
 def test_a_fixture_imports_for_those_who_ask_for_it():
     postgres = file("harness.databases.postgres")
     assert postgres in by_tests(TESTS / "stores" / "test_postgres_hanging.py")
-    assert postgres not in reached(TESTS / "core" / "test_model.py")
+    assert postgres not in reached(TESTS / "model" / "test_entities.py")
     source = parsed("def server():\n    import it\n\ndef store(server): ...\n", fixtures=True)
     assert (source.names, source.in_fixtures) == ([], {"server": ["it"], "store": ["server"]})
 
@@ -57,7 +57,7 @@ def test_a_fixture_imports_for_those_who_ask_for_it():
 def test_a_change_is_found_by_who_imports_it_and_by_who_comes_to_it():
     here, test, of_it = (
         TESTS / "test_reached.py",
-        TESTS / "core" / "queue" / "test_publish.py",
+        TESTS / "rules" / "test_publish.py",
         "pubqueue.rules.publish",
     )
     assert here in importing([file("harness.imports")])

@@ -21,7 +21,7 @@ SLEEPS = {
     "proof/faults_run/publisher.py": 1,
     "proof/faults_run/run.py": 1,
     # virtual time, which a sleep lets pass
-    "app/test_other_processes.py": 1,
+    "engine/test_other_processes.py": 1,
     "faces/test_contract_of_toy_face.py": 2,
     "harness/test_virtual_time.py": 2,
     "proof/simulate/client.py": 2,

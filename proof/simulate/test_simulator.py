@@ -1,4 +1,4 @@
-"""The simulator would see a broken promise, and shows it again; `tests/app/test_simulated.py` is a short form of `make simulate`."""
+"""The simulator would see a broken promise, and shows it again; `tests/engine/test_simulated.py` is a short form of `make simulate`."""
 
 from contextlib import closing
 from datetime import UTC, datetime

@@ -191,27 +191,27 @@ def test_every_part_has_its_turn():
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ("tests/core/queue/test_settle.py", "the change touches its file"),
+        ("tests/rules/test_settle.py", "the change touches its file"),
         (
             "component/pubqueue/rules/settle.py",
             "it imports component/pubqueue/rules/settle.py, which the change touches",
         ),
         (
-            "component/pubqueue/core/queue/new.py",
-            "the change touches component/pubqueue/core/queue/new.py, of its room",
+            "component/pubqueue/rules/new.py",
+            "the change touches component/pubqueue/rules/new.py, of its room",
         ),
         ("component/pubqueue/faces/stomp/face.py", ""),
     ],
 )
 def test_a_change_is_about_a_test(changed, expected):
     touched = Touched(ROOT, frozenset([changed]))
-    assert touched("tests/core/queue/test_settle.py::test_it[x]") == expected
-    assert ("tests/core/queue/test_settle.py" in touched.direct()) is bool(expected)
+    assert touched("tests/rules/test_settle.py::test_it[x]") == expected
+    assert ("tests/rules/test_settle.py" in touched.direct()) is bool(expected)
 
 
 def test_what_a_change_reaches_by_other_modules_is_more_than_what_it_is_about():
     touched = Touched(ROOT, frozenset(["component/pubqueue/rules/settle.py"]))
-    assert "tests/app/test_broker.py" in set(touched.reached()) - set(touched.direct())
+    assert "tests/engine/test_broker.py" in set(touched.reached()) - set(touched.direct())
 
 
 CASES = """

@@ -188,7 +188,7 @@ GRPC: Final = Index(
     4,
     _numbered("{}{}", G=52),
     r"G\d+",
-    by_comments(r"G\d+", "tests/faces/grpc", "proof/one_queue", "tests/config", "tests/core"),
+    by_comments(r"G\d+", "tests/faces/grpc", "proof/one_queue", "tests/config", "tests/rules"),
     most=6,
 )
 REST: Final = Index(

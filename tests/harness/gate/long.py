@@ -67,8 +67,11 @@ PARTS: Final = (
         "instances", "several instances on one store, killed and under load; crowds at every fault point",
         cases=("proof/faults_run/", "proof/kills/"),
         forced_by=(
-            "component/pubqueue/app/batch", "component/pubqueue/app/broker", "component/pubqueue/app/committer",
-            "component/pubqueue/app/notify", "component/pubqueue/app/tasks", "proof/faults_run/", "proof/kills/",
+            *(
+                f"component/pubqueue/engine/{name}"
+                for name in ("batch", "broker", "fan_out", "forwarding", "outbox", "re", "sending", "silent_workers")
+            ),
+            "proof/faults_run/", "proof/kills/",
         ),
     ),
     Part(
@@ -156,7 +159,7 @@ PARTS: Final = (
         "draws", "ten times the examples of the state machines, the readers, the time zones and the floods",
         cases=(
             *(
-                f"tests/app/test_{name}.py" for name in (
+                f"tests/engine/test_{name}.py" for name in (
                     "dead_letter_topics", "feeding_machine", "machines_of_two", "several_subscriptions", "strangers",
                     "timetable_of_all_zones", "together", "transaction_machine",
                 )

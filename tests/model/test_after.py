@@ -1,0 +1,427 @@
+"""The effect of a change on an item, field by field; and that no change can meet a state that the table forbids."""
+
+from typing import get_args
+
+import pytest
+from harness.batches.facts import (
+    ANN,
+    BOB,
+    ETL,
+    JOBS,
+    NOW,
+    after,
+    draft,
+    held,
+    queue,
+    waiting,
+    window,
+)
+from msgspec.structs import replace
+
+from pubqueue.model import after as a
+from pubqueue.model import after as lifecycle
+from pubqueue.model import changes as c
+from pubqueue.model import changes as s
+from pubqueue.model import transactions as t
+from pubqueue.model.after import GONE, NEXT, Transition, backoff, exhausted
+from pubqueue.model.entities import (
+    DeadLetter,
+    Item,
+    Jid,
+    Millis,
+    NodeName,
+    State,
+    account_of,
+    seconds,
+)
+
+ELSEWHERE = NodeName("elsewhere")
+FREE = waiting(7, priority=3, headers=(("a", "1"),), transaction=("app", 4))
+LOCKED = held(7, taken=NOW, acquired=2, avoid=BOB)
+FAILED = held(7, taken=NOW, acquired=2, failed=1, failure="no seat")
+DEAD = waiting(
+    7, state=State.DEAD, failed=3, failure="worn out", dead_letter=DeadLetter(9, NOW, "worn out")
+)
+AS_NEW = {
+    "state": State.QUEUED,
+    "due": None,
+    "expires": None,
+    "acquired": 0,
+    "failed": 0,
+    "released": 0,
+    "holder": None,
+    "deadline": None,
+    "avoid": None,
+    "aside": False,
+    "taken": None,
+    "failure": None,
+}
+DONE = replace(LOCKED, **AS_NEW | {"state": State.DONE, "taken": after(3)})
+
+CHANGES = {
+    "an item is added": (
+        c.AddItem(
+            JOBS,
+            draft("i7", priority=3),
+            account_of(ETL),
+            NOW,
+            State.DELAYED,
+            after(5),
+            after(9),
+            seq=7,
+        ),
+        Item(
+            7,
+            JOBS,
+            "i7",
+            State.DELAYED,
+            account_of(ETL),
+            NOW,
+            priority=3,
+            due=after(5),
+            expires=after(9),
+            size=6,
+        ),
+    ),
+    "it is locked": (
+        c.Lock(replace(FREE, due=NOW, expires=after(99)), ANN, 12, after(60), after(1)),
+        replace(
+            FREE,
+            expires=after(99),
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=after(1),
+            acquired=1,
+        ),
+    ),
+    "an item put aside is locked": (
+        c.Lock(replace(FREE, state=State.DELAYED, due=NOW, aside=True), ANN, 12, after(60), NOW),
+        replace(
+            FREE,
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=NOW,
+            acquired=1,
+        ),
+    ),
+    "it is released": (
+        c.Release(LOCKED, State.QUEUED, None, failed=0, released=1),
+        replace(LOCKED, state=State.QUEUED, released=1, avoid=ANN, holder=None, deadline=None),
+    ),
+    "it fails and pauses": (
+        c.Release(LOCKED, State.DELAYED, after(5), 1, 0, "no seat"),
+        replace(
+            LOCKED,
+            state=State.DELAYED,
+            due=after(5),
+            failed=1,
+            avoid=ANN,
+            holder=None,
+            deadline=None,
+            failure="no seat",
+        ),
+    ),
+    "who gives it back with a reason leaves that as its last error": (
+        c.Release(LOCKED, State.QUEUED, None, 0, 1, "no handler for {x}mail"),
+        replace(
+            LOCKED,
+            state=State.QUEUED,
+            released=1,
+            avoid=ANN,
+            holder=None,
+            deadline=None,
+            failure="no handler for {x}mail",
+        ),
+    ),
+    "who lets go of it later says nothing of its failure": (
+        c.Release(FAILED, State.QUEUED, None, failed=1, released=1),
+        replace(FAILED, state=State.QUEUED, released=1, avoid=ANN, holder=None, deadline=None),
+    ),
+    "it is locked after it has failed": (
+        c.Lock(replace(FREE, failed=1, failure="no seat"), ANN, 12, after(60), NOW),
+        replace(
+            FREE,
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=NOW,
+            acquired=1,
+            failed=1,
+            failure="no seat",
+        ),
+    ),
+    "its payload is replaced": (
+        c.ReplacePayload(FREE, b"<new/>", Jid("eve@x"), (("b", "2"),)),
+        replace(FREE, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8),
+    ),
+    "it shall live no longer": (c.SetLife(LOCKED, after(5)), replace(LOCKED, expires=after(5))),
+    "its lock is extended": (c.Extend(LOCKED, after(999)), replace(LOCKED, deadline=after(999))),
+    "it is put aside": (
+        c.Postpone(FREE, after(5)),
+        replace(FREE, state=State.DELAYED, due=after(5), aside=True),
+    ),
+    "its pause is over": (
+        c.Ripen(replace(FREE, state=State.DELAYED, due=NOW, aside=True)),
+        replace(FREE, due=NOW),
+    ),
+    "it is its turn": (c.TakeTurn(replace(FREE, group="g"), 40), replace(FREE, group="g", turn=40)),
+    "it is locked in its turn": (
+        c.Lock(replace(FREE, group="g", turn=40), ANN, 12, after(60), NOW),
+        replace(
+            FREE,
+            group="g",
+            turn=40,
+            state=State.LOCKED,
+            holder=ANN,
+            token=12,
+            deadline=after(60),
+            taken=NOW,
+            acquired=1,
+        ),
+    ),
+    "it fails in its turn, and keeps it": (
+        c.Release(replace(LOCKED, group="g", turn=40), State.DELAYED, after(5), 1, 0),
+        replace(
+            LOCKED,
+            group="g",
+            turn=40,
+            state=State.DELAYED,
+            due=after(5),
+            failed=1,
+            avoid=ANN,
+            holder=None,
+            deadline=None,
+        ),
+    ),
+    "it dies in its turn, which is over": (
+        c.GiveUp(replace(LOCKED, group="g", turn=40), after(1), "worn out", 20, number=9),
+        replace(
+            LOCKED,
+            group="g",
+            state=State.DEAD,
+            failed=20,
+            failure="worn out",
+            holder=None,
+            deadline=None,
+            dead_letter=DeadLetter(9, after(1), "worn out", None, ANN),
+        ),
+    ),
+    "it moves with its group, and has no turn there": (
+        c.GiveUp(
+            replace(LOCKED, group="g", turn=40), after(1), "worn out", 20, ELSEWHERE, number=9
+        ),
+        replace(
+            LOCKED,
+            **AS_NEW | {"node": ELSEWHERE},
+            group="g",
+            dead_letter=DeadLetter(9, after(1), "worn out", JOBS, ANN),
+        ),
+    ),
+    "it dies where it is": (
+        c.GiveUp(LOCKED, after(1), "worn out", 20, number=9),
+        replace(
+            LOCKED,
+            state=State.DEAD,
+            failed=20,
+            failure="worn out",
+            holder=None,
+            deadline=None,
+            dead_letter=DeadLetter(9, after(1), "worn out", None, ANN),
+        ),
+    ),
+    "it dies and moves": (
+        c.GiveUp(LOCKED, after(1), "worn out", 20, ELSEWHERE, number=9),
+        replace(
+            LOCKED,
+            **AS_NEW | {"node": ELSEWHERE},
+            dead_letter=DeadLetter(9, after(1), "worn out", JOBS, ANN),
+        ),
+    ),
+    "it lives again elsewhere": (
+        c.Revive(DEAD, ELSEWHERE),
+        replace(DEAD, **AS_NEW | {"node": ELSEWHERE, "dead_letter": None}),
+    ),
+    "it is removed": (c.RemoveItem(LOCKED), None),
+    "it is done, and kept": (c.RemoveItem(LOCKED, done_at=after(3)), DONE),
+    "what was done waits again": (
+        c.Revive(DONE, JOBS, after(60)),
+        replace(DONE, state=State.QUEUED, taken=None, expires=after(60)),
+    ),
+}
+
+
+def test_a_change_makes_of_an_item():
+    assert {what: (change, a.after(change)) for what, (change, _) in CHANGES.items()} == CHANGES
+
+
+def test_another_payload_keeps_all_but_headers_and_publisher():
+    rich = replace(FREE, due=after(5), expires=after(60), group="g", turn=4, failed=2)
+    now = a.after(c.ReplacePayload(rich, b"<new/>", Jid("eve@x"), (("b", "2"),)))
+    assert now == replace(rich, publisher=Jid("eve@x"), headers=(("b", "2"),), size=8)
+
+
+def test_every_change_of_an_item_is_here():
+    assert {type(change) for change, _ in CHANGES.values()} == set(get_args(c.ItemChange))
+
+
+EVENTS = {
+    Transition.LOCK: lambda item: c.Lock(item, ANN, 12, after(60), NOW),
+    Transition.RETRACT: c.RemoveItem,
+    Transition.RELEASE: lambda item: c.Release(item, State.QUEUED, None, item.failed, 1),
+    Transition.FAIL: lambda item: c.Release(item, State.QUEUED, None, item.failed + 1, 0),
+    Transition.GIVE_UP: lambda item: c.GiveUp(item, NOW, "worn out", 1),
+    Transition.POSTPONE: lambda item: c.Postpone(item, after(5)),
+    Transition.RIPEN: c.Ripen,
+    Transition.REVIVE: lambda item: c.Revive(item, item.node),
+    Transition.FINISH: lambda item: c.RemoveItem(item, done_at=NOW),
+}
+IN_STATE = {
+    State.QUEUED: FREE,
+    State.LOCKED: LOCKED,
+    State.DELAYED: replace(FREE, state=State.DELAYED, due=NOW),
+    State.DEAD: DEAD,
+    State.DONE: DONE,
+}
+
+
+def state_after(state, event):
+    """Return the state after an event; None if it cannot happen in this one, which is said with the item and the event."""
+    try:
+        now = a.after(EVENTS[event](IN_STATE[state]))
+    except a.ImpossibleChangeError as error:
+        return None if (error.item, error.event) == (IN_STATE[state], event) else error
+    return GONE if now is None else now.state
+
+
+def test_the_state_after_it_is_that_of_the_table():
+    assert {cell: state_after(*cell) for cell in NEXT} == NEXT
+
+
+def test_former_holders_are_remembered_while_the_item_stays_in_its_node():
+    released = a.after(CHANGES["it is released"][0])
+    moved = a.after(CHANGES["it dies and moves"][0])
+    assert [a.lost_by(LOCKED, now) for now in (released, moved, None, LOCKED)] == [
+        *(ANN, None, None, None)
+    ]
+    assert [a.begins_anew(LOCKED, now) for now in (released, moved, None)] == [False, True, False]
+
+
+def test_ready_items_can_be_delivered():
+    aside = replace(FREE, state=State.DELAYED, due=NOW, aside=True)
+    ready = [FREE, aside, IN_STATE[State.DELAYED], LOCKED, DEAD, DONE, None]
+    assert [a.is_ready(item) for item in ready] == [True, True, *[False] * 5]
+
+
+def test_only_the_item_of_a_group_whose_turn_it_is_is_ready():
+    assert not a.is_ready(replace(FREE, group="g"))
+    assert a.is_ready(replace(FREE, group="g", turn=40))
+    assert not a.is_ready(replace(LOCKED, group="g", turn=40))
+
+
+MARK = t.Mark("app", 3, 1, 2)
+ROWS = (
+    t.StagedItem(draft("a"), State.QUEUED, None, None, 10),
+    t.StagedItem(draft("b"), State.QUEUED, None, None, 10, over=4),
+)
+STAGE = t.Stage(MARK, account_of(ETL), JOBS, ROWS, NOW, after(60))
+
+
+def test_the_first_that_is_staged_makes_its_rows():
+    app, version, attempt, mine, everybody = a.staged(STAGE, None, None, None, None, None)
+    assert app == t.App("app", account_of(ETL), used=NOW)
+    assert version == t.Version(
+        "app", 3, account_of(ETL), immediate=False, began=NOW, until=after(60), items=1, bytes=16
+    )
+    assert attempt == t.Attempt("app", 3, 1, 2, 1, 16)
+    assert (mine, everybody) == (t.StagedTotals(account_of(ETL), 1, 16), t.StagedTotals("", 1, 16))
+
+
+def test_more_that_is_staged_is_added():
+    before = a.staged(STAGE, None, None, None, None, None)
+    app, version, attempt, mine, everybody = a.staged(replace(STAGE, at=after(1)), *before)
+    assert (app.used, version.began) == (after(1), NOW)
+    counts = [(row.items, row.bytes) for row in (version, attempt, mine, everybody)]
+    assert counts == [(2, 32)] * 4
+
+
+def test_known_items_are_counted_once():
+    again, fresh = (replace(row, known=True) for row in reversed(ROWS))
+    change = replace(STAGE, rows=(fresh, again))
+    _, _, attempt, _, _ = a.staged(change, None, None, None, None, None)
+    assert attempt == t.Attempt("app", 3, 1, 2, 1, 16, known=1)
+
+
+def test_a_subscription_is_set_and_ended():
+    before = window(ANN, 1, available=False)
+    changes = (
+        (s.SetWindow(JOBS, ANN, 5), replace(before, queue_requests=5, available=True)),
+        (s.SetAvailable(JOBS, ANN, available=True), replace(before, available=True)),
+        (s.NoteUnanswered(JOBS, ANN, 2), replace(before, unanswered=2)),
+        (
+            s.NoteUnanswered(JOBS, ANN, 4, silenced=True),
+            replace(before, unanswered=4, available=False),
+        ),
+        (s.EndSubscription(JOBS, ANN), None),
+    )
+    assert [a.subscription_after(change, before) for change, _ in changes] == [
+        expected for _, expected in changes
+    ]
+    assert a.subscription_after(s.AddSubscription(before), None) == before
+
+
+# The life of an item: queued -> locked -> gone, with delayed, dead and done beside (XEP-0254 2, 4).
+LIFE = """
+            lock    retract  release  fail    give-up  postpone  ripen   revive  finish
+queued      locked  gone     -        -       dead     delayed   -       queued  done
+locked      -       gone     queued   queued  dead     -         -       -       done
+delayed     locked  gone     -        -       dead     -         queued  queued  done
+dead        -       gone     -        -       -        -         -       queued  done
+done        -       gone     -        -       -        -         -       queued  -
+"""
+
+
+def restated() -> dict[tuple[State, Transition], str | None]:
+    head, *rows = LIFE.strip().splitlines()
+    events = [Transition[word.upper().replace("-", "_")] for word in head.split()]
+    table = {}
+    for row in rows:
+        state, *cells = row.split()
+        for event, cell in zip(events, cells, strict=True):
+            table[State(state), event] = None if cell == "-" else cell
+    return table
+
+
+def test_every_state_meets_every_event():
+    assert set(NEXT) == {(state, event) for state in State for event in Transition}
+
+
+def test_the_life_of_an_item_is_this_table():
+    assert restated() == NEXT
+
+
+@pytest.mark.parametrize(
+    ("times", "pause"),
+    [(-1, 0), (0, 0), (1, 2), (2, 4), (3, 8), (4, 16), (5, 30), (6, 30), (10**9, 30)],
+)
+def test_pauses_double_between_their_bounds(times, pause):
+    config = queue(backoff_min=2, backoff_max=30).config
+    assert backoff(config, times) == seconds(pause)
+
+
+def test_without_a_backoff_nothing_waits():
+    assert backoff(queue(backoff_min=0, backoff_max=0).config, 9) == 0
+
+
+def test_an_item_waits_only_for_a_pause_that_lasts():
+    assert lifecycle.waiting(after(0), Millis(0)) == (State.QUEUED, None)
+    assert lifecycle.waiting(after(0), seconds(2)) == (State.DELAYED, after(2))
+
+
+@pytest.mark.parametrize(("failed", "expected"), [(0, False), (1, False), (2, True), (9, True)])
+def test_the_failure_that_reaches_the_limit_is_the_last(failed, expected):
+    assert exhausted(waiting(failed=failed), queue(max_failures=3).config) is expected
