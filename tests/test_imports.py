@@ -21,7 +21,7 @@ FROM harness import patience
 FROM pubqueue.engine import batch, broker
 FROM pubqueue.engine.batch import Committer
 FROM pubqueue.model.entities import AccessModel, Principal
-FROM pubqueue.stores.guarded import Guarded
+FROM pubqueue.stores.sql.transaction import Guarded
 FROM harness.imports import Source
 import pytest, sqlite3
 """
@@ -45,7 +45,7 @@ FOUND = {
     "def f(m): m.setattr(Committer, 'GONE', 1)": "pubqueue.engine.batch.Committer has no GONE",
     "Committer.GONE = 1": "pubqueue.engine.batch.Committer has no GONE",
     "setattr(batch.Committer, 'GONE', 1)": "pubqueue.engine.batch.Committer has no GONE",
-    "with patch.object(Guarded, 'GONE'): ...": "pubqueue.stores.guarded.Guarded has no GONE",
+    "with patch.object(Guarded, 'GONE'): ...": "pubqueue.stores.sql.transaction.Guarded has no GONE",
     "getattr(Principal, 'jid')": "",
     "getattr(Principal, 'GONE')": "pubqueue.model.entities.Principal has no GONE",
     "getattr(Principal, 'GONE', None)": "",

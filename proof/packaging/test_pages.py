@@ -26,7 +26,7 @@ from harness.machines.debian import rebuilt
 from harness.stores import furnished_then as then
 
 from pubqueue.stores import sqlite
-from pubqueue.stores.sql.statements import scripts
+from pubqueue.stores.sql.session import scripts
 
 pytestmark = pytest.mark.e2e
 

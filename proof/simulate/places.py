@@ -18,9 +18,9 @@ from proof.simulate.postgres_place import PostgresPlace
 from proof.simulate.ticks import true_time
 from pubqueue.engine.ports import Store
 from pubqueue.stores.copying import copy
-from pubqueue.stores.postgres.clock import ServerClock
+from pubqueue.stores.postgres.connection import ServerClock
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.stores.sqlite.in_process import Instances, Owners
+from pubqueue.stores.sqlite.in_memory import Instances, Owners
 from pubqueue.stores.sqlite.schema import prepare
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from harness.databases.postgres import Postgres
 from proof.simulate.ticks import true_time
 from proof.simulate.troubles import DeadError, on_a_full_disk
 from pubqueue.stores.postgres import store as real
-from pubqueue.stores.postgres.clock import ServerClock
-from pubqueue.stores.postgres.connection import DatabaseConnection
-from pubqueue.stores.postgres.errors import translated
-from pubqueue.stores.sqlite.in_process import Instances, Owners
+from pubqueue.stores.postgres.connection import DatabaseConnection, ServerClock
+from pubqueue.stores.postgres.schema import translated
+from pubqueue.stores.sqlite.in_memory import Instances, Owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable

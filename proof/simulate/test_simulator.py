@@ -31,11 +31,11 @@ from pubqueue.rules import feed, schedules, settle_each
 from pubqueue.rules.dispatch import dispatch as real_dispatch
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.publication import Publish
-from pubqueue.stores.copying import sqlite_tables
-from pubqueue.stores.guarded import Guarded
-from pubqueue.stores.postgres.clock import ServerClock
+from pubqueue.stores.copying import sqlite
+from pubqueue.stores.postgres.connection import ServerClock
+from pubqueue.stores.sql.transaction import Guarded
 from pubqueue.stores.sqlite import instances as sqlite_instances
-from pubqueue.stores.sqlite.in_process import Instances
+from pubqueue.stores.sqlite.in_memory import Instances
 
 MINUTES = 2.0
 LONGER = 3.0
@@ -305,7 +305,7 @@ def test_an_instance_that_serves_from_a_half_copy_is_found(monkeypatch):
 
 
 def test_a_copy_that_does_not_fit_an_empty_store_is_found(monkeypatch):
-    monkeypatch.setattr(sqlite_tables.SqlitePlace, "is_empty", lambda _place: False)
+    monkeypatch.setattr(sqlite.SqlitePlace, "is_empty", lambda _place: False)
     assert copied(1).rule == "a store cannot be copied to an empty one"
 
 

@@ -15,7 +15,7 @@ from stores.steps import EMPTY, add, ids, make
 from pubqueue.engine.ports import StoreError
 from pubqueue.model import changes as c
 from pubqueue.stores.postgres import connection
-from pubqueue.stores.postgres.own_thread import OwnThread
+from pubqueue.stores.postgres.connection import OwnThread
 from pubqueue.stores.postgres.store import PostgresStore
 
 

@@ -9,8 +9,8 @@ from harness.patience import wait_until
 from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.model import changes as c
-from pubqueue.stores.looking import look
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.reading_errors import look
 
 CANCEL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"

@@ -17,7 +17,7 @@ from harness.servers.stub_server import StubServer
 from harness.starts import warm_start
 from harness.stores import furnished
 
-from pubqueue.stores.copying.opening import source_at, target_at
+from pubqueue.stores.copying.copy import source_at, target_at
 
 NODE = """
 [[node]]

@@ -29,10 +29,10 @@ from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodes import Purge
 from pubqueue.rules.unlock import Resend
 from pubqueue.rules.validity import NO_ITEM_ID
-from pubqueue.stores.guarded import Guarded
+from pubqueue.stores.sql.transaction import Guarded
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite.in_memory import MemoryStore
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.stores.sqlite.store import SqliteTransaction
 
 FAILED = Refused(Refusal.STORE_FAILED)
 FAULT = Refused(Refusal.INTERNAL_FAULT)

@@ -30,7 +30,7 @@ from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Delete, Purge
 from pubqueue.rules.subscribe import Unsubscribe
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.stores.sqlite.store import SqliteTransaction
 
 PAGE = 3
 CROWD = [Jid(f"bot{number}@x/1") for number in range(8)]

@@ -19,7 +19,7 @@ from pubqueue.rules.declare import Declare
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.nodes import Configure, Delete
 from pubqueue.rules.subscribe import Unsubscribe
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.stores.sqlite.store import SqliteTransaction
 
 CROWD = [Jid(f"bot{number}@x/1") for number in range(8)]
 MEMBERS = tuple(Jid(f"bot{number}@x") for number in (0, 3, 7))

@@ -16,7 +16,7 @@ from pubqueue.rules.declare import Declare
 from pubqueue.rules.expire import Expire
 from pubqueue.rules.nodeconfig import Settings
 from pubqueue.rules.presence import Arrive, Leave
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.stores.sqlite.store import SqliteTransaction
 
 SWARM = [Jid(f"swarm@x/{number:03}") for number in range(300)]
 CROWD = [Jid(f"bot{number:03}@x/1") for number in range(300)]

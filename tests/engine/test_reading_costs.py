@@ -46,8 +46,7 @@ from pubqueue.rules.staging import ListTransactions
 from pubqueue.rules.subscribe import GetDefaultOptions
 from pubqueue.rules.subscribers import GetSubscriptions, ReadPending
 from pubqueue.rules.survey import ReadSamples, ReadSurvey
-from pubqueue.stores.sql import columns
-from pubqueue.stores.sql.reading import node_pages
+from pubqueue.stores.sql import columns, pages
 from pubqueue.stores.sqlite import SqliteStore
 
 SMALL, LARGE = 300, 6_000
@@ -380,10 +379,8 @@ def counting_batches(batch, batches):
 async def test_rights_are_judged_before_anything_is_loaded(laid, monkeypatch):
     """Of 500 accounts of a node none is loaded for a stranger, and two for a change of one of them."""
     loaded = []
-    row = node_pages.AffiliationRow
-    monkeypatch.setattr(
-        node_pages, "AffiliationRow", lambda *facts: loaded.append(facts) or row(*facts)
-    )
+    row = pages.AffiliationRow
+    monkeypatch.setattr(pages, "AffiliationRow", lambda *facts: loaded.append(facts) or row(*facts))
     service = await laid(lay_long_queue, 10)
     people = tuple((Jid(f"p{number}@x"), Affiliation.MEMBER) for number in range(500))
     await service.do(SetAffiliations(OWNER, LONG, people))

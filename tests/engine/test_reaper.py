@@ -31,7 +31,7 @@ from pubqueue.rules.access import CreationPolicy
 from pubqueue.rules.read import Trim
 from pubqueue.rules.unlock import Recover
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.stores.sqlite.store import SqliteTransaction
 
 LATE = after(10_000)
 OTHER = NodeName("other")

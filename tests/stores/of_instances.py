@@ -6,8 +6,8 @@ import pytest
 from harness.patience import TIMEOUT
 
 from pubqueue.engine.ports import FencedError, Instance
-from pubqueue.stores.postgres.instances import instances as of_postgres
-from pubqueue.stores.sql import leases
+from pubqueue.stores.postgres import instances as of_postgres
+from pubqueue.stores.sql import columns
 from pubqueue.stores.sqlite import instances as of_sqlite
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 
@@ -34,7 +34,7 @@ def counts(tx):
 
 async def silence(store, monkeypatch):
     """Have this process count as one that has said nothing for the length of a lease."""
-    for module in (leases, of_postgres, of_sqlite):
+    for module in (columns, of_postgres, of_sqlite):
         monkeypatch.setattr(module, "LEASE", 0.0)
     if isinstance(store, MemoryStore):
         store.instances.take_away()

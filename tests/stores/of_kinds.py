@@ -11,10 +11,10 @@ from pubqueue.engine.changes import ChangeApplier
 from pubqueue.engine.ports import StaleError
 from pubqueue.engine.rows import KINDS, RowKind
 from pubqueue.engine.working_set import WorkingSet
-from pubqueue.stores.postgres import queries as postgres
+from pubqueue.stores.postgres import schema as postgres
+from pubqueue.stores.sql import write
 from pubqueue.stores.sql.kinds import PLAIN, sql_of
-from pubqueue.stores.sql.writing import writes
-from pubqueue.stores.sqlite import queries as sqlite
+from pubqueue.stores.sqlite import schema as sqlite
 
 
 class Badge(Struct, frozen=True):
@@ -94,7 +94,7 @@ class OfKinds:
     @pytest.fixture
     async def badges(self, store, monkeypatch):
         """Make the kind known, as an entry in `KINDS` and in the files of statements does, and its table, as a migration does."""
-        monkeypatch.setattr(writes, "KINDS", (*KINDS, BADGES))
+        monkeypatch.setattr(write, "KINDS", (*KINDS, BADGES))
         for name, text in STATEMENTS.items():
             monkeypatch.setitem(sqlite.SQL, name, sqlite.DIALECT.write(text))
             said = postgres.DIALECT.write(text)

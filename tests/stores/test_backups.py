@@ -21,8 +21,7 @@ from harness.stores import furnished, furnished_then
 
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import backups
-from pubqueue.stores.copying.opening import running_at, source_at
-from pubqueue.stores.copying.tables import BACKUP
+from pubqueue.stores.copying.copy import BACKUP, running_at, source_at
 
 
 def run(*arguments, **more):

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from pubqueue.stores.postgres import queries as postgres
-from pubqueue.stores.sql.statements import common, own
-from pubqueue.stores.sqlite import queries as sqlite
+from pubqueue.stores.postgres import schema as postgres
+from pubqueue.stores.sql.session import common, own
+from pubqueue.stores.sqlite import schema as sqlite
 
 DIALECTS = [sqlite, postgres]
 

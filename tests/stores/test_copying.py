@@ -21,10 +21,9 @@ from pubqueue.model import changes as c
 from pubqueue.model import changes as s
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import RefusedError, copy
-from pubqueue.stores.copying.endpoints import AT_ONCE
-from pubqueue.stores.copying.postgres_tables import PostgresPlace
-from pubqueue.stores.copying.sqlite_tables import SqlitePlace, _batches
-from pubqueue.stores.copying.tables import OF_PROCESSES, agreed, differences
+from pubqueue.stores.copying.copy import AT_ONCE, OF_PROCESSES, agreed, differences
+from pubqueue.stores.copying.postgres import PostgresPlace
+from pubqueue.stores.copying.sqlite import SqlitePlace, _batches
 from pubqueue.stores.postgres import schema
 from pubqueue.stores.sqlite.schema import prepare
 

@@ -16,7 +16,7 @@ from pubqueue.model.transactions import key_of
 from pubqueue.rules.access import identity
 from pubqueue.stores import postgres, sqlite
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.sql.statements import scripts
+from pubqueue.stores.sql.session import scripts
 from pubqueue.stores.sqlite import SqliteStore
 
 OF_SQLITE = range(8, len(scripts(sqlite.__name__)))

@@ -56,7 +56,7 @@ from pubqueue.model.transactions import (
     name_of_transaction,
 )
 from pubqueue.stores.sqlite import SqliteStore
-from pubqueue.stores.sqlite.schema import APPLICATION_ID, migrations, statements
+from pubqueue.stores.sqlite.schema import APPLICATION_ID, migrations, split_statements
 
 DEAD_LETTERS = NodeName("dead")
 BOSS = Jid("boss@x")
@@ -199,7 +199,7 @@ def old(tmp_path):
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute("PRAGMA foreign_keys = ON")
-    for statement in statements(migrations()[0]):
+    for statement in split_statements(migrations()[0]):
         connection.execute(statement)
     for table, values in rows():
         marks = ", ".join("?" * len(values))

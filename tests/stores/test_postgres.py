@@ -12,8 +12,8 @@ from stores.of_relational import OfRelational
 
 from pubqueue.engine.listings import Nodes
 from pubqueue.engine.ports import ForeignStoreError, StoreError
-from pubqueue.stores.looking import look
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.reading_errors import look
 
 
 class TestPostgres(SharedStoreContract, OfKinds, OfRelational):

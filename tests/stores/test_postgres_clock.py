@@ -22,10 +22,10 @@ from pubqueue.rules.expire import Expire
 from pubqueue.rules.inspect import AskService
 from pubqueue.rules.unlock import Recover
 from pubqueue.stores import Timed
-from pubqueue.stores.looking import look
-from pubqueue.stores.postgres import durability_warnings
-from pubqueue.stores.postgres.clock import ServerClock
+from pubqueue.stores.postgres import schema
+from pubqueue.stores.postgres.connection import ServerClock
 from pubqueue.stores.postgres.store import PostgresStore
+from pubqueue.stores.reading_errors import look
 from pubqueue.wiring import queue
 
 HOUR = 3_600_000
@@ -123,8 +123,8 @@ class Asked:
     ("ahead", "words"), [(0.4, []), (90, ["90 s ahead of"]), (-7, ["7 s behind"])]
 )
 def test_check_reports_when_clocks_differ(monkeypatch, ahead, words):
-    monkeypatch.setattr(durability_warnings.time, "time", lambda: 1000 + ahead)
-    said = durability_warnings.about_clocks(Asked(1000.0))
+    monkeypatch.setattr(schema.time, "time", lambda: 1000 + ahead)
+    said = schema.about_clocks(Asked(1000.0))
     assert [word in one for word, one in zip(words, said, strict=True)] == [True] * len(words)
 
 

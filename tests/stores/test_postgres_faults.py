@@ -14,7 +14,7 @@ from stores.steps import EMPTY, add, do, ids, make
 from pubqueue.engine.listings import ItemIds, Nodes
 from pubqueue.engine.ports import ForeignStoreError, StoreError
 from pubqueue.model import changes as c
-from pubqueue.stores.postgres import locks, schema
+from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.store import PostgresStore
 
 BACKENDS = (
@@ -191,7 +191,7 @@ async def test_too_many_connections_are_reported(store, postgres):
 async def test_a_batch_waits_for_another_writer(store, postgres):
     with postgres.session() as other:
         other.execute("BEGIN")
-        other.execute("SELECT pg_advisory_xact_lock(%s)", (locks.LOCK,))
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (schema.LOCK,))
         batch = asyncio.create_task(make(store, add("i1")))
         await someone_waits(postgres)
         assert await read(store) == ["there"]
@@ -202,7 +202,7 @@ async def test_a_batch_waits_for_another_writer(store, postgres):
 
 
 @pytest.mark.parametrize(
-    "lock", ["LOCK TABLE pubqueue.item", f"SELECT pg_advisory_xact_lock({locks.LOCK})"]
+    "lock", ["LOCK TABLE pubqueue.item", f"SELECT pg_advisory_xact_lock({schema.LOCK})"]
 )
 async def test_a_wait_for_the_lock_of_another_ends(store, postgres, monkeypatch, lock):
     monkeypatch.setattr(schema, "LOCK_TIMEOUT", 0.05)

@@ -14,15 +14,14 @@ from stores.steps import EMPTY, add, ids, make
 
 from pubqueue.engine.ports import StoreError
 from pubqueue.model import changes as c
-from pubqueue.stores.postgres import schema
-from pubqueue.stores.postgres.instances import stuck_writers
+from pubqueue.stores.postgres import instances, schema
 from pubqueue.stores.postgres.store import PostgresStore
 
 
 @pytest.fixture
 async def store(postgres, monkeypatch):
     monkeypatch.setattr(schema, "LOCK_TIMEOUT", 0.6)
-    monkeypatch.setattr(stuck_writers, "HANGS", 0.3)
+    monkeypatch.setattr(instances, "HANGS", 0.3)
     store = PostgresStore(postgres.address)
     await store.open()
     await make(store, c.CreateNode(EMPTY))
@@ -70,7 +69,7 @@ async def test_others_go_on_and_a_hung_instance_is_refused_what_was_undone(store
 
 
 async def test_a_slow_instance_keeps_the_lock(store, postgres, monkeypatch):
-    monkeypatch.setattr(stuck_writers, "HANGS", 3600.0)
+    monkeypatch.setattr(instances, "HANGS", 3600.0)
     async with hung(postgres.address, "batch") as process:
         with pytest.raises(StoreError, match="lock timeout"):
             await make(store, add("in-vain"))

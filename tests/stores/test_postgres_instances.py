@@ -18,13 +18,12 @@ from pubqueue.engine.ports import FencedError, Instance, StoreError
 from pubqueue.engine.reaper import OtherProcesses
 from pubqueue.model import changes as c
 from pubqueue.rules.access import CreationPolicy
-from pubqueue.stores.postgres import locks, schema
+from pubqueue.stores.postgres import instances, schema
+from pubqueue.stores.postgres import instances as of_postgres
 from pubqueue.stores.postgres.connection import connected
-from pubqueue.stores.postgres.instances import exclusive_access
-from pubqueue.stores.postgres.instances import instances as of_postgres
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.sql import leases
-from pubqueue.stores.sql.statements import scripts
+from pubqueue.stores.sql import columns
+from pubqueue.stores.sql.session import scripts
 from pubqueue.wiring.queue import now
 
 EVER = 3600.0
@@ -183,7 +182,7 @@ async def test_after_an_outage_no_instance_takes_the_number_of_a_live_one(one, o
 async def test_the_work_of_an_instance_that_dies_after_an_outage_is_taken_over(
     one, other, postgres, monkeypatch
 ):
-    for module in (leases, of_postgres):
+    for module in (columns, of_postgres):
         monkeypatch.setattr(module, "LEASE", 0.0)
     postgres.ask(CONNECTIONS)
     for store in (one, other):
@@ -210,7 +209,7 @@ async def test_an_instance_that_was_cut_off_is_fenced_after_another_took_its_num
 
 async def test_a_suspended_machine_judges_no_instance_before_others_can_report(one, monkeypatch):
     time = [0.0]
-    watch = leases.LeaseWatch(lambda: time[0])
+    watch = columns.LeaseWatch(lambda: time[0])
     assert watch.may_judge, "at the start nothing was missed"
     for moment, judges in ((0, True), (2, True), (100, False), (109, False), (111, True)):
         time[0] = moment
@@ -231,17 +230,17 @@ async def test_a_suspended_machine_judges_no_instance_before_others_can_report(o
 async def test_a_copy_waits_for_leases_and_fences_instances_that_return(
     one, postgres, monkeypatch, until
 ):
-    monkeypatch.setattr(exclusive_access, "TIMEOUT", 0.1)
-    monkeypatch.setattr(exclusive_access, "LEASE", 0.1)
+    monkeypatch.setattr(instances, "TIMEOUT", 0.1)
+    monkeypatch.setattr(instances, "LEASE", 0.1)
     postgres.ask(f"{CONNECTIONS} AND pid = {one.instances.listens_on.info.backend_pid}")
     postgres.ask(f"UPDATE pubqueue.instance SET until = {until}")
     with closing(connected(one.conninfo)) as connection:
         schema.configure(connection)
         if until == "now()":
-            exclusive_access.have_alone(connection, "it")
+            instances.have_alone(connection, "it")
         else:
             with pytest.raises(StoreError, match="it: a process serves from it; stop it first"):
-                exclusive_access.have_alone(connection, "it")
+                instances.have_alone(connection, "it")
             return
     with pytest.raises(FencedError):
         await make(one, add("late"))
@@ -251,7 +250,7 @@ def locked(postgres):
     """Return the numbers of those whose epoch is locked."""
     with postgres.session() as asking:
         rows = asking.execute(
-            of_postgres.OTHERS.replace("$1", str(locks.LOCK)).replace(
+            of_postgres.OTHERS.replace("$1", str(schema.LOCK)).replace(
                 "instance", "pubqueue.instance"
             )
         ).fetchall()
@@ -260,4 +259,4 @@ def locked(postgres):
 
 def test_a_store_has_leases_from_the_migration_on_that_makes_them():
     steps = scripts("pubqueue.stores.postgres")
-    assert "instance ADD COLUMN until" in steps[locks.OF_LEASES - 1]
+    assert "instance ADD COLUMN until" in steps[schema.OF_LEASES - 1]

@@ -10,8 +10,7 @@ import re
 import pytest
 
 from pubqueue.stores.postgres.connection import completed, connected
-from pubqueue.stores.postgres.queries import SQL
-from pubqueue.stores.postgres.schema import prepare
+from pubqueue.stores.postgres.schema import SQL, prepare
 
 FULL = """
     SET search_path = pubqueue;

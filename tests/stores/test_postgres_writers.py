@@ -11,7 +11,7 @@ from stores.steps import EMPTY, make
 from pubqueue.engine.ports import StoreError
 from pubqueue.model import changes as c
 from pubqueue.model.entities import NodeName
-from pubqueue.stores.postgres import locks
+from pubqueue.stores.postgres import schema
 from pubqueue.stores.postgres.store import PostgresStore
 
 IDS = "SELECT id FROM pubqueue.writer"
@@ -44,7 +44,7 @@ async def test_the_last_batch_of_a_process_long_gone_is_forgotten(store, postgre
 async def test_the_batch_of_another_is_not_waited_for(store, postgres):
     postgres.ask("INSERT INTO pubqueue.writer VALUES ('gone', 7, now() - interval '31 days')")
     with postgres.session() as writing:
-        writing.execute("SELECT pg_advisory_lock(%s)", (locks.LOCK,))
+        writing.execute("SELECT pg_advisory_lock(%s)", (schema.LOCK,))
         async with opened(postgres):
             assert set(postgres.ask(IDS)) == {("gone",), (store.writer_id,)}
 

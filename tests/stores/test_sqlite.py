@@ -29,8 +29,7 @@ from pubqueue.model import changes as s
 from pubqueue.model.entities import ItemId, Jid
 from pubqueue.stores.sqlite import SqliteStore
 from pubqueue.stores.sqlite import store as store_module
-from pubqueue.stores.sqlite.queries import SQL
-from pubqueue.stores.sqlite.schema import APPLICATION_ID
+from pubqueue.stores.sqlite.schema import APPLICATION_ID, SQL
 
 
 class TestSqlite(SharedStoreContract, OfKinds, OfRelational):

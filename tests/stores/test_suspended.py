@@ -12,8 +12,8 @@ from stores.of_instances import died
 from stores.test_postgres_hanging import stopped
 
 from pubqueue.stores import store_at
-from pubqueue.stores.postgres.instances import instances as of_postgres
-from pubqueue.stores.sql import leases
+from pubqueue.stores.postgres import instances as of_postgres
+from pubqueue.stores.sql import columns
 from pubqueue.stores.sqlite import instances as of_sqlite
 
 LEASE = 1.0
@@ -53,7 +53,7 @@ async def process(address):
 async def test_an_instance_suspended_longer_than_its_lease_is_fenced(
     postgres, tmp_path, monkeypatch, kind
 ):
-    for module in (leases, of_postgres, of_sqlite):
+    for module in (columns, of_postgres, of_sqlite):
         monkeypatch.setattr(module, "LEASE", LEASE)
     address = postgres.address if kind == "postgresql" else f"sqlite://{tmp_path}/queue.db"
     store = store_at(address)

@@ -19,10 +19,10 @@ from pubqueue.stores import postgres as on_postgres
 from pubqueue.stores import sqlite as on_sqlite
 from pubqueue.stores import store_at
 from pubqueue.stores.copying import backups
-from pubqueue.stores.postgres.locks import LOCK, nobody_serves
-from pubqueue.stores.sql.leases import LEASE
-from pubqueue.stores.sql.statements import scripts
-from pubqueue.stores.sqlite.exclusive_access import alone
+from pubqueue.stores.postgres.schema import LOCK, nobody_serves
+from pubqueue.stores.sql.columns import LEASE
+from pubqueue.stores.sql.session import scripts
+from pubqueue.stores.sqlite.instances import alone
 
 SERVED = "a process of another version serves from it; stop that first"
 LIVES = "SELECT pg_advisory_lock_shared(%s, 7)"

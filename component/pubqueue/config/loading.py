@@ -22,7 +22,7 @@ from pubqueue.config.rest.places import check_rest, rest_is_served
 from pubqueue.config.settings import USUAL_STORE, ConfigError, Settings
 from pubqueue.config.stomp import check_stomp, is_served
 from pubqueue.stores import WANTED
-from pubqueue.stores.unreadable import why
+from pubqueue.stores.reading_errors import why
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

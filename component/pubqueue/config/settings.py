@@ -24,7 +24,7 @@ from pubqueue.rules.presence import USUAL as SILENCE
 from pubqueue.rules.subscribe import MAX_SUBSCRIPTIONS
 from pubqueue.rules.validity import MAX_SPAN
 from pubqueue.stores import shown_address, store_at
-from pubqueue.stores.unreadable import why
+from pubqueue.stores.reading_errors import why
 
 if TYPE_CHECKING:
     from pubqueue.engine.ports import Store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pubqueue.config.nodes import Comparison
 from pubqueue.config.schedules import Preview
 from pubqueue.config.users import accounts_of, service_of
-from pubqueue.stores.looking import look
+from pubqueue.stores.reading_errors import look
 from pubqueue.stores.sqlite.in_memory import MemoryStore
 from pubqueue.wiring.faces import faces_of
 from pubqueue.wiring.queue import broker_of, now

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pubqueue.stores.copying import backups, sqlite_tables
+from pubqueue.stores.copying import backups, sqlite
 
 STORE, FILE = sys.argv[1], Path(sys.argv[2])
 left: list[int] = []
@@ -78,7 +78,7 @@ def attempt(steps: int) -> bool:
     return not os.WIFSIGNALED(status)
 
 
-sqlite_tables.sqlite3 = type(
+sqlite.sqlite3 = type(
     "sqlite3", (), vars(sqlite3) | {"connect": partial(sqlite3.connect, factory=Sqlite)}
 )  # type: ignore[assignment]
 os.fsync = sync

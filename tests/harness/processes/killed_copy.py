@@ -18,7 +18,7 @@ from typing import Any, Final
 import psycopg
 
 from pubqueue.engine.ports import ForeignStoreError
-from pubqueue.stores.copying import copy, sqlite_tables
+from pubqueue.stores.copying import copy, sqlite
 from pubqueue.stores.postgres import connection, schema
 from pubqueue.stores.sqlite.schema import prepare
 
@@ -106,7 +106,7 @@ def attempt(statements: int) -> bool:
     return not os.WIFSIGNALED(status)
 
 
-sqlite_tables.sqlite3 = type(
+sqlite.sqlite3 = type(
     "sqlite3", (), vars(sqlite3) | {"connect": partial(sqlite3.connect, factory=Sqlite)}
 )  # type: ignore[assignment]
 connection.psycopg.connect = Postgres.connect

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pubqueue.engine.ports import FencedError, StoreError
 from pubqueue.stores import store_at
-from pubqueue.stores.postgres.instances import instances as of_postgres
-from pubqueue.stores.sql import leases
+from pubqueue.stores.postgres import instances as of_postgres
+from pubqueue.stores.sql import columns
 from pubqueue.stores.sqlite import instances as of_sqlite
 
 if TYPE_CHECKING:
@@ -59,6 +59,6 @@ async def main(address: str) -> None:
 
 
 if __name__ == "__main__":
-    for module in (leases, of_postgres, of_sqlite):
+    for module in (columns, of_postgres, of_sqlite):
         module.LEASE = float(sys.argv[2])  # type: ignore[attr-defined]  # a shorter one
     asyncio.run(main(sys.argv[1]))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pubqueue.model.entities import Millis
-    from pubqueue.stores.postgres.clock import ServerClock
+    from pubqueue.stores.postgres.connection import ServerClock
 
 MODULES: Final = ["aiosqlite", "uvloop", "slixmpp.plugins.xep_0092", "slixmpp.plugins.xep_0199"]
 MODULES += [
@@ -36,7 +36,7 @@ MODULES += [
     "pubqueue.stores.sqlite.store",
     "pubqueue.stores.postgres.store",
 ]
-MODULES += ["pubqueue.faces.xmpp.face", "pubqueue.stores.postgres.clock"]
+MODULES += ["pubqueue.faces.xmpp.face", "pubqueue.stores.postgres.connection"]
 """What `serve` imports, also when it first needs it."""
 
 
@@ -57,7 +57,7 @@ def _serve(config: Path, out: Connection, log: Path, calendar: Path, words: sock
 
     from pubqueue.cli import main  # noqa: PLC0415 - likewise
     from pubqueue.faces.xmpp.stream.outgoing import Outgoing  # noqa: PLC0415 - likewise
-    from pubqueue.stores.postgres.clock import ServerClock  # noqa: PLC0415 - likewise
+    from pubqueue.stores.postgres.connection import ServerClock  # noqa: PLC0415 - likewise
 
     # the calendar of a scenario is that of the database too, whose own clock does not stand still
     ServerClock.note_time = _ignore

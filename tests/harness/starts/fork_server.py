@@ -34,7 +34,7 @@ OURS: Final = [
     "pubqueue.faces.stomp.web_socket",
     "pubqueue.faces.xmpp.face",
     "pubqueue.monitor.server",
-    "pubqueue.stores.postgres.clock",
+    "pubqueue.stores.postgres.connection",
     "pubqueue.stores.postgres.store",
     "pubqueue.stores.sqlite.store",
 ]

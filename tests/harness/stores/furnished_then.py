@@ -10,8 +10,8 @@ import psycopg
 from harness.stores.furnished import rows
 
 from pubqueue.stores import postgres, sqlite
-from pubqueue.stores.sql.statements import scripts
-from pubqueue.stores.sqlite.schema import APPLICATION_ID, statements
+from pubqueue.stores.sql.session import scripts
+from pubqueue.stores.sqlite.schema import APPLICATION_ID, split_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def sqlite_of(path: Path, number: int) -> None:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA foreign_keys = ON")
         for script in scripts(sqlite.__name__)[:number]:
-            for statement in statements(script):
+            for statement in split_statements(script):
                 connection.execute(statement)
         connection.execute("BEGIN")
         connection.execute("DELETE FROM sequence")

@@ -11,8 +11,8 @@ from harness.stores.store_contents import ALL, contents, nodes
 from pubqueue.engine.listings import Events
 from pubqueue.model.entities import State
 from pubqueue.model.records import EventKind
-from pubqueue.stores.sql.node_ids import NodeIds
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
+from pubqueue.stores.sql.session import NodeIds
+from pubqueue.stores.sqlite.store import SqliteTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

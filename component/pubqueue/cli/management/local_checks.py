@@ -21,7 +21,7 @@ from pubqueue.config.settings import ConfigError
 from pubqueue.config.users import locked_out, summary, users_of
 from pubqueue.operations.model import count
 from pubqueue.stores import shown_address
-from pubqueue.stores.unreadable import in_the_way
+from pubqueue.stores.reading_errors import in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +143,7 @@ def _database(address: str) -> Iterator[Finding]:
     try:
         import psycopg  # noqa: PLC0415  # an extra
 
-        from pubqueue.stores.postgres.durability_warnings import doubts  # noqa: PLC0415
+        from pubqueue.stores.postgres.schema import doubts  # noqa: PLC0415
     except ImportError:
         yield bad("store", "postgresql:// needs psycopg: install pubqueue[postgres]")
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pubqueue.stores.copying.copy import Copied, CopyProgress, copy
-from pubqueue.stores.copying.endpoints import RefusedError
+from pubqueue.stores.copying.copy import Copied, CopyProgress, RefusedError, copy
 
 __all__ = ["Copied", "CopyProgress", "RefusedError", "copy"]

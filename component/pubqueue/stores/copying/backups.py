@@ -19,14 +19,20 @@ from msgspec import DecodeError, Struct, json
 
 from pubqueue import __version__
 from pubqueue.engine.ports import ForeignStoreError, StoreError
-from pubqueue.stores.copying.copy import Copied, bring, fill, read
-from pubqueue.stores.copying.endpoints import RefusedError
-from pubqueue.stores.copying.opening import running_at, target_at
-from pubqueue.stores.copying.sqlite_tables import SqlitePlace, connected
-from pubqueue.stores.copying.tables import BACKUP
+from pubqueue.stores.copying.copy import (
+    BACKUP,
+    Copied,
+    RefusedError,
+    bring,
+    fill,
+    read,
+    running_at,
+    target_at,
+)
+from pubqueue.stores.copying.sqlite import SqlitePlace, connected
+from pubqueue.stores.reading_errors import why
 from pubqueue.stores.sqlite import schema
-from pubqueue.stores.sqlite.file_mode import MINE
-from pubqueue.stores.unreadable import why
+from pubqueue.stores.sqlite.connection import MINE
 
 if TYPE_CHECKING:
     import sqlite3

@@ -1,4 +1,4 @@
-"""A connection and the thread that uses it; it is opened when it is needed, and reopened when it is lost."""
+"""A connection and its thread, the clock of the database, and poolers that are detected."""
 
 from __future__ import annotations
 
@@ -6,22 +6,29 @@ import asyncio
 import os
 import socket
 import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from concurrent.futures import Executor, Future
+from contextlib import closing, suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 import psycopg
 import structlog
+from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pubqueue.engine.ports import StoreError, UnreachableStoreError
-from pubqueue.stores.postgres.errors import text_of, translated
-from pubqueue.stores.postgres.own_thread import OwnThread
-from pubqueue.stores.postgres.schema import prepare
+from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
+from pubqueue.model.entities import Millis
+from pubqueue.stores.postgres.schema import prepare, text_of, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from psycopg import Connection
     from psycopg.errors import Diagnostic
+
+
+# A connection and the thread that uses it; it is opened when it is needed, and reopened when it is lost.
 
 T = TypeVar("T")
 
@@ -177,3 +184,157 @@ def connected(conninfo: str) -> psycopg.Connection:
 def _translated(job: Callable[[], T]) -> T:
     with translated():
         return job()
+
+
+# The clock of the database. Deadlines of locks are set and judged by it, because it is the only one that all instances share.
+#
+# Each batch gets the time with its first answer, at no cost. Between batches it is computed from the clock of the machine.
+
+LATE: Final = 250
+"""Milliseconds by which an answer may be late. One that would set the clock back further has to be confirmed."""
+
+SEEN: Final = 3
+"""Consecutive answers that confirm it."""
+
+WORTH_A_WORD: Final = 1000
+"""Milliseconds by which the difference of the clocks has to change to be logged."""
+
+
+class ServerClock:
+    """The time of the database, computed from the clock of this machine.
+
+    Each answer is late by its latency. So the greatest difference is the most accurate, and one slow answer does not set the
+    clock back.
+    """
+
+    def __init__(self) -> None:
+        self._machine: Callable[[], Millis] | None = None
+        self._ahead: int | None = None
+        self._lower: list[int] = []
+        self._logged = 0
+
+    @property
+    def ahead(self) -> int:
+        """How many milliseconds the database's clock is ahead of this machine's, if known."""
+        return self._ahead or 0
+
+    def beside(self, machine: Callable[[], Millis]) -> Callable[[], Millis]:
+        """Return a clock that returns the time of the database, in milliseconds since 1970, from this machine's clock."""
+        self._machine = machine
+        return lambda: Millis(machine() + self.ahead)
+
+    def note_time(self, now: Millis) -> None:
+        """Note the time that the database has just returned."""
+        if self._machine is None:
+            return
+        ahead = now - self._machine()
+        if self._ahead is None or ahead >= self._ahead:
+            self._adopt(ahead)
+        elif ahead >= self._ahead - LATE:
+            self._lower.clear()
+        else:
+            self._lower.append(ahead)
+            if len(self._lower) == SEEN:
+                self._adopt(max(self._lower))
+
+    def _adopt(self, ahead: int) -> None:
+        self._ahead = ahead
+        self._lower.clear()
+        if abs(ahead - self._logged) >= WORTH_A_WORD:
+            self._logged = ahead
+            log.warning("clock.differs", database_ahead=round(ahead / 1000, 1))
+
+
+# One thread that runs jobs in order, and that a process does not wait for when it ends.
+#
+# Python waits for the threads of its own pools when it ends. A thread that waits for a server that does not answer would
+# keep the process alive for as long as that takes.
+
+P = ParamSpec("P")
+
+
+class OwnThread(Executor):
+    """Runs the submitted jobs, one after the other, on a thread of this name."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._has_started = False
+
+    def submit(self, job: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run the job after the earlier ones."""
+        if not self._has_started:
+            self._has_started = True
+            self._thread.start()
+        done: Future[T] = Future()
+        self._jobs.put((done, partial(job, *args, **kwargs)))
+        return done
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
+        """End the thread after the last job; `wait` for that."""
+        self._jobs.put(None)
+        if wait and self._has_started:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (taken := self._jobs.get()) is not None:
+            done, job = taken
+            if not done.set_running_or_notify_cancel():
+                continue
+            try:
+                result = job()
+            except BaseException as problem:
+                done.set_exception(problem)
+            else:
+                done.set_result(result)
+            del taken, done, job  # the wait for the next job keeps no objects alive
+
+
+# Detects a pooler before PostgreSQL that changes sessions between transactions: session state is not kept then.
+#
+# The locks of living processes, the settings of a session and its LISTEN would then belong to other clients. Such a pooler
+# returns a process number of its own. If that differs from the server's, a test shows whether two connections share a
+# session, or one changes its own.
+
+TRIES: Final = 3
+"""Attempts of the test: other clients may take a session in between."""
+
+SENTENCE: Final = (
+    "a pooler is between, which keeps no sessions (transactions or statements are what it pools):"
+    " have it pool sessions, or connect to the server itself"
+)
+
+
+def see_that_sessions_are_kept(conninfo: str) -> None:
+    """Check that a connection keeps its session.
+
+    Raises:
+        ForeignStoreError: a pooler gives it to other clients between transactions.
+        UnreachableStoreError: the server cannot be connected to.
+
+    """
+    with closing(connected(conninfo)) as one:
+        if one.info.backend_pid == _process(one):
+            return
+        with closing(connected(conninfo)) as other:
+            try:
+                shared = any(_share(one, other) for _ in range(TRIES))
+            except errors.OperationalError as problem:
+                raise ForeignStoreError(
+                    SENTENCE
+                ) from problem  # the pooler does not even keep transactions
+            if shared:
+                raise ForeignStoreError(SENTENCE)
+
+
+def _share(one: Connection, other: Connection) -> bool:
+    """Return whether the two connections share a session, or the session of `one` has changed."""
+    before = _process(one)
+    with other.transaction():
+        return _process(other) == before or _process(one) != before
+
+
+def _process(connection: Connection) -> int:
+    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -6,17 +6,24 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
-from pubqueue.stores.looking import Looked, older
-from pubqueue.stores.postgres.connection import connected
-from pubqueue.stores.postgres.durability_warnings import doubts
-from pubqueue.stores.postgres.errors import translated
-from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
-from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, newest, version
-from pubqueue.stores.postgres.session import PostgresSession
-from pubqueue.stores.postgres.store import READING, PostgresStore
-from pubqueue.stores.postgres.transaction import PostgresTransaction
-from pubqueue.stores.sql.node_ids import NodeIds
-from pubqueue.stores.sql.statements import unfinished_copy
+from pubqueue.stores.postgres.connection import connected, see_that_sessions_are_kept
+from pubqueue.stores.postgres.schema import (
+    SCHEMA,
+    configure,
+    copied_from,
+    doubts,
+    newest,
+    translated,
+    version,
+)
+from pubqueue.stores.postgres.store import (
+    READING,
+    PostgresSession,
+    PostgresStore,
+    PostgresTransaction,
+)
+from pubqueue.stores.reading_errors import Looked, older
+from pubqueue.stores.sql.session import NodeIds, unfinished_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +36,7 @@ T = TypeVar("T")
 
 
 def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
-    """Run a job on the current contents of the schema; see `pubqueue.stores.looking.look`."""
+    """Run a job on the current contents of the schema; see `pubqueue.stores.reading_errors.look`."""
     assert isinstance(store, PostgresStore)
     try:
         with translated(), closing(connected(store.conninfo)) as connection:

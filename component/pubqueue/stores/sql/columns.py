@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,10 +23,11 @@ from pubqueue.model.entities import (
 from pubqueue.model.transactions import OnTaken, Record, Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pubqueue.model.entities import NodeName
     from pubqueue.stores.sql.session import SqlSession
+
 
 _STATES: Final = {state.value: state for state in State}
 _STANDINGS: Final = {state.value: state for state in SubscriptionState}
@@ -130,3 +132,44 @@ def record_of(row: Sequence[Any]) -> Record:
     row_id, app, owner, version, began, committed, items, size, *counts, on_taken, place = row
     totals, choice = Totals(*counts), OnTaken(on_taken)
     return Record(row_id, app, owner, version, began, committed, items, size, totals, choice, place)
+
+
+# How long a process counts as alive after its last sign of life, and which process may judge that.
+#
+# Only a process that was itself in touch with the store all the time may judge: while the store was unreachable, or the whole
+# machine was suspended, no process could write. A judgement may still be wrong; then the batches of the judged process are
+# fenced, and it enters again. So these times decide how soon unfinished work is taken over, and never what is kept.
+
+LEASE: Final = 10.0
+"""Seconds without a sign of life after which the number of a process may be taken: it hangs, or its machine is gone."""
+
+GAP: Final = 3.0
+"""Seconds between two of our own signs of life (one is written each second) after which we judge no process for a lease."""
+
+
+def since_start() -> float:
+    """Return the seconds since the machine was started, sleep included. Setting the clock does not change them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LeaseWatch:
+    """Whether this process has been in touch with the store long enough to judge that others have not."""
+
+    def __init__(self, clock: Callable[[], float] = since_start) -> None:
+        self._clock = clock
+        self._since = -LEASE
+        self._last: float | None = None
+
+    def touched(self, *, anew: bool = False) -> None:
+        """Note a write to the store; `anew` if the connection to it had been lost."""
+        now = self._clock()
+        if anew or (self._last is not None and now - self._last > GAP):
+            self._since = now
+        self._last = now
+
+    @property
+    def may_judge(self) -> bool:
+        """Whether there was no gap for the length of a lease; at the start there was none."""
+        now = self._clock()
+        gone = self._last is not None and now - self._last > GAP
+        return not gone and now - self._since >= LEASE

@@ -1,16 +1,14 @@
-"""How SQL loads and writes the rows of each kind.
-
-A kind has four statements. The one with its name loads rows, whose columns are the fields of a row in their order; `add_`,
-`change_` and `drop_` write one row. `add_` takes the facts and the key, `change_` these and the guard, `drop_` the key and
-the guard. `SQL` has the kinds that differ from that.
-"""
+"""How SQL loads, writes and pages the rows of each kind."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec import Struct, json
 
+from pubqueue.engine import listings as li
 from pubqueue.engine.rows import (
     AFFILIATIONS,
     ANSWERED,
@@ -37,24 +35,94 @@ from pubqueue.engine.rows import (
     StagedSize,
 )
 from pubqueue.model.entities import Affiliation, ItemId
-from pubqueue.model.records import Answered, SeekMark, UsedKey
+from pubqueue.model.records import (
+    AccountMessages,
+    Answered,
+    Forwarded,
+    KeptMessage,
+    Registration,
+    Sample,
+    SeekMark,
+    UsedKey,
+)
+from pubqueue.model.schedules import Definition, Schedule, Source
 from pubqueue.model.transactions import Version
-from pubqueue.stores.sql import kept_messages as kept
-from pubqueue.stores.sql.registrations import registration_of
-from pubqueue.stores.sql.schedules import facts_of_schedule, schedule_of
-from pubqueue.stores.sql.session import SqlSession
-from pubqueue.stores.sql.writing import staging
+from pubqueue.stores.sql import commits
+from pubqueue.stores.sql.session import SqlSession, packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pubqueue.engine.rows import Needs, RowKind, Rows, Write
+    from pubqueue.model.changes import NoteSamples
     from pubqueue.model.entities import NodeName
-    from pubqueue.model.records import Registration
-    from pubqueue.model.schedules import Schedule
     from pubqueue.stores.sql.session import Values
 
     Cells = tuple[Values, Values, Values]
+
+
+# Messages of assured service.
+
+
+def messages(_session: object, _kind: object, found: Iterable[Any]) -> list[KeptMessage]:
+    """Return the messages of these rows, without their bytes."""
+    return [
+        KeptMessage(
+            *(mark, sender, account, msg_id, iq_id),
+            bytes(digest),
+            byte_count,
+            held=held != 0,
+            answer=answer,
+            until=until,
+        )
+        for mark, sender, account, msg_id, iq_id, digest, byte_count, held, answer, until in found
+    ]
+
+
+def cells(_session: object, _kind: object, row: KeptMessage) -> tuple[Values, Values, Values]:
+    """Return a message's facts, key and guard; one that has ended has no bytes."""
+    held = int(row.held)
+    facts = row.sender, row.account, row.msg_id, row.iq_id, row.digest, row.byte_count, held
+    more = row.answer, row.until, row.message if row.held else None
+    return (*facts, *more), (row.mark,), (row.digest, held, row.until)
+
+
+def _bytes(session: SqlSession, which: li.MessageBytes, _after: None, limit: int) -> list[bytes]:
+    return [bytes(message) for (message,) in session.rows("message_bytes", which.mark, limit)]
+
+
+def _over(
+    session: SqlSession, which: li.MessagesOver, _after: None, limit: int
+) -> list[KeptMessage]:
+    return messages(None, None, session.rows("messages_over", which.now, limit))
+
+
+def _message_of(
+    session: SqlSession, which: li.MessagesOf, _after: None, limit: int
+) -> list[KeptMessage]:
+    rows = session.rows("messages_of", which.account, int(which.held), limit)
+    return messages(None, None, rows)
+
+
+def _accounts(
+    session: SqlSession, _which: li.MessageAccounts, after: str | None, limit: int
+) -> list[AccountMessages]:
+    return [AccountMessages(*row) for row in session.rows("message_accounts", after or "", limit)]
+
+
+MESSAGE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
+    li.MessageBytes: _bytes,
+    li.MessagesOver: _over,
+    li.MessagesOf: _message_of,
+    li.MessageAccounts: _accounts,
+}
+
+
+# How SQL loads and writes the rows of each kind.
+#
+# A kind has four statements. The one with its name loads rows, whose columns are the fields of a row in their order; `add_`,
+# `change_` and `drop_` write one row. `add_` takes the facts and the key, `change_` these and the guard, `drop_` the key and
+# the guard. `SQL` has the kinds that differ from that.
 
 
 def _made(_session: SqlSession, kind: RowKind[Any, Any], found: list[Any]) -> list[Any]:
@@ -241,14 +309,127 @@ SQL: Final[dict[RowKind[Any, Any], KindInSql]] = {
     KEY_TOTALS:   KindInSql(batched=True),
     PING_ANSWERS: KindInSql(batched=True),
     ANSWERED:     KindInSql(made=_answered, cells=_answered_cells, batched=True),
-    KEPT_MESSAGES: KindInSql(made=kept.messages, cells=kept.cells, batched=True),
+    KEPT_MESSAGES: KindInSql(made=messages, cells=cells, batched=True),
     MESSAGE_TOTALS: KindInSql(batched=True),
-    VERSIONS:     KindInSql(made=_versions, write=staging.write_versions),
-    ATTEMPTS:     KindInSql(write=staging.write_attempts),
-    WAITING:      KindInSql(write=staging.write_waiting),
+    VERSIONS:     KindInSql(made=_versions, write=commits.write_versions),
+    ATTEMPTS:     KindInSql(write=commits.write_attempts),
+    WAITING:      KindInSql(write=commits.write_waiting),
     REGISTRATIONS: KindInSql(made=_registrations),
     SCHEDULES:    KindInSql(made=_schedules, cells=_schedule_cells),
     STAGED:       KindInSql(ask=_ask_staged, made=_staged),
     NOTED:        KindInSql(ask=_ask_noted, made=_noted),
 }
 # fmt: on
+
+
+# What is kept for later: bundles of notices for an instance, and publishes that are not fed on yet.
+
+HIGHEST: Final = "\x7f"
+"""Greater than everything that follows the prefix of a mark."""
+
+
+def _to(session: SqlSession, which: li.ForwardedTo, _after: None, limit: int) -> list[Forwarded]:
+    begin = which.beginning
+    return [
+        Forwarded(mark, bytes(notices))
+        for mark, notices in session.rows("forwarded_to", begin, begin + HIGHEST, limit)
+    ]
+
+
+def _unfed(session: SqlSession, _which: li.Unfed, _after: None, limit: int) -> list[str]:
+    return [mark for (mark,) in session.rows("unfed", limit)]
+
+
+FORWARDED_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
+    li.ForwardedTo: _to,
+    li.Unfed: _unfed,
+}
+
+
+# Pages of registrations.
+
+
+def _registration_of(
+    session: SqlSession, which: li.RegistrationsOf, after: str | None, limit: int
+) -> list[Registration]:
+    found = session.rows(
+        "registrations_of", after or "", which.account or "", which.node or "", limit
+    )
+    return [registration_of(row) for row in found]
+
+
+def registration_of(row: Any) -> Registration:  # noqa: ANN401  # columns of either driver
+    """Make a registration from its columns."""
+    name, account, node, queueing, words, disabled, *rest = row
+    return Registration(name, account, node, queueing != 0, bytes(words), disabled != 0, *rest)
+
+
+REGISTRATION_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
+    li.RegistrationsOf: _registration_of
+}
+
+
+# Samples of the last hours, a row for each node and minute.
+
+
+def note_samples(session: SqlSession, change: NoteSamples) -> None:
+    """Add samples to the stored ones, and drop the oldest."""
+    ids = session.ids({sample.node for sample in change.samples})
+    rows = [
+        (
+            *(ids[one.node], one.at, one.queued, one.locked, one.delayed, one.dead),
+            *(one.published, one.delivered, one.completed, one.failed, one.waited, one.longest),
+        )
+        for one in change.samples
+        if one.node in ids
+    ]
+    session.many("add_sample", rows)
+    session.run("drop_samples", change.before, change.limit)
+
+
+def _samples(session: SqlSession, which: li.Samples, _after: object, limit: int) -> list[Sample]:
+    rows = session.rows("samples", packed_keys(sorted(set(which.nodes))), which.since, limit)
+    return [Sample(*row) for row in rows]
+
+
+SAMPLE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
+    li.Samples: _samples
+}
+
+
+# The rows of schedules, which no other rows refer to.
+
+
+@lru_cache(maxsize=256)
+def _definition(text: str) -> Definition:
+    return msgspec.json.decode(text, type=Definition)
+
+
+def schedule_of(row: Sequence[Any]) -> Schedule:
+    """Make a schedule from its columns."""
+    _name, definition, source, author, through, due, last, error, tries, paused, revision = row
+    state = through, due, last, error, tries, paused != 0, revision
+    return Schedule(_definition(definition), Source(source), author, *state)
+
+
+def facts_of_schedule(one: Schedule) -> Values:
+    """Return the columns of a schedule, without its name."""
+    definition = msgspec.json.encode(one.definition).decode()
+    state = one.fired_through, one.due, one.last, one.error, one.tries, int(one.paused)
+    return definition, one.source.value, one.by, *state, one.revision
+
+
+def _all(
+    session: SqlSession, _which: li.Schedules, after: str | None, limit: int
+) -> list[Schedule]:
+    return [schedule_of(row) for row in session.rows("all_schedules", after or "", limit)]
+
+
+def _due(session: SqlSession, which: li.DueSchedules, _after: object, limit: int) -> list[str]:
+    return [row[0] for row in session.rows("due_schedules", which.now, limit)]
+
+
+SCHEDULE_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
+    li.Schedules: _all,
+    li.DueSchedules: _due,
+}

@@ -1,19 +1,23 @@
-"""An open transaction, for the code that reads and writes rows: statements by name, and the ids of nodes."""
+"""An open transaction for the code that reads and writes rows, its statements and ids of nodes."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import msgspec
 
 from pubqueue.engine.ports import StaleError
-from pubqueue.stores.sql.node_ids import packed_keys
+from pubqueue.model.entities import NodeName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pubqueue.model.entities import NodeName
-    from pubqueue.stores.sql.node_ids import NodeIds
+
+# An open transaction, for the code that reads and writes rows: statements by name, and the ids of nodes.
 
 Values = tuple[object, ...]
 
@@ -120,3 +124,207 @@ class SqlSession(ABC):
     def holding(self, ids: set[int]) -> dict[int, NodeName]:
         """Return the names of nodes by the ids of contents, without contents that belong to no node."""
         return self.nodes.holding(self, ids)
+
+
+# Maps names of nodes to their ids and those of their contents, and back: statements use the ids.
+#
+# Items belong to contents, all other rows to the node itself. A node never changes its name, and it keeps its contents until
+# it is purged. So cached ids are valid until a node is purged or deleted. The cache is dropped when a transaction is rolled
+# back and when another process has written.
+
+
+class Rows(Protocol):
+    """The part of an open transaction that is needed here."""
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement."""
+
+
+class NodeIds:
+    """The cached ids of the nodes of one store."""
+
+    def __init__(self) -> None:
+        self._ids: dict[NodeName, int] = {}
+        self._names: dict[int, NodeName] = {}
+        self._contents: dict[NodeName, int] = {}
+        self._holding: dict[int, NodeName] = {}
+
+    def clear(self) -> None:
+        """Clear the cache."""
+        self._ids.clear()
+        self._names.clear()
+        self._contents.clear()
+        self._holding.clear()
+
+    def note(self, name: NodeName, number: int) -> None:
+        """Remember a node."""
+        self._ids[name] = number
+        self._names[number] = name
+
+    def note_contents(self, name: NodeName, number: int) -> None:
+        """Remember the contents of a node."""
+        self._contents[name] = number
+        self._holding[number] = name
+
+    def forget(self, name: NodeName) -> None:
+        """Forget a node that is purged or deleted."""
+        self._names.pop(self._ids.pop(name, 0), None)
+        self._holding.pop(self._contents.pop(name, 0), None)
+
+    def knows(self, names: Iterable[NodeName]) -> bool:
+        """Return whether the ids of all these nodes, and of their contents, are cached."""
+        return all(name in self._ids and name in self._contents for name in names)
+
+    def ids(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the ids by name: of all cached nodes, and of those of `names` that exist."""
+        if missing := [name for name in names if name not in self._ids]:
+            for name, number in session.rows("node_ids", packed_keys(missing)):
+                self.note(NodeName(name), number)
+        return self._ids
+
+    def contents(self, session: Rows, names: Iterable[NodeName]) -> dict[NodeName, int]:
+        """Return the ids of contents by the nodes' names, in the same way as `ids`."""
+        if missing := [name for name in names if name not in self._contents]:
+            self._look_for_contents(session, "contents_of", missing)
+        return self._contents
+
+    def names(self, session: Rows, ids: set[int]) -> dict[int, NodeName]:
+        """Return the names by id: of all cached nodes, and of those of `ids` that exist."""
+        if not ids <= self._names.keys():
+            for name, number in session.rows("node_names", packed_keys(list(ids))):
+                self.note(NodeName(name), number)
+        return self._names
+
+    def holding(self, session: Rows, ids: set[int]) -> dict[int, NodeName]:
+        """Return the names of nodes by the ids of contents, without contents that belong to no node."""
+        if not ids <= self._holding.keys():
+            self._look_for_contents(session, "nodes_holding", list(ids))
+        return self._holding
+
+    def _look_for_contents(
+        self, session: Rows, query: str, keys: list[NodeName] | list[int]
+    ) -> None:
+        for name, number in session.rows(query, packed_keys(keys)):
+            self.note_contents(NodeName(name), number)
+
+
+def packed_keys(keys: object) -> str:
+    """Return keys in the form that statements take."""
+    return msgspec.json.encode(keys).decode()
+
+
+# Reads statements by name from the .sql files, where all SQL can be reviewed.
+#
+# Statements that are the same in both dialects are in `common`, written for PostgreSQL with a few macros. A store's own file has
+# the others; a statement with a common name there overrides the common one.
+
+_ITEM: Final = """
+    node_id seq id state publisher published priority due expires acquired failed released holder deadline token
+    avoid aside taken headers death dead_at dead_reason dead_from last_holder txn_app txn_version group_name turn
+    failure size
+"""
+
+ITEM: Final = ", ".join(f"i.{column}" for column in _ITEM.split())
+"""The columns of an item, in the order in which `columns.item_of` takes them; the table's alias is i."""
+
+DONE: Final = """
+    d.node_id, d.seq, d.id, 'done', d.publisher, d.published, d.priority, NULL, d.expires, 0, 0, 0, NULL, NULL, d.token,
+    NULL, 0, d.done_at, d.headers, NULL, NULL, NULL, NULL, NULL, d.txn_app, d.txn_version, d.group_name, NULL,
+    NULL, d.size
+"""
+"""The same of an item that is done, which has no other state; the table's alias is d."""
+
+READY: Final = "state = 'queued' AND (group_name IS NULL OR turn IS NOT NULL)"
+"""The condition for ready items, word for word as in the partial index."""
+
+PLACE: Final = "coalesce(turn, seq)"
+"""The position of an item among the ready items of its priority."""
+
+MACROS: Final = {"%(item)s": ITEM, "%(done)s": DONE.strip(), "%(ready)s": READY, "%(place)s": PLACE}
+
+FILES: Final = ("load", "page", "write", "staging", "commit", "event", "schedule", "sample")
+
+_HEADER: Final = re.compile(r"^-- (\w+): .+$", re.MULTILINE)
+
+_LIST: Final = re.compile(r"%\(list (\d+)\)s")
+
+
+class Dialect(NamedTuple):
+    """How a common statement is written in one dialect."""
+
+    join: str
+    """For `%(join)s`: joins two tables in the order in which they are written."""
+    values: str
+    """For `%(list 3)s`: selects the values of a list in JSON; `\\1` is the number of the list's placeholder."""
+    spelled: Callable[[str], str] = str
+    """Converts the rest: the placeholders and casts of PostgreSQL."""
+
+    def write(self, text: str) -> str:
+        """Return a common statement in this dialect."""
+        return self.spelled(_LIST.sub(self.values, text.replace("%(join)s", self.join)))
+
+
+def statements(package: str, dialect: Dialect) -> dict[str, str]:
+    """Return all statements of a store: the common ones in its dialect, and its own."""
+    alike = {name: dialect.write(text) for name, text in common().items()}
+    return alike | own(package)
+
+
+def common() -> dict[str, str]:
+    """Return the common statements, as they are written."""
+    return _load(__package__, "common/")
+
+
+def own(package: str) -> dict[str, str]:
+    """Return the statements of one store alone."""
+    return _load(package, "")
+
+
+def _load(package: str, folder: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in FILES:
+        entry = files(package).joinpath(f"{folder}{file}.sql")
+        if entry.is_file():
+            found |= _cut(entry.read_text(encoding="utf-8"))
+    return found
+
+
+def _cut(text: str) -> dict[str, str]:
+    parts = _HEADER.split(text)[1:]
+    return {
+        name: _expanded(body.strip().removesuffix(";"))
+        for name, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def _expanded(body: str) -> str:
+    for macro, text in MACROS.items():
+        body = body.replace(macro, text)
+    return body
+
+
+def scripts(package: str) -> list[str]:
+    """Return the scripts of all migrations of a store, in order."""
+    entries = files(package).joinpath("migrations").iterdir()
+    found = sorted((entry.name, entry) for entry in entries if entry.name.endswith(".sql"))
+    return [entry.read_text(encoding="utf-8") for _, entry in found]
+
+
+def unfinished_copy(source: str) -> str:
+    """Return the reason why a store with an unfinished copy of another one cannot be used."""
+    kind, _, _ = source.partition(":")
+    command = "restore" if kind == "backup" else "migrate"
+    return f"the copy from {source} is not complete; `pubqueue {command}` can be begun again"
+
+
+def served_from(done: int, known: int) -> str:
+    """Return the reason why a store is not migrated now: a process that serves from it would fail, or write wrongly."""
+    return (
+        f"its schema is number {done}, that of this program {known}, and a process of another version serves from it;"
+        " stop that first"
+    )
+
+
+def unlike(done: int, known: int) -> str:
+    """Return the reason why a store cannot be read as it is: another version of the program has made its schema."""
+    return f"its schema is number {done}, that of this program {known}; use the version that serves from it"

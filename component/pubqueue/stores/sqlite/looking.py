@@ -9,12 +9,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 from pubqueue.engine.ports import ForeignStoreError
-from pubqueue.stores.looking import Looked, older
-from pubqueue.stores.sql.node_ids import NodeIds
+from pubqueue.stores.reading_errors import Looked, in_the_way, older
+from pubqueue.stores.sql.session import NodeIds
 from pubqueue.stores.sqlite.schema import check_whole, migrations, schema_number
-from pubqueue.stores.sqlite.store import LOCK_TIMEOUT, SqliteStore
-from pubqueue.stores.sqlite.transaction import SqliteTransaction
-from pubqueue.stores.unreadable import in_the_way
+from pubqueue.stores.sqlite.store import LOCK_TIMEOUT, SqliteStore, SqliteTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +26,7 @@ ABSENT = "does not exist yet; the service creates it when it starts"
 
 
 def look(store: Store, job: Callable[[Transaction], T]) -> Looked[T]:
-    """Run a job on the current contents of the file; see `pubqueue.stores.looking.look`."""
+    """Run a job on the current contents of the file; see `pubqueue.stores.reading_errors.look`."""
     assert isinstance(store, SqliteStore)
     path = store.path
     try:

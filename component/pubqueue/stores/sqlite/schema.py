@@ -1,19 +1,29 @@
-"""Prepares a connection: checks whose file it is, sets how it writes, and migrates the schema."""
+"""SQLite's schema, and its statements by name."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine.ports import ForeignStoreError, StoreError, UnreachableStoreError
-from pubqueue.stores.sql.statements import scripts, served_from, unfinished_copy, unlike
-from pubqueue.stores.sqlite.queries import SQL
+from pubqueue.stores.sql.session import (
+    Dialect,
+    scripts,
+    served_from,
+    statements,
+    unfinished_copy,
+    unlike,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+
+# Prepares a connection: checks whose file it is, sets how it writes, and migrates the schema.
 
 APPLICATION_ID: Final = 0x70756271
 """`pubq`, in the header of the file: a store of ours."""
@@ -149,7 +159,7 @@ def migrate(
             f"{path}: its schema is number {done}, this program knows {len(steps)}; use a newer one"
         )
     for script in steps[done:]:
-        for statement in statements(script):
+        for statement in split_statements(script):
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {application}")
     connection.execute(f"PRAGMA user_version = {len(steps)}")
@@ -166,7 +176,7 @@ def schema_number(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def statements(script: str) -> Iterator[str]:
+def split_statements(script: str) -> Iterator[str]:
     """Split a script into statements: `executescript` would commit the transaction first."""
     statement = ""
     for line in script.splitlines(keepends=True):
@@ -174,3 +184,19 @@ def statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+# SQLite's statements by name.
+
+_NOT_OURS: Final = re.compile(r"\$(\d+)(?:::\w+)?|::\w+")
+
+
+def spelled(text: str) -> str:
+    """Return a statement of PostgreSQL with SQLite's placeholders, and without casts, which SQLite does not need."""
+    return _NOT_OURS.sub(lambda found: f"?{found[1]}" if found[1] else "", text)
+
+
+DIALECT: Final = Dialect("CROSS JOIN", r"(SELECT value FROM json_each($\1))", spelled)
+"""SQLite reads the tables of a CROSS JOIN in their order."""
+
+SQL: Final = statements(__package__, DIALECT)

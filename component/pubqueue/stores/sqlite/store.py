@@ -1,10 +1,4 @@
-"""The store in a SQLite file: one transaction for each batch, on the thread where it costs least.
-
-WAL with synchronous=FULL: a commit returns when it is on disk (NORMAL loses confirmed items when the power fails). One
-connection writes. A hop to aiosqlite's thread costs about 40 us, as much as several items. So quick batches run on the
-loop's thread. If the disk is slow, a batch is large or another process holds the lock, the loop must not wait, and the
-batch runs on aiosqlite's thread.
-"""
+"""The store in a SQLite file, and its transactions."""
 
 from __future__ import annotations
 
@@ -13,25 +7,33 @@ import sqlite3
 import time
 from contextlib import AsyncExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import aiosqlite
 
-from pubqueue.engine.ports import ForeignStoreError, StoreError
-from pubqueue.stores.sql.node_ids import NodeIds
-from pubqueue.stores.sqlite import file_mode
-from pubqueue.stores.sqlite.errors import translated
-from pubqueue.stores.sqlite.exclusive_access import alone
-from pubqueue.stores.sqlite.instances import Instances
-from pubqueue.stores.sqlite.opened_file import OpenedFile
-from pubqueue.stores.sqlite.schema import prepare
-from pubqueue.stores.sqlite.transaction import commit, look, roll_back
+from pubqueue.engine.ports import ForeignStoreError, StaleError, StoreError
+from pubqueue.stores.sql import session
+from pubqueue.stores.sql.session import NodeIds
+from pubqueue.stores.sql.transaction import Guarded, RelationalTransaction
+from pubqueue.stores.sqlite.connection import OpenedFile, close_to_others, create, translated, words
+from pubqueue.stores.sqlite.instances import Instances, alone
+from pubqueue.stores.sqlite.schema import SQL, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pubqueue.engine.ports import Transaction
+    from pubqueue.engine.rows import Writes
+    from pubqueue.stores.sql.session import Values
+
+
+# The store in a SQLite file: one transaction for each batch, on the thread where it costs least.
+#
+# WAL with synchronous=FULL: a commit returns when it is on disk (NORMAL loses confirmed items when the power fails). One
+# connection writes. A hop to aiosqlite's thread costs about 40 us, as much as several items. So quick batches run on the
+# loop's thread. If the disk is slow, a batch is large or another process holds the lock, the loop must not wait, and the
+# batch runs on aiosqlite's thread.
 
 T = TypeVar("T")
 
@@ -109,14 +111,14 @@ class SqliteStore:
         """
         if self.connection is not None:
             return
-        file_mode.create(self.path)
+        create(self.path)
         self.file.note()
         connection = _Connection(self.connect)
         try:
             await connection
             alone_here = partial(alone, self.path, patience=LOCK_TIMEOUT)
             await connection.run(lambda raw: prepare(raw, self.path, alone=alone_here))
-            file_mode.close_to_others(self.path)
+            close_to_others(self.path)
             self.file.note_log()
             self._changes_seen = await connection.run(_version)
         except sqlite3.Error as problem:
@@ -200,7 +202,7 @@ class SqliteStore:
 
     def connect(self) -> sqlite3.Connection:
         """Return a connection to the file, for use by one thread at a time."""
-        file_mode.create(self.path)
+        create(self.path)
         return sqlite3.connect(
             self.path,
             timeout=LOCK_TIMEOUT,
@@ -296,3 +298,134 @@ def _begin(connection: sqlite3.Connection) -> None:
             time.sleep(LOCK_POLL_INTERVAL)
         else:
             return
+
+
+# An open transaction of SQLite: statements by name.
+
+
+class SqliteSession(session.SqlSession):
+    """Runs statements by name, each at once."""
+
+    def __init__(self, connection: sqlite3.Connection, names: NodeIds) -> None:
+        super().__init__(names)
+        self.connection = connection
+
+    def check(self) -> None:
+        """Check that the transaction is still open.
+
+        Raises:
+            StoreError: SQLite has ended it by itself, for example for a full disk; each further statement would
+                commit on its own.
+
+        """
+        if not self.connection.in_transaction:
+            raise StoreError("the transaction is lost")
+
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement."""
+        return self.connection.execute(SQL[query], values).fetchall()
+
+    ask = rows
+
+    def rows_as_found(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a statement; a text that is not UTF-8 is returned as bytes, because SQLite keeps any bytes."""
+        text, self.connection.text_factory = self.connection.text_factory, _text_or_bytes
+        try:
+            return self.rows(query, *values)
+        finally:
+            self.connection.text_factory = text
+
+    def row(self, query: str, *values: object) -> Any:  # noqa: ANN401  # a row of that query
+        """Return the first row, None if there is none."""
+        return self.connection.execute(SQL[query], values).fetchone()
+
+    def stream(self, query: str, room: int, *values: object) -> Iterator[Any]:  # noqa: ARG002  # the reader stops
+        """Yield rows one by one, so that no payload is read needlessly."""
+        cursor = self.connection.execute(SQL[query], values)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
+
+    def run(self, query: str, *values: object) -> None:
+        """Run a statement, however many rows it changes."""
+        self.connection.execute(SQL[query], values)
+
+    def must(self, query: str, count: int, *values: object) -> None:
+        """Run a statement that has to change `count` rows."""
+        if self.connection.execute(SQL[query], values).rowcount != count:
+            raise StaleError(query)
+
+    def many(self, query: str, values: Sequence[Values]) -> None:
+        """Run a statement for each of these values, however many rows that changes."""
+        if values:
+            self.connection.executemany(SQL[query], values)
+
+    def each(self, query: str, values: Sequence[Values]) -> None:
+        """Run a statement for each of these values; each time it has to change one row."""
+        if values and self.connection.executemany(SQL[query], values).rowcount != len(values):
+            raise StaleError(query)
+
+
+def _text_or_bytes(byte_count: bytes) -> str | bytes:
+    try:
+        return byte_count.decode()
+    except UnicodeDecodeError:
+        return byte_count
+
+
+# One transaction on SQLite: its operations, and how it ends.
+
+
+class SqliteTransaction(RelationalTransaction):
+    """Implements `pubqueue.engine.ports.Transaction` on an open SQLite transaction."""
+
+    _session: SqliteSession
+
+    def __init__(self, connection: sqlite3.Connection, names: NodeIds, *, foreign: bool) -> None:
+        super().__init__(SqliteSession(connection, names), foreign=foreign)
+
+    def number(self, sequence: str, count: int) -> int:
+        """Reserve `count` numbers of a sequence and return the first."""
+        self._session.check()
+        return super().number(sequence, count)
+
+    def write(self, writes: Writes) -> None:
+        """Make these writes; raise StaleError if a row is not what its write expects."""
+        self._session.check()
+        super().write(writes)
+
+
+def commit(
+    connection: sqlite3.Connection,
+    names: NodeIds,
+    job: Callable[[Transaction], T],
+    *,
+    foreign: bool,
+) -> T:
+    """Run the job in the open transaction, and commit it; if this raises, the transaction stays open."""
+    transaction = Guarded(SqliteTransaction(connection, names, foreign=foreign), words)
+    result = job(transaction)
+    transaction.check()
+    connection.execute("COMMIT")
+    return result
+
+
+def look(connection: sqlite3.Connection, job: Callable[[Transaction], T]) -> T:
+    """Run a job on one snapshot; in WAL mode it neither waits for the writer nor makes it wait."""
+    with translated():
+        try:
+            roll_back(connection)
+            connection.execute("BEGIN")
+            transaction = Guarded(SqliteTransaction(connection, NodeIds(), foreign=True), words)
+            result = job(transaction)
+            transaction.check()
+            return result
+        finally:
+            roll_back(connection)
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Roll back the open transaction, if there is one."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

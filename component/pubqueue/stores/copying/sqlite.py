@@ -8,19 +8,30 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from pubqueue.engine.ports import StoreError
-from pubqueue.stores.copying.endpoints import AT_ONCE, BYTES_AT_ONCE, WAITING, RefusedError
-from pubqueue.stores.copying.tables import BACKUP, COPYING, KEYS, RENAMED, DatabaseTable
-from pubqueue.stores.sqlite import SqliteStore, file_mode
-from pubqueue.stores.sqlite.exclusive_access import alone, number_file, numbered
+from pubqueue.stores.copying.copy import (
+    AT_ONCE,
+    BACKUP,
+    BYTES_AT_ONCE,
+    COPYING,
+    KEYS,
+    RENAMED,
+    WAITING,
+    DatabaseTable,
+    RefusedError,
+)
+from pubqueue.stores.reading_errors import in_the_way
+from pubqueue.stores.sqlite import SqliteStore
+from pubqueue.stores.sqlite.connection import MINE, close_to_others, create
+from pubqueue.stores.sqlite.instances import alone, number_file, numbered
 from pubqueue.stores.sqlite.schema import APPLICATION_ID, HALF_COPIED, check_current, prepare
-from pubqueue.stores.unreadable import in_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pubqueue.engine.ports import Store
-    from pubqueue.stores.copying.endpoints import Row, Source
+    from pubqueue.stores.copying.copy import Row, Source
+
 
 KINDS: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "bytes", "REAL": "real"}
 
@@ -102,7 +113,7 @@ class SqlitePlace:
         run(f"PRAGMA application_id = {HALF_COPIED}")
         run("COMMIT")
         prepare(self._connection, self._path, application=HALF_COPIED)
-        file_mode.close_to_others(self._path)
+        close_to_others(self._path)
         run("PRAGMA foreign_keys = OFF")  # so that SQLite drops tables' pages, not row by row
         run("BEGIN IMMEDIATE")
         for table in (*self.tables(), "sqlite_sequence"):
@@ -131,7 +142,7 @@ class SqlitePlace:
         """Let numbers continue, note the processes that died, and remove the mark."""
         for number in {*numbered(self._path), *died}:
             file = number_file(self._path, number)
-            file.touch(file_mode.MINE) if number in died else file.unlink()
+            file.touch(MINE) if number in died else file.unlink()
         run = self._connection.execute
         run("PRAGMA synchronous = FULL")
         run("BEGIN IMMEDIATE")
@@ -202,7 +213,7 @@ def target(store: Store, source: Source) -> Iterator[SqlitePlace]:
     if source.name == f"sqlite://{path.resolve()}":
         raise RefusedError(f"{path} is both the source and the target")
     with alone(path):
-        file_mode.create(path)
+        create(path)
         with connected(path) as connection:
             tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
             if tables and _application(connection) != HALF_COPIED:

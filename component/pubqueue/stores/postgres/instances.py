@@ -13,21 +13,34 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import psycopg
+import structlog
+from psycopg.errors import LockNotAvailable
 
-from pubqueue.engine.ports import FencedError, Instance, StoreError
+from pubqueue.engine.ports import FencedError, ForeignStoreError, Instance, StoreError
 from pubqueue.stores.postgres.connection import DatabaseConnection
-from pubqueue.stores.postgres.instances.exclusive_access import see_that_it_is_nobodys
-from pubqueue.stores.postgres.locks import LOCK
-from pubqueue.stores.sql.leases import LEASE, LeaseWatch
+from pubqueue.stores.postgres.schema import (
+    GATE,
+    LOCK,
+    NOBODY_WRITES,
+    OF_LEASES,
+    OVER,
+    copied_from,
+    newest,
+    version,
+)
+from pubqueue.stores.sql.columns import LEASE, LeaseWatch
+from pubqueue.stores.sql.session import unfinished_copy, unlike
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from psycopg import Connection
+
 
 MAX_INSTANCES: Final = 1024
 """The maximum number of processes on one database."""
@@ -292,3 +305,129 @@ def _lock(connection: Connection, epoch: int) -> None:
 
 def _unlock(connection: Connection, epoch: int) -> None:
     connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, epoch))
+
+
+# Exclusive access to a schema: no process serves from it meanwhile.
+#
+# A copy first takes an advisory lock for that purpose, and then checks whether a process has the lock of its epoch. A process
+# first takes its own lock, and then checks the other one. So at least one of them detects the other. A process that has just
+# lost its connection has no lock and still serves, so all leases must be over too. A process that comes back after that is
+# fenced.
+
+TIMEOUT: Final = 2.0
+POLL_INTERVAL: Final = 0.05
+"""Seconds to wait for processes that have just ended, and between two checks."""
+
+TAKEN: Final = "SELECT pg_try_advisory_lock($1::int, $2::int)"
+
+FENCE: Final = "UPDATE instance SET epoch = 0, until = 'epoch'"
+
+
+def see_that_it_is_nobodys(connection: Connection) -> None:
+    """Check that no process has exclusive access to the store, and that it is complete and on the schema of this program.
+
+    Raises:
+        StoreError: another process copies or migrates it now.
+        ForeignStoreError: it is an incomplete copy, or another version has changed its schema.
+
+    """
+    got = connection.execute(
+        "SELECT pg_try_advisory_lock_shared($1::int, $2::int)", (LOCK, GATE)
+    ).fetchone()
+    if got is None or not got[0]:
+        raise StoreError("it is being copied; serve when that is done")
+    connection.execute("SELECT pg_advisory_unlock_shared($1::int, $2::int)", (LOCK, GATE))
+    if (source := copied_from(connection)) is not None:
+        raise ForeignStoreError(unfinished_copy(source))
+    done, known = version(connection) or 0, newest()
+    if done != known:
+        raise ForeignStoreError(unlike(done, known))
+
+
+def have_alone(connection: Connection, name: str) -> None:
+    """Take exclusive access to the store, called `name` in errors, for as long as this connection lasts.
+
+    Raises:
+        StoreError: a process serves from it, or another one has exclusive access.
+
+    """
+    lock = LOCK, GATE
+    _patiently(connection, TAKEN, lock, f"{name}: somebody copies it just now")
+    serves = f"{name}: a process serves from it; stop it first"
+    _patiently(connection, NOBODY_WRITES, lock, serves)
+    if (version(connection) or 0) >= OF_LEASES:
+        _patiently(connection, OVER, (), serves, TIMEOUT + LEASE)
+        connection.execute(FENCE)
+
+
+def _patiently(
+    connection: Connection,
+    question: str,
+    values: Sequence[object],
+    sentence: str,
+    patience: float = TIMEOUT,
+) -> None:
+    """Ask until the answer is yes: the server notices the end of a process with a short delay."""
+    patient_until = time.monotonic() + patience
+    while (row := connection.execute(question, values).fetchone()) is None or not row[0]:
+        if time.monotonic() > patient_until:
+            raise StoreError(sentence)
+        time.sleep(POLL_INTERVAL)
+
+
+# A process that hangs within a batch keeps the writer's lock: the processes that wait for it end its connection.
+#
+# The server cannot detect that by itself. Statements are sent without waiting for answers, and between two of them its limits
+# for idle transactions and for statements do not run. But it records when it last received something on a connection.
+
+log = structlog.get_logger(__name__)
+
+HANGS: Final = 4.0
+"""Seconds of silence while the server waits for a statement after which a process counts as hanging. Waits for its lock are longer."""
+
+CUT: Final = """
+    SELECT pg_terminate_backend(a.pid, 5000) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 0 AND l.objid = $1::oid AND l.objsubid = 1
+        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+        AND a.usename = current_user AND a.application_name = current_setting('application_name')
+        AND a.wait_event_type = 'Client' AND a.query_start < clock_timestamp() - make_interval(secs => $2::float8)
+"""
+"""It ends only a process like this one, by role and name: a psql is left alone, and other roles cannot be ended."""
+
+
+@contextmanager
+def cutting_off(connection: Connection) -> Iterator[None]:
+    """If a wait for the lock in the body fails, end the connection of a process that hangs with it."""
+    try:
+        yield
+    except LockNotAvailable:
+        cut_off(connection)
+        raise
+
+
+def cut_off(connection: Connection) -> bool:
+    """End the connection of the process that holds the lock and hangs; return whether there was one.
+
+    Its batch is rolled back. When it continues, it detects that as any other loss of its connection.
+    """
+    found = connection.execute(CUT, (LOCK, HANGS)).fetchall()
+    if found:
+        log.warning("store.writer_hung", seconds=HANGS)
+    return bool(found)
+
+
+# The rows of `writer`: the last batch of each process. Rows of processes that are long gone are not needed any more.
+
+GONE: Final = 30
+"""Days without a batch after which a row is removed: its process has long found out whether that batch was committed."""
+
+
+def sweep(connection: Connection) -> None:
+    """Remove the rows of processes that are long gone, unless another process writes now."""
+    with connection.transaction():
+        taken = connection.execute("SELECT pg_try_advisory_xact_lock($1)", (LOCK,)).fetchone()
+        if taken is not None and taken[0]:
+            connection.execute(
+                "DELETE FROM writer WHERE seen < now() - make_interval(days => $1::integer)",
+                (GONE,),
+            )

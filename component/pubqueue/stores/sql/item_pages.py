@@ -1,21 +1,28 @@
-"""Pages of items."""
+"""Pages of items and of winners."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.engine import listings as it
-from pubqueue.model.entities import Item, ItemId, State
+from pubqueue.engine.listings import UNBOUNDED, NodeBytes, NodeWinners, WinnerClass
+from pubqueue.engine.rows import Conflict
+from pubqueue.model.entities import NO_TIME, Draft, Item, ItemId, NodeName, State
 from pubqueue.model.replies import ItemEntry
-from pubqueue.stores.sql.columns import items_of, with_payloads
-from pubqueue.stores.sql.node_ids import packed_keys
+from pubqueue.model.transactions import StagedItem, TakenId, WinnerRow
+from pubqueue.stores.sql.columns import items_of, unpacked, with_payloads
+from pubqueue.stores.sql.session import packed_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pubqueue.model.entities import NodeName
+    from pubqueue.engine import listings as ve
+    from pubqueue.engine.rows import Judged
+    from pubqueue.model.transactions import SetAside
     from pubqueue.stores.sql.session import SqlSession, Values
 
+
+# Pages of items.
 
 LAST_OF_ALL: Final = (1 << 62, 0)
 """Later than any deadline, with a number."""
@@ -180,7 +187,7 @@ def _newest(session: SqlSession, which: it.NewestItem, _after: object, limit: in
 
 
 # fmt: off
-PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
+ITEM_PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     it.ItemIds:               item_ids,
     it.Places:                _places,
     it.PlaceOf:               _place_of,
@@ -200,3 +207,159 @@ PAGES: Final[dict[type, Callable[[SqlSession, Any, Any, int], list[Any]]]] = {
     it.WaitingGroups:         _waiting_groups,
 }
 # fmt: on
+
+
+# The winners of a version as rows, in slices: of an open version to inspect them, of a committed one to move them.
+
+_STATES: Final = {state.value: state for state in State}
+
+
+def rows(
+    session: SqlSession, which: ve.WinnerRows, after: tuple[int, int] | None, limit: int
+) -> list[WinnerRow]:
+    """Return the rows after a row of a part."""
+    first, behind = after or (-1, -1)
+    winners = _attempts(session, which)
+    parts = {row_id: part for part, _, row_id in winners}
+    found: list[WinnerRow] = []
+    room = which.room
+    for part, number, row_id in winners:
+        if part < first or len(found) >= limit or room <= 0:
+            continue
+        start = behind if part == first else -1
+        for row in session.stream("winner_rows", room, row_id, start, limit - len(found)):
+            found.append(_winner(part, number, row, parts))
+            room -= len(row[-1])
+            if room <= 0:
+                break
+    return found
+
+
+def _attempts(session: SqlSession, which: ve.WinnerRows) -> list[tuple[int, int, int]]:
+    """Return the attempt that counts for each part, by part."""
+    named = None if which.parts is None else set(which.parts)
+    return [
+        (part, number, row_id)
+        for part, number, row_id, committed in session.rows(
+            "winner_attempts", which.app, which.version
+        )
+        if (committed if named is None else (part, number) in named)
+    ]
+
+
+def _winner(part: int, attempt: int, row: Any, parts: dict[int, int]) -> WinnerRow:  # noqa: ANN401  # a row
+    at, node, name, state, priority, pause, life, known, size, headers, group, others, payload = row
+    options = priority, pause or NO_TIME, life, unpacked(headers)
+    draft = Draft(ItemId(name), payload, *options, group=group or "")
+    item = StagedItem(draft, _STATES[state], pause, life, size, known=known != 0)
+    superseded = others is not None and any(
+        parts.get(int(other), -1) > part for other in str(others).split(",")
+    )
+    return WinnerRow(part, attempt, at, NodeName(node), item, superseded)
+
+
+def unmoved(
+    session: SqlSession, _which: ve.Unmoved, _after: object, limit: int
+) -> list[tuple[str, int]]:
+    """Return committed versions with rows that are still to be moved."""
+    return session.rows("unmoved", limit)
+
+
+# The winners of one version. The only judgement made here is whether bytes are equal.
+
+ALL = UNBOUNDED
+"""No limit, as the statements take it."""
+
+
+def begin(session: SqlSession, which: ve.Winners, _after: object, limit: int) -> list[NodeWinners]:
+    """Begin a commit of these attempts, (part, attempt): return each node with its rows and ids."""
+    _choose(session, which)
+    (transaction,) = session.row("open_version", which.app, which.version) or (0,)
+    found = session.rows("node_winners", transaction, ALL)
+    if any(rows > ids for _, rows, ids in found):
+        session.run("add_conflicts_with_each_other", transaction)
+    session.run("add_conflicts_with_items", transaction)
+    return [NodeWinners(NodeName(node), rows, ids) for node, rows, ids in found[:limit]]
+
+
+def _choose(session: SqlSession, which: ve.Winners) -> None:
+    session.met.clear()
+    session.run("forget_winners")
+    session.run("empty_conflicts")
+    attempts = session.rows("attempts_of", which.app, which.version, ALL)
+    known = {(part, number): row_id for _, _, part, number, *_, row_id in attempts}
+    chosen = [(part[0], known[part]) for part in which.parts if part in known]
+    session.many("add_winner", chosen)
+
+
+def conflicts(
+    session: SqlSession, which: ve.Conflicts, _after: object, limit: int
+) -> list[Conflict]:
+    """Return winners that are still to be compared by meaning with what exists under their ids.
+
+    Finished work is compared once: if it was judged to be other work, it does not conflict again.
+    """
+    if which.absorbing is not None and which.node not in session.met:
+        session.met.add(which.node)
+        session.run(
+            "add_conflicts_with_finished", session.id(which.node), which.absorbing, which.node
+        )
+    return [
+        Conflict((attempt, row), finished != 0, there, offered)
+        for attempt, row, finished, there, offered in session.rows(
+            "conflicts_to_compare", which.node, limit
+        )
+    ]
+
+
+def judge(session: SqlSession, change: Judged) -> None:
+    """Store whether these mean the same; finished work that does not is ignored from then on."""
+    kept, gone = [], []
+    for conflict, same in change.verdicts:
+        if same or not conflict.finished:
+            kept.append((same, *conflict.key))
+        else:
+            gone.append(conflict.key)
+    session.each("note_compared", kept)
+    session.each("drop_conflicts", gone)
+
+
+def classes(
+    session: SqlSession, which: ve.WinnerClasses, _after: object, limit: int
+) -> list[WinnerClass]:
+    """Return the classes of conflicts of a node's winners."""
+    return [
+        WinnerClass(state, same != 0, count, first)
+        for state, same, count, first in session.rows("conflict_classes", which.node, limit)
+    ]
+
+
+def byte_counts(
+    session: SqlSession, _which: ve.WinningBytes, _after: object, limit: int
+) -> list[NodeBytes]:
+    """Return how many bytes the winners add to each node."""
+    return [NodeBytes(*row) for row in session.rows("winning_bytes")[:limit]]
+
+
+def taken(session: SqlSession, which: ve.TakenWinners, _after: object, limit: int) -> list[TakenId]:
+    """Return the winners of a node that cannot have their ids."""
+    rows = session.rows("conflicts_in_the_way", which.node, limit)
+    return [TakenId(which.node, name, State(state)) for name, state in rows]
+
+
+def set_aside(session: SqlSession, change: SetAside) -> None:
+    """Drop winners that cannot have their ids, or move them to another node."""
+    if change.to is None:
+        session.run("drop_winners")
+    else:
+        session.run("move_winners_elsewhere", change.to, change.at)
+        session.run("drop_conflicts_of_node")
+
+
+def drafts(session: SqlSession, which: ve.WinningDrafts, _after: object, limit: int) -> list[Draft]:
+    """Return the winners of a node, in their order."""
+    rows = session.rows("winning_drafts", which.node, limit)
+    return [
+        Draft(name, payload, priority, pause, life, unpacked(headers))
+        for name, payload, priority, pause, life, headers in rows
+    ]

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pubqueue.engine.ports import ForeignStoreError
 from pubqueue.stores import postgres
-from pubqueue.stores.copying.endpoints import RefusedError
-from pubqueue.stores.copying.tables import COPYING, KEYS, OF_PROCESSES, DatabaseTable
-from pubqueue.stores.postgres.connection import connected
-from pubqueue.stores.postgres.errors import translated
-from pubqueue.stores.postgres.instances.exclusive_access import have_alone
-from pubqueue.stores.postgres.locks import LOCK
-from pubqueue.stores.postgres.pooled import see_that_sessions_are_kept
-from pubqueue.stores.postgres.schema import SCHEMA, configure, copied_from, prepare, version
+from pubqueue.stores.copying.copy import COPYING, KEYS, OF_PROCESSES, DatabaseTable, RefusedError
+from pubqueue.stores.postgres.connection import connected, see_that_sessions_are_kept
+from pubqueue.stores.postgres.instances import have_alone
+from pubqueue.stores.postgres.schema import (
+    LOCK,
+    SCHEMA,
+    configure,
+    copied_from,
+    prepare,
+    translated,
+    version,
+)
 from pubqueue.stores.postgres.store import PostgresStore
-from pubqueue.stores.sql.statements import scripts, unfinished_copy, unlike
+from pubqueue.stores.sql.session import scripts, unfinished_copy, unlike
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from pubqueue.engine.ports import Store
-    from pubqueue.stores.copying.endpoints import Row, Source
+    from pubqueue.stores.copying.copy import Row, Source
+
 
 KINDS: Final = {
     "bigint": "integer",

@@ -1,1 +1,0 @@
-"""The processes on a database: which of them serve, write, or hang."""

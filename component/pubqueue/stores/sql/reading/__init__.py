@@ -1,1 +1,0 @@
-"""Reads rows: by their keys, in pages, and ready or due ones."""

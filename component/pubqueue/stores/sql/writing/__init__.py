@@ -1,1 +1,0 @@
-"""Writes the changes of a batch."""
